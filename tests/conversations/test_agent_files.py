@@ -16,7 +16,7 @@ from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
 from holdfast.conversations.connect.agent_settings import settings_in
 
 
-def test_a_directory_is_listed_without_links(tmp_path: Path) -> None:
+def test_directory_is_listed_without_links(tmp_path: Path) -> None:
     """Files of the wanted kind in order, each with a stamp that changes with it; links only where they are wanted."""
     (tmp_path / "b.jsonl").write_text("b")
     (tmp_path / "a.jsonl").write_text("a")
@@ -34,7 +34,7 @@ def test_a_directory_is_listed_without_links(tmp_path: Path) -> None:
     assert list_names(str(tmp_path)) == ["a.jsonl", "b.jsonl", "below", "c.txt", "elsewhere", "link.jsonl"]
 
 
-def test_stamps_are_of_what_is_meant(tmp_path: Path) -> None:
+def test_stamp_is_of_expected_type(tmp_path: Path) -> None:
     """A directory has none in the place of a file, nor the other way round, nor a link."""
     (tmp_path / "file").write_text("x")
     os.symlink(tmp_path / "file", tmp_path / "link")
@@ -45,7 +45,7 @@ def test_stamps_are_of_what_is_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["nowhere", "a\0b", "x" * 5_000])
-def test_what_is_not_there_holds_nothing(tmp_path: Path, where: str) -> None:
+def test_missing_directory_is_empty(tmp_path: Path, where: str) -> None:
     """Missing directories, and names that can be none, are empty."""
     path = str(tmp_path / where) if "\0" not in where else where
     assert (list_names(path), list_directories(path), list_files(path, ".jsonl"), stamp(path)) == ([], [], [], None)
@@ -71,7 +71,7 @@ def test_settings(tmp_path: Path, content: bytes, strictly: object, generously: 
     assert settings_in(str(path), comments=True) == generously
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_too_large_file_is_not_read(tmp_path: Path) -> None:
     """Not even its beginning, and it is said."""
     path = tmp_path / "large"
     path.write_bytes(b"x" * 11)
@@ -81,7 +81,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     assert problems.sentences() == ["is larger than 0 MiB"]
 
 
-def test_a_log_that_was_not_finished_is_read_apart(tmp_path: Path) -> None:
+def test_unfinished_wal_is_read_from_copy(tmp_path: Path) -> None:
     """What an agent that was killed left in its database's log is seen, and nothing is made beside it."""
     made = apsw.Connection(str(tmp_path / "first.db"))
     made.execute("PRAGMA journal_mode=WAL")

@@ -34,7 +34,7 @@ TICKED = "- [ ] Empty the carts"
         (goose.AFTER, "todo__todo_write", {"content": TICKED}, None),
     ],
 )
-def test_the_list_of_a_subagent_is_its_own(table: Table, tool: str, given: Json, response: Json) -> None:
+def test_subagent_todos_have_its_id(table: Table, tool: str, given: Json, response: Json) -> None:
     """A list that a subagent wrote names the subagent, and one of the conversation names none."""
     for agent in ("a1", None):
         (found,) = signals_of(tool, given, response, agent=agent, table=table)
@@ -43,7 +43,7 @@ def test_the_list_of_a_subagent_is_its_own(table: Table, tool: str, given: Json,
         assert found.todos
 
 
-def test_lists_told_by_events_name_the_subagent() -> None:
+def test_todo_events_name_subagent() -> None:
     """So it is where an event of its own tells of the list, and where any tool carries it along."""
     task: dict[str, Json] = {"task_id": "1", "task_subject": "Empty", "agent_id": "a1"}
     created = AGENT.parse({"session_id": "s", "hook_event_name": "TaskCreated", **task})
@@ -56,7 +56,7 @@ def test_lists_told_by_events_name_the_subagent() -> None:
     ]
 
 
-def test_cline_lets_any_tool_carry_the_list() -> None:
+def test_cline_todos_come_with_any_tool() -> None:
     """The list that comes with another tool is of whoever called it."""
     found = tool_signals(
         "read_files", {"task_progress": TICKED}, None, agent="a1", call=None, failed=None, took_ms=None

@@ -18,7 +18,7 @@ def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 
-def test_what_a_fork_copied_is_told_by_the_original(past: Past) -> None:
+def test_copied_lines_belong_to_original(past: Past) -> None:
     """Copied lines name where they come from, and count there; where the original is gone, they count here."""
     fork = "99999999-2222-4333-8444-555555555555"
     first = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
@@ -26,11 +26,11 @@ def test_what_a_fork_copied_is_told_by_the_original(past: Past) -> None:
     copies = [line | {"sessionId": fork, "forkedFrom": {"sessionId": TALK}} for line in first]
     own = [past.prompt("Another way", sessionId=fork), past.answer({"type": "text", "text": "Hm."}, sessionId=fork)]
     past.write(*copies, *own, name=fork)
-    by_id = {story.conversation: story for story in past.stories()}
+    by_id = {transcript.conversation: transcript for transcript in past.transcripts()}
     assert by_id[TALK].input_tokens + by_id[fork].input_tokens == 20
     assert [item.text for item in only(by_id[fork], Prompted)] == ["Another way"]
     (past.directory / f"{TALK}.jsonl").unlink()
-    assert [item.text for item in only(past.story(), Prompted)] == ["Go", "Another way"]
+    assert [item.text for item in only(past.transcript(), Prompted)] == ["Go", "Another way"]
 
 
 def conversation(past: Past) -> list[dict[str, Any]]:
@@ -59,87 +59,90 @@ def forked(past: Past, text: str, cost: float, name: str = FORK) -> list[dict[st
     return [*own, {"type": "cost-state", "sessionId": name, "totalCostUSD": cost}]
 
 
-def test_an_unmarked_fork_is_known_by_the_ids_of_its_records(past: Past) -> None:
+def test_unmarked_fork_is_recognised_by_ids(past: Past) -> None:
     """It is read before the conversation it came from, has only its own part, and leaves the other as it was."""
     lines = conversation(past)
     past.write(*lines)
-    (alone,) = past.stories()
+    (alone,) = past.transcripts()
     past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
-    fork, original = past.stories()
+    fork, original = past.transcripts()
     assert (original, original.conversation) == (alone, TALK)
     assert (fork.conversation, fork.parent, fork.cost_usd) == (FORK, TALK, 0.5)
     assert [type(line.signal) for line in fork.signals] == [Prompted, Measured]
     assert (fork.messages, len(fork.signs), fork.input_tokens, fork.output_tokens) == (2, 2, 10, 5)
 
 
-def test_a_conversation_that_goes_on_after_it_was_forked_stays_the_original(past: Past) -> None:
+def test_forked_conversation_that_goes_on_stays_original(past: Past) -> None:
     """Also one whose lines all have ids; what either gained since is its own."""
     lines = [line for line in conversation(past) if "uuid" in line]
     past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
     past.write(*lines, past.prompt("Go on here"))
-    fork, original = past.stories()
+    fork, original = past.transcripts()
     assert (original.parent, fork.parent, fork.cost_usd) == (None, TALK, None)
     assert [item.text for item in only(original, Prompted)] == ["Add OAuth", "Go on here"]
     assert [item.text for item in only(fork, Prompted)] == ["Another way"]
 
 
-def test_a_fork_from_before_the_last_turns_is_no_original(past: Past) -> None:
+def test_fork_from_earlier_turn_is_no_original(past: Past) -> None:
     """What it left out came before its own first record; the lines among the others tell which was written first."""
     lines = conversation(past)
     past.write(*lines, past.prompt("A wrong way"))
     past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
-    fork, original = past.stories()
+    fork, original = past.transcripts()
     assert [item.text for item in only(original, Prompted)] == ["Add OAuth", "A wrong way"]
     assert ([item.text for item in only(fork, Prompted)], fork.parent) == (["Another way"], TALK)
 
 
-def test_a_fork_of_a_fork_goes_on_from_that(past: Past) -> None:
+def test_fork_of_fork_continues_it(past: Past) -> None:
     """As does every resumed conversation of older versions: each file has all of those before."""
     lines, third = conversation(past), "77777777-2222-4333-8444-555555555555"
     own = forked(past, "Another way", 2.5)
     past.write(*lines)
     past.write(*copy(lines), *own, name=FORK)
     past.write(*copy([*lines, *own], third), *forked(past, "A third", 2.75, third), name=third)
-    told = {story.conversation: story for story in past.stories()}
+    told = {transcript.conversation: transcript for transcript in past.transcripts()}
     assert {name: line.parent for name, line in told.items()} == {TALK: None, FORK: TALK, third: FORK}
     assert {name: line.cost_usd for name, line in told.items()} == {TALK: 2.0, FORK: 0.5, third: 0.25}
     assert [len(only(told[name], Prompted)) for name in (TALK, FORK, third)] == [1, 1, 1]
 
 
-def test_a_fork_that_begins_with_a_compaction_is_known(past: Past) -> None:
+def test_fork_beginning_with_compaction_is_recognised(past: Past) -> None:
     """Then its first record stands in the midst of the conversation it came from."""
     boundary = past.line("system", subtype="compact_boundary", logicalParentUuid="uuid-1")
     after = [boundary, past.prompt("Summary", isCompactSummary=True), past.prompt("And now?"), past.answer(name="m9")]
     past.write(*conversation(past), *after)
     past.write(*copy(after), *forked(past, "Another way", 3), name=FORK)
-    fork, original = past.stories()
+    fork, original = past.transcripts()
     assert (fork.parent, [item.text for item in only(fork, Prompted)]) == (TALK, ["Another way"])
     assert (len(only(fork, Compacted)), len(only(original, Compacted))) == (0, 1)
 
 
-def test_a_fork_whose_original_is_gone_tells_all_of_it(past: Past) -> None:
+def test_fork_of_deleted_original_keeps_all_lines(past: Past) -> None:
     """Nobody else does."""
     past.write(*copy(conversation(past)), *forked(past, "Another way", 2.5), name=FORK)
-    (story,) = past.stories()
-    assert (story.parent, len(only(story, Ran)), story.cost_usd) == (None, 1, 2.5)
+    (transcript,) = past.transcripts()
+    assert (transcript.parent, len(only(transcript, Ran)), transcript.cost_usd) == (None, 1, 2.5)
 
 
-def test_a_message_divided_by_the_fork_counts_once(past: Past) -> None:
+def test_message_divided_by_fork_counts_once(past: Past) -> None:
     """Its lines have ids of their own, and the tokens stand in each."""
     lines = [past.prompt("Add OAuth"), past.answer({"type": "text", "text": "First"}, name="m1")]
     rest = past.answer({"type": "text", "text": "Second"}, name="m1")
     past.write(*lines, rest)
     past.write(*copy(lines), rest | {"uuid": "other"}, *forked(past, "Another way", 1), name=FORK)
-    assert sum(story.input_tokens for story in past.stories()) == 20
+    assert sum(transcript.input_tokens for transcript in past.transcripts()) == 20
 
 
-def test_a_marked_fork_from_the_midst_loses_nothing(past: Past) -> None:
+def test_marked_fork_from_middle_loses_nothing(past: Past) -> None:
     """The original went on before it was forked from an earlier point: what both have is told by the original."""
     shared = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
     rest = [past.prompt("Go on"), past.answer({"type": "text", "text": "Done."})]
     past.write(*shared, *rest)
     copies = [line | {"sessionId": FORK, "forkedFrom": {"sessionId": TALK}} for line in shared]
     past.write(*copies, past.prompt("Another way", sessionId=FORK), name=FORK)
-    prompts = {story.conversation: [item.text for item in only(story, Prompted)] for story in past.stories()}
+    prompts = {
+        transcript.conversation: [item.text for item in only(transcript, Prompted)]
+        for transcript in past.transcripts()
+    }
     assert prompts[TALK][0] == "Go"
     assert prompts[FORK] == ["Another way"]

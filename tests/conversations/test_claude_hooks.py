@@ -53,14 +53,14 @@ STATUS: dict[str, Json] = {
 }
 
 
-def event(name: str, **fields: Json) -> dict[str, Json]:
+def payload_of(name: str, **fields: Json) -> dict[str, Json]:
     return {"session_id": ID, "cwd": "/home/anna/shop", "hook_event_name": name, **fields}
 
 
-def hear(payload: Payload) -> HookEvent:
-    heard = AGENT.parse(payload)
-    assert heard is not None
-    return heard
+def parse(payload: Payload) -> HookEvent:
+    event = AGENT.parse(payload)
+    assert event is not None
+    return event
 
 
 # ── what is heard ────────────────────────────────────────────────────────────────────────────────────────────
@@ -72,71 +72,71 @@ def test_every_event_has_a_sample() -> None:
     assert set(EVENTS) == {sample.event for sample in SAMPLES.values()}
 
 
-def test_everything_wired_means_something() -> None:
+def test_every_hook_gives_signals() -> None:
     """Hooks stand only for events that something is made of, and those that are answered wait for it."""
     assert {name for name, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
     for name in HOOKS:
-        heard = [hear(sample.payload) for sample in SAMPLES.values() if sample.event == name]
-        assert any(item.signals for item in heard), name
+        event = [parse(sample.payload) for sample in SAMPLES.values() if sample.event == name]
+        assert any(item.signals for item in event), name
 
 
-def test_compression_is_told_once() -> None:
+def test_compression_is_reported_once() -> None:
     """A conversation opened again after a compression is not another compression."""
-    heard = hear(SAMPLES["session_start_compact"].payload)
-    assert [type(signal).__name__ for signal in heard.signals] == ["Opened", "Chosen"]
-    assert heard.occasion == "start"
+    event = parse(SAMPLES["session_start_compact"].payload)
+    assert [type(signal).__name__ for signal in event.signals] == ["Opened", "Chosen"]
+    assert event.occasion == "start"
 
 
-def test_a_followed_directory() -> None:
+def test_directory_change_is_followed() -> None:
     """After a change of directory, the conversation is in the new one."""
-    heard = hear(SAMPLES["cwd_changed"].payload)
-    assert heard.cwd == "/home/anna/shop/src"
-    assert hear(event("CwdChanged", new_cwd="/b")).cwd == "/b"
+    event = parse(SAMPLES["cwd_changed"].payload)
+    assert event.cwd == "/home/anna/shop/src"
+    assert parse(payload_of("CwdChanged", new_cwd="/b")).cwd == "/b"
 
 
-def test_prompts_of_one_turn_are_told_apart() -> None:
+def test_prompts_of_one_turn_have_different_marks() -> None:
     """What the program tells itself during a turn has the prompt's id, and is still another prompt."""
-    first, second = (hear(SAMPLES[name].payload) for name in ("prompt", "prompt_task_notification"))
+    first, second = (parse(SAMPLES[name].payload) for name in ("prompt", "prompt_task_notification"))
     assert SAMPLES["prompt"].payload["prompt_id"] == SAMPLES["prompt_task_notification"].payload["prompt_id"]
     assert first.mark != second.mark
-    assert hear(event("UserPromptSubmit", prompt="hi")).mark == ""
+    assert parse(payload_of("UserPromptSubmit", prompt="hi")).mark == ""
 
 
 @pytest.mark.parametrize("source", ["sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event", "unheard of"])
-def test_prompts_of_programs(source: str) -> None:
+def test_prompts_of_programs_are_no_persons(source: str) -> None:
     """A prompt that a program or a timer submitted is nobody's sign of activity."""
-    heard = hear(event("UserPromptSubmit", prompt="Go on", source=source))
-    assert heard.signals == (Prompted(text="Go on", person=False),)
+    event = parse(payload_of("UserPromptSubmit", prompt="Go on", source=source))
+    assert event.signals == (Prompted(text="Go on", person=False),)
 
 
-def test_a_subagents_mode_is_its_own() -> None:
+def test_subagent_mode_is_not_the_conversations() -> None:
     """The permission mode of a subagent is not that of the conversation."""
-    outside = hear(event("Stop", permission_mode="plan"))
+    outside = parse(payload_of("Stop", permission_mode="plan"))
     assert Chosen(permission="plan") in outside.signals
-    inside = hear(event("Stop", permission_mode="plan", agent_id="a1"))
+    inside = parse(payload_of("Stop", permission_mode="plan", agent_id="a1"))
     assert not any(isinstance(signal, Chosen) for signal in inside.signals)
 
 
-def test_a_limit_in_the_programs_own_words() -> None:
+def test_limit_is_recognised_in_message() -> None:
     """A usage limit keeps the sentence that says when it is lifted."""
-    heard = hear(SAMPLES["usage_limit"].payload)
-    assert heard.signals == (Limited(reason="You've hit your session limit · resets 3pm (Europe/Berlin)"),)
+    event = parse(SAMPLES["usage_limit"].payload)
+    assert event.signals == (Limited(reason="You've hit your session limit · resets 3pm (Europe/Berlin)"),)
 
 
 @pytest.mark.parametrize(
     "path", ["/home/anna/.copilot/session-state/x/events.jsonl", "C:\\Users\\a\\.copilot\\x.jsonl"]
 )
-def test_copilot_runs_these_hooks_too(path: str) -> None:
+def test_copilot_payload_goes_to_copilot_adapter(path: str) -> None:
     """A conversation that lies with Copilot's is Copilot's."""
-    heard = hear(event("SessionStart", source="startup", transcript_path=path))
-    assert (heard.agent, heard.resume) == ("copilot", f"copilot --resume={ID}")
-    assert heard.signals == (Opened(),)
+    event = parse(payload_of("SessionStart", source="startup", transcript_path=path))
+    assert (event.agent, event.resume) == ("copilot", f"copilot --resume={ID}")
+    assert event.signals == (Opened(),)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\0b", "a\nb", "x" * 201, "x" * 1_000_000, "\x1b[2J", 5, None, ["a"], {}])
-def test_ids_that_are_none(name: Json) -> None:
+def test_invalid_ids_give_no_payload_of(name: Json) -> None:
     """What cannot be an id is of no conversation."""
-    assert AGENT.parse({**event("Stop"), "session_id": name}) is None
+    assert AGENT.parse({**payload_of("Stop"), "session_id": name}) is None
     assert parse_status({**STATUS, "session_id": name}) is None
 
 
@@ -150,23 +150,23 @@ def test_ids_that_are_none(name: Json) -> None:
         ("--dangerously-skip-permissions", None),
     ],
 )
-def test_reopening_is_safe(name: str, command: str | None) -> None:
+def test_resume_command_has_safe_id(name: str, command: str | None) -> None:
     """The command that reopens a conversation holds its id as one word, and never as an option."""
-    assert hear({**event("Stop"), "session_id": name}).resume == command
+    assert parse({**payload_of("Stop"), "session_id": name}).resume == command
 
 
-def test_an_unknown_event_is_kept_whole() -> None:
+def test_unknown_event_is_kept() -> None:
     """Of an event nobody knows, everything is kept."""
-    heard = hear(event("Teleported", to="/b", transcript_path="/t"))
-    assert heard.signals == ()
-    assert heard.rest == {"hook_event_name": "Teleported", "to": "/b"}
-    assert hear({"session_id": ID, "x": 1}).rest == {"x": 1}
+    event = parse(payload_of("Teleported", to="/b", transcript_path="/t"))
+    assert event.signals == ()
+    assert event.rest == {"hook_event_name": "Teleported", "to": "/b"}
+    assert parse({"session_id": ID, "x": 1}).rest == {"x": 1}
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_facts_at_the_start() -> None:
+def test_start_reply_has_context() -> None:
     """The facts are context of the event, as Claude Code documents it."""
     reply = AGENT.reply(HookAnswer(context="Two carts."), "SessionStart")
     assert reply.code == 0
@@ -175,7 +175,7 @@ def test_facts_at_the_start() -> None:
     }
 
 
-def test_a_reminder_with_a_notification() -> None:
+def test_reminder_reply_notifies() -> None:
     """A word for the person is shown, and sent to the desktop where that was asked for."""
     reply = AGENT.reply(HookAnswer(say="Pause: 60\nminutes\x07"), "UserPromptSubmit")
     assert json.loads(reply.stdout) == {"systemMessage": "Pause: 60\nminutes"}
@@ -183,14 +183,14 @@ def test_a_reminder_with_a_notification() -> None:
     assert json.loads(reply.stdout)["terminalSequence"] == "\x1b]9;Holdfast: Pause: 60 minutes\x07\x07"
 
 
-def test_a_prompt_held_back() -> None:
+def test_blocked_prompt_has_reason() -> None:
     """Only a prompt can be held back."""
     reply = AGENT.reply(HookAnswer(block="Time for a pause."), "UserPromptSubmit")
     assert json.loads(reply.stdout) == {"decision": "block", "reason": "Time for a pause."}
     assert AGENT.reply(HookAnswer(block="Time for a pause."), "SessionStart") == Reply()
 
 
-def test_before_a_compression() -> None:
+def test_compression_reply_is_plain_text() -> None:
     """What must not be forgotten is plain text, and nothing but that."""
     assert AGENT.reply(HookAnswer(context="Keep: carts", say="hi", notify=True), "PreCompact") == Reply("Keep: carts")
     assert (
@@ -200,7 +200,7 @@ def test_before_a_compression() -> None:
 
 
 @given(st.text(st.sampled_from('a"\\\n🙂'), min_size=1, max_size=50).filter(str.strip))
-def test_room_is_used(some: str) -> None:
+def test_long_context_fills_the_room(some: str) -> None:
     """A long answer is cut to what fits, not to much less."""
     stdout = AGENT.reply(HookAnswer(context=f"x{some}" * 20_000), "SessionStart").stdout
     assert 4_000 < len(stdout) < 10_000
@@ -217,7 +217,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentDirs:
     return AgentDirs(home=str(tmp_path / "home"), project=str(tmp_path / "shop"))
 
 
-def test_where_settings_are(places: AgentDirs) -> None:
+def test_scope_chooses_settings_file(places: AgentDirs) -> None:
     """The person's settings follow CLAUDE_CONFIG_DIR; the project's are in the project."""
     (change,) = SETTINGS.changes(places, "user", str)
     assert change.path == os.path.join(places.home, ".claude", "settings.json")
@@ -229,7 +229,7 @@ def test_where_settings_are(places: AgentDirs) -> None:
     assert settings_of("claude") is SETTINGS
 
 
-def test_what_stands_in_them(places: AgentDirs) -> None:
+def test_hooks_have_claude_form(places: AgentDirs) -> None:
     """Each event has one entry of one command, before a tool only for those that begin or ask something."""
     (change,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast-{manner}")
     entries = {entry.at: entry for entry in change.entries}
@@ -247,7 +247,7 @@ def test_what_stands_in_them(places: AgentDirs) -> None:
     msgspec.json.encode([entry.value for entry in change.entries])
 
 
-def test_the_status_line_is_for_whoever_has_none() -> None:
+def test_status_line_is_added_only_if_none() -> None:
     """A status line is set only where none stands."""
     assert claude_settings.status_line("x") == SettingsEntry(
         ("statusLine",), {"type": "command", "command": "x"}, only=True
@@ -276,7 +276,7 @@ def test_no_obstacles(places: AgentDirs, tmp_path: Path) -> None:
         ("managed/managed-settings.d/10.json", {"strictPluginOnlyCustomization": ["hooks"]}),
     ],
 )
-def test_obstacles(places: AgentDirs, tmp_path: Path, file: str, setting: Json) -> None:
+def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, tmp_path: Path, file: str, setting: Json) -> None:
     """Hooks that are switched off anywhere are found, and the file is named."""
     (tmp_path / "managed/managed-settings.d").mkdir()
     (tmp_path / file).write_text(json.dumps(setting))
@@ -289,42 +289,42 @@ def test_obstacles(places: AgentDirs, tmp_path: Path, file: str, setting: Json) 
 # ── the status line ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_status_line() -> None:
+def test_status_input_gives_signals() -> None:
     """Tokens are counted as the program's percentage is; limits keep their names."""
-    heard = parse_status(STATUS)
-    assert heard is not None
+    event = parse_status(STATUS)
+    assert event is not None
     limits: dict[str, Json] = {
         "five_hour": {"used_percentage": 40.5, "resets_at": 1_800_000_000},
         "seven_day": {"used_percentage": 12.0},
     }
-    assert heard.signals == (
+    assert event.signals == (
         Measured(tokens=50_000, window=200_000, cost_usd=1.25, limits=limits),
         Chosen(model="claude-opus-5-5"),
     )
-    assert (heard.conversation, heard.cwd, heard.mark) == (ID, "/home/anna/shop/src", "")
-    assert heard.resume == f"claude --resume {ID}"
+    assert (event.conversation, event.cwd, event.mark) == (ID, "/home/anna/shop/src", "")
+    assert event.resume == f"claude --resume {ID}"
 
 
-def test_recorded_status_lines() -> None:
+def test_recorded_status_inputs_give_signals() -> None:
     """What the real program hands over: nothing is known at first, then tokens, window and cost are."""
     told = []
     for name in ("before_the_first_answer", "after_some_work"):
         with open(os.path.join(PAYLOADS, "statusline", f"{name}.json"), encoding="utf-8") as file:
-            heard = parse_status(json.load(file))
-        assert heard is not None
-        told.append(heard.signals)
+            event = parse_status(json.load(file))
+        assert event is not None
+        told.append(event.signals)
     assert told == [
         (Measured(window=1_000_000, cost_usd=0.0), Chosen(model="claude-opus-5-5")),
         (Measured(tokens=130, window=1_000_000, cost_usd=0.0038779999999999995), Chosen(model="claude-opus-5-5")),
     ]
 
 
-def test_a_status_line_before_the_first_answer() -> None:
+def test_status_input_before_first_answer_has_no_tokens() -> None:
     """Where nothing was asked yet, no size is told."""
     context: dict[str, Json] = {"total_input_tokens": 0, "context_window_size": 200_000, "current_usage": None}
-    heard = parse_status({"session_id": ID, "context_window": context})
-    assert heard is not None
-    assert heard.signals == ()
+    event = parse_status({"session_id": ID, "context_window": context})
+    assert event is not None
+    assert event.signals == ()
 
 
 @given(
@@ -333,21 +333,21 @@ def test_a_status_line_before_the_first_answer() -> None:
         st.none() | st.integers() | st.text(max_size=5) | st.lists(st.none()) | st.dictionaries(st.text(), st.none()),
     )
 )
-def test_any_status_line(changed: dict[str, Json]) -> None:
+def test_any_status_input_raises_nothing(changed: dict[str, Json]) -> None:
     """Whatever stands in its fields, nothing is raised."""
-    heard = parse_status({**STATUS, **changed})
-    assert heard is None or len(heard.signals) <= 2
+    event = parse_status({**STATUS, **changed})
+    assert event is None or len(event.signals) <= 2
 
 
 @pytest.mark.parametrize(
     ("name", "more"),
     [("PostModelSwitch", {}), ("SessionStart", {"source": "fork"}), ("SessionStart", {"source": "resume"})],
 )
-def test_how_full_the_context_is_was_not_heard_at_a_switch(name: str, more: dict[str, Json]) -> None:
+def test_model_switch_measures_context(name: str, more: dict[str, Json]) -> None:
     """What the next request sends again is how full the context is; zero before the first answer says nothing."""
 
     def measured(**fields: Json) -> list[object]:
-        found = AGENT.parse(event(name, **more, **fields))
+        found = AGENT.parse(payload_of(name, **more, **fields))
         assert found is not None
         return [signal for signal in found.signals if isinstance(signal, Measured)]
 
@@ -357,9 +357,11 @@ def test_how_full_the_context_is_was_not_heard_at_a_switch(name: str, more: dict
 
 
 @pytest.mark.parametrize("source", [None, "user", "sdk", "system", "loop_wakeup", "something new"])
-def test_a_notification_of_the_program_is_no_persons_prompt(source: str | None) -> None:
+def test_program_notification_is_no_persons_prompt(source: str | None) -> None:
     """Whoever is named as its author, what opens as a notification was written by the program."""
     words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
-    found = AGENT.parse(event("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source})))
+    found = AGENT.parse(
+        payload_of("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source}))
+    )
     assert found is not None
     assert found.signals == (Prompted(text=words, person=False),)

@@ -35,7 +35,7 @@ def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 
-def test_a_conversation_is_told_with_its_facts(past: Past) -> None:
+def test_conversation_is_read_with_its_facts(past: Past) -> None:
     """Prompts, title, directory, branch, model, times, the command that reopens it, and every message's moment."""
     past.write(
         {"type": "mode", "mode": "default", "sessionId": TALK},
@@ -45,18 +45,23 @@ def test_a_conversation_is_told_with_its_facts(past: Past) -> None:
         {"type": "ai-title", "aiTitle": "OAuth with PKCE", "sessionId": TALK},
         {"type": "cost-state", "totalCostUSD": 1.25, "sessionId": TALK},
     )
-    story = past.story()
-    assert (story.agent, story.conversation, story.cwd, story.branch) == ("claude", TALK, "/work/app", "main")
-    assert (story.title, story.model, story.resume) == (
+    transcript = past.transcript()
+    assert (transcript.agent, transcript.conversation, transcript.cwd, transcript.branch) == (
+        "claude",
+        TALK,
+        "/work/app",
+        "main",
+    )
+    assert (transcript.title, transcript.model, transcript.resume) == (
         "OAuth with PKCE",
         "claude-opus-5-5",
         f"claude --resume {TALK}",
     )
-    assert story.signs == [story.began, story.ended]
-    assert story.ended - story.began == 1_000
-    assert story.cost_usd == 1.25
-    assert [item.text for item in only(story, Prompted)] == ["Add OAuth with PKCE"]
-    assert story.problems == []
+    assert transcript.signs == [transcript.began, transcript.ended]
+    assert transcript.ended - transcript.began == 1_000
+    assert transcript.cost_usd == 1.25
+    assert [item.text for item in only(transcript, Prompted)] == ["Add OAuth with PKCE"]
+    assert transcript.problems == []
 
 
 @pytest.mark.parametrize(
@@ -72,14 +77,14 @@ def test_a_conversation_is_told_with_its_facts(past: Past) -> None:
         {"content": "   "},
     ],
 )
-def test_only_what_a_person_asked_is_a_prompt(past: Past, line: dict[str, Any]) -> None:
+def test_only_persons_prompts_are_prompted(past: Past, line: dict[str, Any]) -> None:
     """Summaries, commands of the program and what it says to the model are nobody's request."""
     content = line.pop("content")
     past.write(past.prompt(content, **line), past.prompt([{"type": "text", "text": "Fix the bug"}]))
-    assert [item.text for item in only(past.story(), Prompted)] == ["Fix the bug"]
+    assert [item.text for item in only(past.transcript(), Prompted)] == ["Fix the bug"]
 
 
-def test_tokens_count_once_for_each_message(past: Past) -> None:
+def test_tokens_count_once_per_message(past: Past) -> None:
     """One answer is several lines with one id, and the last of them has it all."""
     early = {"input_tokens": 3, "output_tokens": 1, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}
     late = early | {"output_tokens": 90}
@@ -89,16 +94,20 @@ def test_tokens_count_once_for_each_message(past: Past) -> None:
         past.answer({"type": "text", "text": "So."}, name="m1", usage=late),
         past.answer({"type": "text", "text": "Done."}, name="m2", usage={"input_tokens": 5, "output_tokens": 10}),
     )
-    story = past.story()
-    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+    transcript = past.transcript()
+    assert (
+        transcript.input_tokens,
+        transcript.output_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+    ) == (
         8,
         100,
         107,
     )
-    assert [item.tokens for item in only(story, Measured)] == [5]
+    assert [item.tokens for item in only(transcript, Measured)] == [5]
 
 
-def test_tools_leave_edits_commands_and_plans(past: Past) -> None:
+def test_tools_give_edits_commands_and_plans(past: Past) -> None:
     """Edits carry hashes, commands how they ended, to-do lists their entries; reading leaves nothing."""
     before, after = "one\ntwo\n", "one\n2\n"
     patch = [{"oldLines": 2, "newLines": 2, "lines": [" one", "-two", "+2"]}]
@@ -120,19 +129,19 @@ def test_tools_leave_edits_commands_and_plans(past: Past) -> None:
         past.used("c7", "Edit", {"file_path": "/work/app/a.py", "old_string": "x", "new_string": "y"}),
         past.result("c7", "String not found", "Error: String not found", is_error=True),
     )  # fmt: skip
-    story = past.story()
-    changed, made = only(story, Edited)
+    transcript = past.transcript()
+    changed, made = only(transcript, Edited)
     assert (changed.path, changed.action) == ("/work/app/a.py", "modified")
     assert changed.before == hashlib.sha256(before.encode()).hexdigest()
     assert changed.after == hashlib.sha256(after.encode()).hexdigest()
     assert (changed.lines_added, changed.lines_removed) == (1, 1)
     assert (made.path, made.action) == ("/work/app/b.py", "created")
-    assert [(item.command, item.code) for item in only(story, Ran)] == [("make test", 2), ("ls", 0)]
-    assert [item.todos for item in only(story, Planned)] == [(Todo("Test", "in_progress"),)]
-    assert len({told.mark for told in story.signals}) == len(story.signals)
+    assert [(item.command, item.code) for item in only(transcript, Ran)] == [("make test", 2), ("ls", 0)]
+    assert [item.todos for item in only(transcript, Planned)] == [(Todo("Test", "in_progress"),)]
+    assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
 
 
-def test_a_subagent_is_told_from_its_own_file(past: Past) -> None:
+def test_subagent_is_read_from_its_file(past: Past) -> None:
     """Type, task, beginning, end, last word, tokens; what it did is its own, and its tokens count."""
     past.write(
         past.prompt("Go"),
@@ -151,13 +160,13 @@ def test_a_subagent_is_told_from_its_own_file(past: Past) -> None:
         done = {"status": "completed", "agentId": "a1b2", "content": [{"type": "text", "text": "All is well."}],
                 "totalTokens": 4_000}  # fmt: skip
         file.write(json.dumps(past.result("t1", "All is well.", done)) + "\n")
-    story = past.story()
-    (began,), (ended,) = only(story, AgentBegan), only(story, AgentEnded)
+    transcript = past.transcript()
+    (began,), (ended,) = only(transcript, AgentBegan), only(transcript, AgentEnded)
     assert (began.agent, began.type, began.task, began.background) == ("a1b2", "Explore", "Look around", False)
     assert (ended.agent, ended.summary, ended.tokens, ended.failed) == ("a1b2", "All is well.", 4_000, None)
-    assert [(item.command, item.agent) for item in only(story, Ran)] == [("grep x", "a1b2")]
-    assert len(story.signs) == 3
-    assert story.input_tokens == 30
+    assert [(item.command, item.agent) for item in only(transcript, Ran)] == [("grep x", "a1b2")]
+    assert len(transcript.signs) == 3
+    assert transcript.input_tokens == 30
 
 
 def test_older_layouts_of_subagents_are_read(past: Past) -> None:
@@ -173,13 +182,16 @@ def test_older_layouts_of_subagents_are_read(past: Past) -> None:
         past.result("t2", result={"status": "completed", "agentId": "b2"}),
     )
     past.write(past.answer({"type": "text", "text": "Seen."}, agentId="b2", **about), name="agent-b2")
-    story = past.story()
-    assert [(item.agent, item.summary) for item in only(story, AgentEnded)] == [("t1", "A plan."), ("b2", "done")]
-    assert [item.task for item in only(story, AgentBegan)] == ["Within", "Beside"]
-    assert len(past.stories()) == 1
+    transcript = past.transcript()
+    assert [(item.agent, item.summary) for item in only(transcript, AgentEnded)] == [
+        ("t1", "A plan."),
+        ("b2", "done"),
+    ]
+    assert [item.task for item in only(transcript, AgentBegan)] == ["Within", "Beside"]
+    assert len(past.transcripts()) == 1
 
 
-def test_a_background_agent_ends_with_its_own_last_word(past: Past) -> None:
+def test_background_agent_ends_with_its_last_message(past: Past) -> None:
     """The call returns at once; the agent's file tells when it was done."""
     past.write(
         past.prompt("Go"),
@@ -191,12 +203,12 @@ def test_a_background_agent_ends_with_its_own_last_word(past: Past) -> None:
         past.answer({"type": "text", "text": "Found."}, isSidechain=True, agentId="c3"),
         name=f"{TALK}/subagents/agent-c3",
     )
-    story = past.story()
-    (began,), (ended,) = only(story, AgentBegan), only(story, AgentEnded)
+    transcript = past.transcript()
+    (began,), (ended,) = only(transcript, AgentBegan), only(transcript, AgentEnded)
     assert (began.background, ended.summary) == (True, "Found.")
 
 
-def test_compactions_and_troubles_are_told(past: Past) -> None:
+def test_compactions_and_errors_are_signals(past: Past) -> None:
     """What is left of the context, errors of the service with their category, limits as limits."""
     past.write(
         past.prompt("Go"),
@@ -208,21 +220,21 @@ def test_compactions_and_troubles_are_told(past: Past) -> None:
             {"type": "text", "text": "You've hit your usage limit"}, isApiErrorMessage=True, error="rate_limit"
         ),
     )
-    story = past.story()
-    assert [item.tokens for item in only(story, Compacted)] == [900]
-    assert [item.category for item in only(story, Erred)] == ["transient"]
-    assert len(only(story, Limited)) == 1
+    transcript = past.transcript()
+    assert [item.tokens for item in only(transcript, Compacted)] == [900]
+    assert [item.category for item in only(transcript, Erred)] == ["transient"]
+    assert len(only(transcript, Limited)) == 1
 
 
-def test_a_line_written_twice_counts_once(past: Past) -> None:
+def test_repeated_line_counts_once(past: Past) -> None:
     """A resumed conversation may hold a line again, under the same id."""
     lines = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
     past.write(*lines, *lines)
-    story = past.story()
-    assert (story.messages, len(story.signs), story.input_tokens) == (2, 2, 10)
+    transcript = past.transcript()
+    assert (transcript.messages, len(transcript.signs), transcript.input_tokens) == (2, 2, 10)
 
 
-def test_records_nobody_knows_are_passed_over(past: Past) -> None:
+def test_unknown_records_are_ignored(past: Past) -> None:
     """New types come with every version, and may use known names for other things."""
     past.write(
         past.prompt("Go"),
@@ -230,8 +242,8 @@ def test_records_nobody_knows_are_passed_over(past: Past) -> None:
         {"type": "attachment", "message": None, "attachment": {"type": "date"}},
         past.line("assistant", {"id": "m", "content": ["bare", {"type": "image", "source": {}}]}),
     )
-    story = past.story()
-    assert (story.problems, story.messages) == ([], 2)
+    transcript = past.transcript()
+    assert (transcript.problems, transcript.messages) == ([], 2)
 
 
 def test_stamps_change_with_the_files(past: Past) -> None:
@@ -251,7 +263,7 @@ def test_stamps_change_with_the_files(past: Past) -> None:
     assert list(READER.sources(AgentDirs("/", "/", {"CLAUDE_CONFIG_DIR": str(past.home / ".claude")})))
 
 
-def test_links_and_strange_names_are_not_followed(past: Past, tmp_path: Path) -> None:
+def test_links_and_unusual_names_are_not_followed(past: Past, tmp_path: Path) -> None:
     """A link in the place of a transcript is passed over, and no id leads out of the directory."""
     outside = tmp_path / "outside.jsonl"
     outside.write_text(json.dumps(past.prompt("Secret")))
@@ -261,7 +273,7 @@ def test_links_and_strange_names_are_not_followed(past: Past, tmp_path: Path) ->
         past.result("t1", result={"status": "completed", "agentId": "/../../../outside"}),
         past.prompt("Go", sessionId="../../../outside"),
     )
-    assert [item.text for story in past.stories() for item in only(story, Prompted)] == ["Go"]
+    assert [item.text for transcript in past.transcripts() for item in only(transcript, Prompted)] == ["Go"]
 
 
 JSON = st.recursive(
@@ -293,12 +305,12 @@ def test_fields_of_any_type_raise_nothing(
         lines[place][field] = value
     lines.append(past.line("assistant", inner))
     past.write(*lines)
-    for story in past.stories():
-        assert story.began <= story.ended
+    for transcript in past.transcripts():
+        assert transcript.began <= transcript.ended
 
 
-def test_an_unreadable_source_is_a_problem(tmp_path: Path) -> None:
+def test_unreadable_source_is_a_problem(tmp_path: Path) -> None:
     """What cannot be opened is said, and nothing is raised."""
-    (story,) = READER.read(TranscriptSource(str(tmp_path / "gone.jsonl"), ""))
-    assert story.problems == ["cannot be opened (no such file or directory)"]
-    assert not story.signs
+    (transcript,) = READER.read(TranscriptSource(str(tmp_path / "gone.jsonl"), ""))
+    assert transcript.problems == ["cannot be opened (no such file or directory)"]
+    assert not transcript.signs

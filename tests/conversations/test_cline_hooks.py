@@ -30,21 +30,21 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def heard(hook: str, **more: Any) -> HookEvent:
+def parse(hook: str, **more: Any) -> HookEvent:
     found = AGENT.parse({**BASE, "hookName": hook, **more})
     assert found is not None
     return found
 
 
 def after(name: str, given: Any, output: Any = None, **more: Any) -> tuple[Any, ...]:
-    return heard(
+    return parse(
         "tool_result", tool_result={"id": "c", "name": name, "input": given, "output": output, **more}
     ).signals
 
 
-def test_the_program_and_the_extension_are_told_apart() -> None:
+def test_extension_and_program_are_distinguished() -> None:
     """The program's conversation is the one it can reopen; the extension's is its task, told by its prompt."""
-    program = heard("agent_start")
+    program = parse("agent_start")
     extension = AGENT.parse({"hookName": "TaskStart", "taskId": "1794", "workspaceRoots": ["/home/anna/shop"]})
     assert extension is not None
     assert (program.event, program.conversation, program.resume) == ("TaskStart", "1794_r8", "cline --id 1794_r8")
@@ -54,34 +54,34 @@ def test_the_program_and_the_extension_are_told_apart() -> None:
     assert program.cwd == extension.cwd == "/home/anna/shop"
 
 
-def test_a_subagent_from_beginning_to_end() -> None:
+def test_subagent_signals_from_begin_to_end() -> None:
     """It is asked for, begins under its own id, and ends well, with an error or by being stopped."""
     below = {"agent_id": "agent_2", "parent_agent_id": "agent_1", "taskId": "conv_2"}
     call = {"id": "c4", "name": "spawn_agent", "input": {"task": "Look", "systemPrompt": "You look"}}
-    assert heard("tool_call", tool_call=call).signals == (Called(call="c4", type="subagent", task="Look"),)
-    began = heard("agent_start", **below)
+    assert parse("tool_call", tool_call=call).signals == (Called(call="c4", type="subagent", task="Look"),)
+    began = parse("agent_start", **below)
     assert (began.conversation, began.occasion) == ("1794_r8", None)
     assert began.signals == (AgentBegan(agent="agent_2", type="subagent"),)
-    said = heard("agent_end", turn={"outputText": "Fine."}, **below).signals
+    said = parse("agent_end", turn={"outputText": "Fine."}, **below).signals
     assert said == (AgentEnded(agent="agent_2", type="subagent", summary="Fine."),)
-    failed = heard("agent_error", error={"name": "Error", "message": "no"}, **below).signals
+    failed = parse("agent_error", error={"name": "Error", "message": "no"}, **below).signals
     assert failed == (AgentEnded(agent="agent_2", type="subagent", failed="no"),)
-    stopped = heard("agent_abort", **below).signals
+    stopped = parse("agent_abort", **below).signals
     assert stopped == (AgentEnded(agent="agent_2", type="subagent", failed="it was cancelled", stopped=True),)
-    assert heard("session_shutdown", **below).signals == ()
+    assert parse("session_shutdown", **below).signals == ()
 
 
-def test_how_a_turn_ends() -> None:
+def test_turn_end_signals() -> None:
     """Answered, taken back by the person, failed, or the end of it all."""
-    assert heard("agent_end", turn={"outputText": "Fine."}).signals == (Replied(text="Fine."),)
-    assert heard("agent_abort", reason="user cancelled").signals == (Replied(),)
-    (erred,) = heard("agent_error", error={"name": "Error", "message": "fetch failed"}).signals
+    assert parse("agent_end", turn={"outputText": "Fine."}).signals == (Replied(text="Fine."),)
+    assert parse("agent_abort", reason="user cancelled").signals == (Replied(),)
+    (erred,) = parse("agent_error", error={"name": "Error", "message": "fetch failed"}).signals
     assert type(erred) is Erred
     assert erred.category == "transient"
-    assert heard("session_shutdown", reason="bye").signals == (Closed(reason="bye"),)
+    assert parse("session_shutdown", reason="bye").signals == (Closed(reason="bye"),)
 
 
-def test_commands_each_have_their_own_end() -> None:
+def test_commands_have_separate_exit_codes() -> None:
     """Several commands in one call are several commands, also where they come as text."""
     given = {"commands": ["make", {"command": "make test"}, "ls"]}
     output = [{"success": True}, {"success": False, "error": "Command exited with code 2"}, {"success": False}]
@@ -104,7 +104,7 @@ def test_commands_each_have_their_own_end() -> None:
         ("apply_patch", {"input": "*** Begin Patch\n*** Add File: a\n+y\n*** End Patch"}, "created", (None, None)),
     ],
 )  # fmt: skip
-def test_the_ways_to_change_a_file(name: str, given: Any, action: str, texts: tuple[str | None, str | None]) -> None:
+def test_file_tools_give_edits(name: str, given: Any, action: str, texts: tuple[str | None, str | None]) -> None:
     """Each of Cline's tools that change a file is a change of that file, unless it failed."""
     (edited,) = after(name, given, "done")
     assert type(edited) is Edited
@@ -112,7 +112,7 @@ def test_the_ways_to_change_a_file(name: str, given: Any, action: str, texts: tu
     assert after(name, given, error="refused") == (Active(),)
 
 
-def test_a_file_that_was_created() -> None:
+def test_created_file_is_an_edit() -> None:
     """Only what Cline says tells a new file from one written over."""
     (new,) = after("editor", {"path": "a", "new_text": "y\n"}, {"result": "File created successfully at: a"})
     (old,) = after("editor", {"path": "a", "new_text": "y\n"}, {"result": "File overwritten"})
@@ -120,9 +120,9 @@ def test_a_file_that_was_created() -> None:
     assert new.after == old.after
 
 
-def test_a_question_waits_for_the_person() -> None:
+def test_question_waits_for_person() -> None:
     """Asking is waiting, in the words of the question."""
-    asked = heard("tool_call", tool_call={"name": "ask_question", "input": {"question": "Which port?"}}).signals
+    asked = parse("tool_call", tool_call={"name": "ask_question", "input": {"question": "Which port?"}}).signals
     assert asked == (Waits(what="input", text="Which port?"),)
 
 
@@ -135,21 +135,21 @@ def test_a_question_waits_for_the_person() -> None:
         ("<user_input>never closed", "<user_input>never closed"),
     ],
 )
-def test_what_the_person_wrote(prompt: str, words: str) -> None:
+def test_prompt_is_unwrapped(prompt: str, words: str) -> None:
     """What Cline wraps around a prompt is taken off, and nothing else."""
     assert person_words(prompt) == words
-    assert heard("prompt_submit", userPromptSubmit={"prompt": prompt}).signals == (Prompted(text=words),)
+    assert parse("prompt_submit", userPromptSubmit={"prompt": prompt}).signals == (Prompted(text=words),)
 
 
-def test_one_event_through_two_files() -> None:
+def test_event_in_two_hook_files_has_one_mark() -> None:
     """Files of the user and of the project hear the same payload; two calls in one moment are two."""
     call = {"id": "c1", "name": "editor", "input": {}}
-    assert heard("tool_call", tool_call=call).mark == heard("tool_call", tool_call=call).mark != ""
-    assert heard("tool_call", tool_call=call).mark != heard("tool_call", tool_call={**call, "id": "c2"}).mark
-    assert heard("agent_start", timestamp=None).mark == ""
+    assert parse("tool_call", tool_call=call).mark == parse("tool_call", tool_call=call).mark != ""
+    assert parse("tool_call", tool_call=call).mark != parse("tool_call", tool_call={**call, "id": "c2"}).mark
+    assert parse("agent_start", timestamp=None).mark == ""
 
 
-def test_answers_are_in_clines_words() -> None:
+def test_reply_uses_cline_fields() -> None:
     """Context for the task, with the person's sentence in it, or a reason to stop it."""
     answer = HookAnswer(context="facts", say="a word")
     assert json.loads(AGENT.reply(answer, "TaskStart").stdout) == {

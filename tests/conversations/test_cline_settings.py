@@ -18,7 +18,7 @@ def places(tmp_path: Path) -> AgentDirs:
     return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def test_a_file_for_each_event(places: AgentDirs) -> None:
+def test_each_event_has_a_file(places: AgentDirs) -> None:
     """Every event Cline knows has a file named after it, executable and recognisable as ours."""
     changes = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     top = os.path.join(places.home, "Documents", "Cline", "Hooks")
@@ -35,13 +35,13 @@ def test_a_file_for_each_event(places: AgentDirs) -> None:
     }
 
 
-def test_what_is_answered_is_asked() -> None:
+def test_answered_events_use_ask() -> None:
     """Answers are waited for exactly where there can be one."""
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell runs it")
-def test_the_file_runs_its_command(places: AgentDirs, tmp_path: Path) -> None:
+def test_hook_file_runs_command(places: AgentDirs, tmp_path: Path) -> None:
     """What comes on its input goes to the command, and what the command says comes back."""
     change = SETTINGS.changes(places, "project", lambda manner: "cat")[0]
     script = tmp_path / "TaskStart"
@@ -52,7 +52,7 @@ def test_the_file_runs_its_command(places: AgentDirs, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b'{"hookName": "agent_start"}', b"")
 
 
-def test_windows_has_its_own_files(places: AgentDirs) -> None:
+def test_windows_hooks_are_powershell(places: AgentDirs) -> None:
     """There the files are PowerShell's, and that it may refuse to run them is said."""
     windows = places._replace(system="win32")
     change = SETTINGS.changes(windows, "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"')[0]
@@ -61,7 +61,7 @@ def test_windows_has_its_own_files(places: AgentDirs) -> None:
     assert "ExecutionPolicy" in SETTINGS.obstacles(windows, "user")[0]
 
 
-def test_rules_in_a_file_leave_no_room_for_hooks(places: AgentDirs) -> None:
+def test_clinerules_file_is_an_obstacle(places: AgentDirs) -> None:
     """`.clinerules` may be a file; then a project has no place for hooks."""
     assert SETTINGS.obstacles(places, "project") == ()
     Path(places.project).mkdir()

@@ -87,25 +87,34 @@ def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
 
 
-def stories(places: AgentDirs) -> list[Transcript]:
-    return [story for source in READER.sources(places) for story in READER.read(source)]
+def transcripts(places: AgentDirs) -> list[Transcript]:
+    return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
+def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
     """Prompts, tools, the subagent from its own file, and what was used."""
-    (story,) = stories(places)
-    assert (story.conversation, story.title, story.cwd, story.model) == (NAME, "Greeting", "/home/anna/shop", "p/m")
-    assert story.resume == f"cline --id {NAME}"
-    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.title, transcript.cwd, transcript.model) == (
+        NAME,
+        "Greeting",
+        "/home/anna/shop",
+        "p/m",
+    )
+    assert transcript.resume == f"cline --id {NAME}"
+    assert (
+        transcript.input_tokens,
+        transcript.output_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+    ) == (
         500,
         150,
         100,
     )
-    assert (story.messages, story.cost_usd, story.problems) == (11, 0.25, [])
-    assert (story.began, story.ended) == (T, T + 8_000)
-    told = [line.signal for line in story.signals]
+    assert (transcript.messages, transcript.cost_usd, transcript.problems) == (11, 0.25, [])
+    assert (transcript.began, transcript.ended) == (T, T + 8_000)
+    told = [line.signal for line in transcript.signals]
     assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
-    assert "secret" not in repr(story)
+    assert "secret" not in repr(transcript)
     assert [(line.path, line.action) for line in told if type(line) is Edited] == [("a.txt", "created")]
     assert [(line.command, line.code) for line in told if type(line) is Ran] == [("make", 2)]
     (began,) = [line for line in told if type(line) is AgentBegan]
@@ -113,25 +122,25 @@ def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     assert (began.agent, began.task) == (CHILD, "Look")
     assert (ended.agent, ended.summary, ended.tokens) == (CHILD, "All fine.", 150)
     assert Measured(tokens=150) in told
-    assert len({line.mark for line in story.signals}) == len(story.signals)
-    assert stories(places) == [story]
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
+    assert transcripts(places) == [transcript]
 
 
-def test_the_manifest_alone(places: AgentDirs, store: Path) -> None:
+def test_manifest_without_messages_is_read(places: AgentDirs, store: Path) -> None:
     """Where the messages are lost, the goal, the beginning and the end are still known, and the loss is said."""
     (store / f"{NAME}.messages.json").write_text('{"messages": [{"id"', encoding="utf-8")
     (store / f"{CHILD}.messages.json").unlink()
-    (story,) = stories(places)
-    assert [line.signal for line in story.signals] == [Prompted(text="Greet")]
-    assert story.ended - story.began == 120_000
-    assert story.problems == [f"{NAME}.messages.json cannot be understood"]
+    (transcript,) = transcripts(places)
+    assert [line.signal for line in transcript.signals] == [Prompted(text="Greet")]
+    assert transcript.ended - transcript.began == 120_000
+    assert transcript.problems == [f"{NAME}.messages.json cannot be understood"]
 
 
-def test_messages_without_a_manifest(places: AgentDirs, store: Path) -> None:
+def test_messages_without_manifest_are_read(places: AgentDirs, store: Path) -> None:
     """A conversation whose manifest is gone is told from its messages."""
     (store / f"{NAME}.json").unlink()
-    (story,) = stories(places)
-    assert (story.title, story.cwd, story.messages) == (None, None, 11)
+    (transcript,) = transcripts(places)
+    assert (transcript.title, transcript.cwd, transcript.messages) == (None, None, 11)
 
 
 @pytest.mark.parametrize(
@@ -147,17 +156,17 @@ def test_messages_without_a_manifest(places: AgentDirs, store: Path) -> None:
         lambda content: content.replace(b'"messages": [', b'"messages": [7, null, [], {"ts": "x"},'),
     ],
 )
-def test_damage_costs_only_what_it_hit(places: AgentDirs, store: Path, damage: Any) -> None:
+def test_damage_loses_only_damaged_file(places: AgentDirs, store: Path, damage: Any) -> None:
     """NULs, glued documents, raw line ends, other encodings and odd messages leave the rest as it is."""
     path = store / f"{NAME}.messages.json"
     path.write_bytes(damage(path.read_bytes()))
-    (story,) = stories(places)
-    assert [line.signal.command for line in story.signals if type(line.signal) is Ran] == ["make"]
+    (transcript,) = transcripts(places)
+    assert [line.signal.command for line in transcript.signals if type(line.signal) is Ran] == ["make"]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """With bytes exchanged for others and the end cut off, in either file, nothing is raised."""
     directory = tmp_path_factory.mktemp("sessions")
     for name, value in (
@@ -168,11 +177,11 @@ def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: s
         for _ in range(data.draw(st.integers(0, 5))):
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
         (directory / name).write_bytes(content[: data.draw(st.integers(0, len(content)))])
-    for story in READER.read(TranscriptSource(str(directory), "")):
-        assert story.began <= story.ended
+    for transcript in READER.read(TranscriptSource(str(directory), "")):
+        assert transcript.began <= transcript.ended
 
 
-def test_other_things_under_the_names(places: AgentDirs) -> None:
+def test_other_things_under_expected_names_raise_nothing(places: AgentDirs) -> None:
     """Directories, links and pipes in the place of files are passed over."""
     top = Path(places.home, ".cline", "data", "sessions")
     (top / "a" / "a.json").mkdir(parents=True)
@@ -186,7 +195,7 @@ def test_other_things_under_the_names(places: AgentDirs) -> None:
     assert list(READER.read(TranscriptSource(str(top / "a"), ""))) == []
 
 
-def test_the_variables_move_it(places: AgentDirs, store: Path, tmp_path: Path) -> None:
+def test_variables_move_directory(places: AgentDirs, store: Path, tmp_path: Path) -> None:
     """Each of Cline's variables names its own level."""
     (expected,) = READER.sources(places)
     for variable, value in (
@@ -198,7 +207,7 @@ def test_the_variables_move_it(places: AgentDirs, store: Path, tmp_path: Path) -
         assert list(READER.sources(moved)) == [expected]
 
 
-def test_a_stamp_changes_with_any_of_the_files(places: AgentDirs, store: Path) -> None:
+def test_stamp_changes_with_any_file(places: AgentDirs, store: Path) -> None:
     """A subagent's new message is a change of the conversation."""
     (before,) = READER.sources(places)
     _write(store / f"{CHILD}.messages.json", {"messages": [*BELOW, *BELOW]})

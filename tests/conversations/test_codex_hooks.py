@@ -17,58 +17,58 @@ How: TypeAlias = Literal["startup", "resume", "clear", "compact", "fork"]
 ID = "019b2f00-1111-7000-8000-000000000001"
 
 
-def heard(event: str, **fields: Json) -> HookEvent:
+def parse(event: str, **fields: Json) -> HookEvent:
     found = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
     assert found is not None
     return found
 
 
-def test_a_conversation_is_reopened_by_its_id() -> None:
+def test_resume_command_has_conversation_id() -> None:
     """The command that reopens a conversation holds its id, and none is given for what is not an id."""
-    assert heard("Stop").resume == f"codex resume {ID}"
+    assert parse("Stop").resume == f"codex resume {ID}"
     assert resume("-rf") is None
     assert resume("a b") is None
     assert resume("$(reboot)") is None
 
 
-def test_the_model_is_told_with_everything() -> None:
+def test_every_event_has_model() -> None:
     """Model and permission mode stand in every payload; where they do not, nothing is chosen."""
-    both = heard("Stop", model="gpt-6.1-sol", permission_mode="plan")
+    both = parse("Stop", model="gpt-6.1-sol", permission_mode="plan")
     assert both.signals[-1] == Chosen(model="gpt-6.1-sol", permission="plan")
-    assert not any(isinstance(signal, Chosen) for signal in heard("SessionEnd").signals)
+    assert not any(isinstance(signal, Chosen) for signal in parse("SessionEnd").signals)
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork"])
-def test_how_a_conversation_opens(source: How) -> None:
+def test_session_start_source_says_how_it_opened(source: How) -> None:
     """Each way of opening has its word; one that nobody knows is a start."""
-    assert heard("SessionStart", source=source).signals[0] == Opened(how=source)
-    assert heard("SessionStart", source="teleport").signals[0] == Opened()
+    assert parse("SessionStart", source=source).signals[0] == Opened(how=source)
+    assert parse("SessionStart", source="teleport").signals[0] == Opened()
 
 
-def test_a_subagents_events_are_its_own() -> None:
+def test_subagent_events_have_agent_id() -> None:
     """What happens within a subagent is told of it, and a prompt to it is no person's and not answered."""
-    prompt = heard("UserPromptSubmit", agent_id="a1", prompt="Write the tests")
+    prompt = parse("UserPromptSubmit", agent_id="a1", prompt="Write the tests")
     assert prompt.signals == (Prompted(agent="a1", text="Write the tests", person=False),)
     assert prompt.occasion is None
-    ran = heard("PostToolUse", agent_id="a1", tool_name="Bash", tool_input={"command": "ls"}, tool_response="")
+    ran = parse("PostToolUse", agent_id="a1", tool_name="Bash", tool_input={"command": "ls"}, tool_response="")
     assert ran.signals == (Ran(agent="a1", command="ls", code=None),)
     for event in ("PreCompact", "PostCompact"):
-        assert heard(event, agent_id="a1", model="gpt-mini").signals == (Active(agent="a1"),)
+        assert parse(event, agent_id="a1", model="gpt-mini").signals == (Active(agent="a1"),)
 
 
-def test_a_subagent_is_called_by_its_name_in_the_plan() -> None:
+def test_spawned_agent_task_is_its_name() -> None:
     """The message to a subagent may be encrypted, so its task is the name it was given, wherever there is one."""
     given: dict[str, Json] = {"task_name": "tests", "message": "gAAAAABencrypted"}
-    found = heard("PreToolUse", tool_name="collaborationspawn_agent", tool_input=given, tool_use_id="c1")
+    found = parse("PreToolUse", tool_name="collaborationspawn_agent", tool_input=given, tool_use_id="c1")
     assert found.signals == (Called(call="c1", type="default", task="tests", background=True),)
-    began = heard(
+    began = parse(
         "PostToolUse", tool_name="spawn_agent", tool_input={"message": "Look", "agent_type": "explorer"},
         tool_use_id="c1", tool_response='{"agent_id": "a1"}',
     )  # fmt: skip
     assert began.signals == (AgentBegan(agent="a1", type="explorer", task="Look", background=True),)
 
 
-def test_namespaces_are_taken_off_only_from_what_is_known() -> None:
+def test_namespace_is_removed_only_from_known_tools() -> None:
     """A namespace glued to a tool's name goes; a tool of somebody else that begins alike keeps its name."""
     assert plain_name("collaborationspawn_agent") == "spawn_agent"
     assert plain_name("functions.apply_patch") == "apply_patch"
@@ -76,7 +76,7 @@ def test_namespaces_are_taken_off_only_from_what_is_known() -> None:
     assert plain_name("mcp__functions__Bash") == "mcp__functions__Bash"
 
 
-def test_how_a_command_ended_is_read_where_it_is_said() -> None:
+def test_exit_code_is_read_from_output() -> None:
     """Outputs that begin with an exit code say how the command ended; all others say nothing of it."""
     assert outcome("hello\n").failed is None
     assert outcome("Exit code: 0\nWall time: 0.5 seconds\nOutput:\n").took_ms == 500
@@ -85,28 +85,28 @@ def test_how_a_command_ended_is_read_where_it_is_said() -> None:
     assert outcome(["Exit code: 1"]).failed is None
 
 
-def test_a_patch_that_failed_changed_nothing() -> None:
+def test_failed_patch_gives_no_edit() -> None:
     """A patch whose output says that it failed is no edit."""
     patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
     fields: dict[str, Json] = {"tool_name": "apply_patch", "tool_input": {"command": patch}}
-    good = heard("PostToolUse", **fields, tool_response="Exit code: 0\nOutput:\nSuccess.")
-    bad = heard("PostToolUse", **fields, tool_response="Exit code: 1\nOutput:\nno such file")
+    good = parse("PostToolUse", **fields, tool_response="Exit code: 0\nOutput:\nSuccess.")
+    bad = parse("PostToolUse", **fields, tool_response="Exit code: 1\nOutput:\nno such file")
     assert [type(signal).__name__ for signal in good.signals] == ["Edited"]
     assert "Edited" not in [type(signal).__name__ for signal in bad.signals]
 
 
-def test_one_turn_can_have_many_prompts() -> None:
+def test_prompts_of_one_turn_have_no_mark() -> None:
     """Prompts have no mark: what is typed while a turn is at work belongs to the same turn."""
-    assert heard("UserPromptSubmit", turn_id="t", prompt="a").mark == ""
+    assert parse("UserPromptSubmit", turn_id="t", prompt="a").mark == ""
     assert (
-        heard("PreToolUse", turn_id="t", tool_use_id="c").mark
-        != heard("PostToolUse", turn_id="t", tool_use_id="c").mark
+        parse("PreToolUse", turn_id="t", tool_use_id="c").mark
+        != parse("PostToolUse", turn_id="t", tool_use_id="c").mark
     )
-    first, again = (heard("SubagentStart", agent_id="a", turn_id=turn).mark for turn in "12")
+    first, again = (parse("SubagentStart", agent_id="a", turn_id=turn).mark for turn in "12")
     assert first != again
 
 
-def test_answers_hold_only_what_the_schema_names() -> None:
+def test_reply_has_only_fields_of_schema() -> None:
     """Codex refuses answers with fields its schema does not name; each event has its own."""
     whole = HookAnswer(context="facts", say="a word", notify=True, block="not now")
     start = json.loads(AGENT.reply(whole, "SessionStart").stdout)
@@ -120,7 +120,7 @@ def test_answers_hold_only_what_the_schema_names() -> None:
     assert AGENT.reply(HookAnswer(context="facts"), "PreCompact") == ("", "", 0)
 
 
-def test_context_fits_before_codex_would_put_it_aside() -> None:
+def test_context_fits_codex_limit() -> None:
     """However long the briefing is, what is printed of it stays below what Codex shows whole."""
     for text in ("word\n" * 10_000, '"' * 50_000, "é" * 50_000):
         printed = json.loads(AGENT.reply(HookAnswer(context=text), "SessionStart").stdout)

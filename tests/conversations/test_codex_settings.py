@@ -53,7 +53,7 @@ def trusted(path: str) -> str:
     return "".join(f"[hooks.state.'{path}:{':'.join(hook.key)}']\ntrusted_hash = '{hook.hash}'\n" for hook in hooks)
 
 
-def test_every_event_has_its_hook(places: AgentDirs) -> None:
+def test_every_event_has_a_hook(places: AgentDirs) -> None:
     """Everything that is understood is also heard, and nothing else."""
     assert set(HOOKS) == set(EVENTS)
     (change,) = SETTINGS.changes(places, "user", command)
@@ -62,7 +62,7 @@ def test_every_event_has_its_hook(places: AgentDirs) -> None:
     assert all(not entry.only for entry in change.entries)
 
 
-def test_the_shape_of_the_file(places: AgentDirs) -> None:
+def test_hooks_file_has_codex_form(places: AgentDirs) -> None:
     """A group with one command and its seconds; only some tools are heard of before they are used."""
     written = json.loads(Path(connect(places)).read_text(encoding="utf-8"))["hooks"]
     assert written["Stop"] == [{"hooks": [{"type": "command", "command": "holdfast stir", "timeout": 5}]}]
@@ -71,26 +71,26 @@ def test_the_shape_of_the_file(places: AgentDirs) -> None:
     assert written["SessionStart"][0]["hooks"][0]["command"] == "holdfast ask"
 
 
-def test_scopes_and_the_variable(places: AgentDirs) -> None:
+def test_scopes_and_variable_choose_file(places: AgentDirs) -> None:
     """A project has its file in the project; CODEX_HOME moves the person's."""
     assert SETTINGS.changes(places, "project", command)[0].path == str(Path(places.project, ".codex", "hooks.json"))
     moved = places._replace(environ={"CODEX_HOME": str(Path(places.home, "elsewhere"))})
     assert SETTINGS.changes(moved, "user", command)[0].path == str(Path(places.home, "elsewhere", "hooks.json"))
 
 
-def test_hashes_are_those_of_codex() -> None:
+def test_hook_hash_equals_codex_hash() -> None:
     """Frozen: what Codex 0.166 itself says of these hooks (`hooks/list` of its app server)."""
     assert settings.hook_hash("stop", {"type": "command", "command": 'holdfast é "x"'}) == STOP
     assert settings.hook_hash("session_end", {"command": "holdfast stir", "timeout": 3}) == SESSION_END
     assert settings.hook_hash("pre_tool_use", {"command": "holdfast tell", "timeout": 5}, MATCHER) == PRE_TOOL_USE
 
 
-def test_nothing_stands_in_the_way_before_it_is_connected(places: AgentDirs) -> None:
+def test_no_obstacles_before_connecting(places: AgentDirs) -> None:
     """Trust is asked for only once there are hooks to be trusted."""
     assert SETTINGS.obstacles(places, "user") == ()
 
 
-def test_hooks_must_be_trusted(places: AgentDirs) -> None:
+def test_untrusted_hooks_are_an_obstacle(places: AgentDirs) -> None:
     """Hooks that were not trusted, or have changed since, are named; those that are trusted are fine."""
     path = connect(places)
     (sentence,) = SETTINGS.obstacles(places, "user")
@@ -102,7 +102,7 @@ def test_hooks_must_be_trusted(places: AgentDirs) -> None:
     assert SETTINGS.obstacles(places, "user") == (sentence,)
 
 
-def test_hooks_of_others_are_not_our_matter(places: AgentDirs) -> None:
+def test_other_hooks_are_ignored(places: AgentDirs) -> None:
     """Whether somebody else's hook is trusted says nothing about ours, though it shifts their numbers."""
     path = connect(places)
     whole = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ def test_hooks_of_others_are_not_our_matter(places: AgentDirs) -> None:
     assert SETTINGS.obstacles(places, "user") == ()
 
 
-def test_hooks_may_be_disabled(places: AgentDirs) -> None:
+def test_disabled_hooks_are_an_obstacle(places: AgentDirs) -> None:
     """A trusted hook that was disabled is named."""
     path = connect(places)
     config(places, trusted(path) + "enabled = false\n")
@@ -123,14 +123,14 @@ def test_hooks_may_be_disabled(places: AgentDirs) -> None:
 
 
 @pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
-def test_hooks_may_be_switched_off(places: AgentDirs, name: str) -> None:
+def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, name: str) -> None:
     """The switch of Codex's features is seen under both its names."""
     config(places, f"[features]\n{name} = false\n")
     (sentence,) = SETTINGS.obstacles(places, "user")
     assert "[features]" in sentence
 
 
-def test_a_project_must_be_trusted(places: AgentDirs) -> None:
+def test_untrusted_project_is_an_obstacle(places: AgentDirs) -> None:
     """The hooks of a project count only where the project, or the repository around it, is trusted."""
     path = connect(places, "project")
     config(places, trusted(path))
@@ -146,7 +146,7 @@ def test_a_project_must_be_trusted(places: AgentDirs) -> None:
     assert len(SETTINGS.obstacles(places, "project")) == 1
 
 
-def test_the_machine_may_be_managed(places: AgentDirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_managed_machine_is_an_obstacle(places: AgentDirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only managed hooks are allowed, ours never run."""
     monkeypatch.setattr(codex_settings, "_MANAGED", {"linux": str(tmp_path)})
     (tmp_path / "requirements.toml").write_text("allow_managed_hooks_only = true\n", encoding="utf-8")
@@ -155,7 +155,7 @@ def test_the_machine_may_be_managed(places: AgentDirs, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[features", b"hooks = 3", b"features = []\nprojects = 1", b""])
-def test_broken_settings_hold_nothing(places: AgentDirs, content: bytes) -> None:
+def test_broken_settings_count_as_empty(places: AgentDirs, content: bytes) -> None:
     """Settings that cannot be read, or hold something else, are no obstacle and no error."""
     path = connect(places)
     Path(places.home, ".codex", "config.toml").write_bytes(content)

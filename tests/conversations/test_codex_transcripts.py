@@ -51,36 +51,47 @@ def rollout(tmp_path: Path) -> Path:
     return tmp_path / ".codex" / "sessions" / "2026" / "11" / "15" / f"rollout-2026-11-15T09-00-00-{ID}.jsonl"
 
 
-def test_a_conversation_is_told(rollout: Path) -> None:
+def test_conversation_is_read(rollout: Path) -> None:
     """Everything a rollout says about a conversation is in its story, each thing once."""
-    (story,) = tell(rollout, WHOLE)
-    assert (story.agent, story.conversation, story.resume) == ("codex", ID, f"codex resume {ID}")
-    assert (story.cwd, story.branch, story.title, story.model) == ("/home/anna/shop", "carts", "Carts", "gpt-6.1-sol")
-    assert (story.began, story.ended) == (BEGAN + 2_000, BEGAN + 70_000)
-    assert (story.input_tokens, story.cache_read_tokens + story.cache_write_tokens, story.output_tokens) == (
+    (transcript,) = tell(rollout, WHOLE)
+    assert (transcript.agent, transcript.conversation, transcript.resume) == ("codex", ID, f"codex resume {ID}")
+    assert (transcript.cwd, transcript.branch, transcript.title, transcript.model) == (
+        "/home/anna/shop",
+        "carts",
+        "Carts",
+        "gpt-6.1-sol",
+    )
+    assert (transcript.began, transcript.ended) == (BEGAN + 2_000, BEGAN + 70_000)
+    assert (
+        transcript.input_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+        transcript.output_tokens,
+    ) == (
         1200,
         800,
         100,
     )
-    assert (story.messages, story.parent, story.problems) == (3, None, [])
-    assert kinds(story, Prompted) == [Prompted(text="Empty the carts"), Prompted(text="")]
-    assert kinds(story, Chosen) == [Chosen(model="gpt-6.1-sol", permission="bypassPermissions")]
-    assert kinds(story, Ran) == [Ran(command="make test", code=2, took_ms=1500)]
-    edits = {entry.path.rpartition("/")[2]: entry for entry in kinds(story, Edited) if isinstance(entry, Edited)}
+    assert (transcript.messages, transcript.parent, transcript.problems) == (3, None, [])
+    assert kinds(transcript, Prompted) == [Prompted(text="Empty the carts"), Prompted(text="")]
+    assert kinds(transcript, Chosen) == [Chosen(model="gpt-6.1-sol", permission="bypassPermissions")]
+    assert kinds(transcript, Ran) == [Ran(command="make test", code=2, took_ms=1500)]
+    edits = {entry.path.rpartition("/")[2]: entry for entry in kinds(transcript, Edited) if isinstance(entry, Edited)}
     assert {name: edit.action for name, edit in edits.items()} == {
         "a.py": "modified", "b.py": "created", "c.py": "deleted", "d.py": "deleted", "e.py": "created",
     }  # fmt: skip
     assert (edits["a.py"].lines_added, edits["a.py"].lines_removed) == (2, 1)
     assert edits["b.py"].after == "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
-    assert kinds(story, Planned) == [Planned(todos=(Todo("Test it", "in_progress"),))]
-    assert kinds(story, AgentBegan) == [AgentBegan(agent=SUB, type="default", task="write tests", background=True)]
-    assert kinds(story, Compacted) == [Compacted()]
-    assert kinds(story, Measured) == [Measured(tokens=1050, window=258_400)]
-    assert story.signals == sorted(story.signals, key=lambda told: told.at)
-    assert len({told.mark for told in story.signals}) == len(story.signals)
+    assert kinds(transcript, Planned) == [Planned(todos=(Todo("Test it", "in_progress"),))]
+    assert kinds(transcript, AgentBegan) == [
+        AgentBegan(agent=SUB, type="default", task="write tests", background=True)
+    ]
+    assert kinds(transcript, Compacted) == [Compacted()]
+    assert kinds(transcript, Measured) == [Measured(tokens=1050, window=258_400)]
+    assert transcript.signals == sorted(transcript.signals, key=lambda told: told.at)
+    assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
 
 
-def test_marks_stay_as_a_rollout_grows(rollout: Path) -> None:
+def test_marks_stay_when_rollout_grows(rollout: Path) -> None:
     """What was read before has the same mark when the file has grown."""
     (whole,) = tell(rollout, WHOLE)
     (less,) = tell(rollout, WHOLE[:12])
@@ -90,9 +101,9 @@ def test_marks_stay_as_a_rollout_grows(rollout: Path) -> None:
             assert marks[told.mark] == told.signal
 
 
-def test_older_versions(rollout: Path) -> None:
+def test_older_versions_are_read(rollout: Path) -> None:
     """Rollouts without items tell the same by what the model asked for and by events of older names."""
-    (story,) = tell(
+    (transcript,) = tell(
         rollout,
         [
             meta(),
@@ -112,16 +123,16 @@ def test_older_versions(rollout: Path) -> None:
             counted(7, 1500, 500, rate_limits={"primary": {"used_percent": 12.5}, "secondary": None}),
         ],
     )
-    assert kinds(story, Prompted) == [Prompted(text="Empty the carts")]
-    assert kinds(story, Ran) == [Ran(command="make test", code=2), Ran(command="ls", code=0)]
-    assert [entry.path for entry in kinds(story, Edited) if isinstance(entry, Edited)] == ["a"]
-    assert (story.input_tokens, story.output_tokens) == (1480, 20)
-    assert kinds(story, Measured) == [
+    assert kinds(transcript, Prompted) == [Prompted(text="Empty the carts")]
+    assert kinds(transcript, Ran) == [Ran(command="make test", code=2), Ran(command="ls", code=0)]
+    assert [entry.path for entry in kinds(transcript, Edited) if isinstance(entry, Edited)] == ["a"]
+    assert (transcript.input_tokens, transcript.output_tokens) == (1480, 20)
+    assert kinds(transcript, Measured) == [
         Measured(tokens=500, window=258_400, limits={"primary": {"used_percent": 12.5}})
     ]
 
 
-def test_the_first_versions(rollout: Path) -> None:
+def test_first_versions_are_read(rollout: Path) -> None:
     """Bare lines without times of their own still tell who asked for what, and when it began."""
     bare: list[Record] = [
         {"id": ID, "timestamp": "2026-11-15T09:00:00.000Z", "instructions": None, "git": {}},
@@ -130,19 +141,21 @@ def test_the_first_versions(rollout: Path) -> None:
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Empty the carts"}]},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done"}]},
     ]
-    (story,) = tell(rollout, bare)
-    assert (story.conversation, story.began, story.messages) == (ID, BEGAN, 2)
-    assert kinds(story, Prompted) == [Prompted(text="Empty the carts")]
+    (transcript,) = tell(rollout, bare)
+    assert (transcript.conversation, transcript.began, transcript.messages) == (ID, BEGAN, 2)
+    assert kinds(transcript, Prompted) == [Prompted(text="Empty the carts")]
 
 
-def test_a_fork_tells_only_what_is_new(rollout: Path) -> None:
+def test_fork_has_only_new_records(rollout: Path) -> None:
     """A fork that begins with a copy of its origin does not tell that again."""
     other = "019b2f00-3333-7000-8000-000000000003"
     copied = [entry | {"timestamp": "2026-11-15T09:00:00.200Z"} for entry in WHOLE]
-    (story,) = tell(rollout, [meta(id=other, session_id=other, forked_from_id=ID), *copied, asked(30, "Another way")])
-    assert (story.conversation, story.parent, story.began) == (other, ID, BEGAN + 30_000)
-    assert [told.signal for told in story.signals] == [Prompted(text="Another way")]
-    assert story.input_tokens == 0
+    (transcript,) = tell(
+        rollout, [meta(id=other, session_id=other, forked_from_id=ID), *copied, asked(30, "Another way")]
+    )
+    assert (transcript.conversation, transcript.parent, transcript.began) == (other, ID, BEGAN + 30_000)
+    assert [told.signal for told in transcript.signals] == [Prompted(text="Another way")]
+    assert transcript.input_tokens == 0
 
 
 def agent_rollout(root: str = ID, **fields: object) -> list[Record]:
@@ -162,25 +175,29 @@ def agent_rollout(root: str = ID, **fields: object) -> list[Record]:
 
 
 @pytest.mark.parametrize("where", ["sessions/2026/11/15", "sessions/2026/11/14", "archived_sessions"])
-def test_a_subagent_is_part_of_its_conversation(tmp_path: Path, rollout: Path, where: str) -> None:
+def test_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path, where: str) -> None:
     """What a subagent did is told in the conversation it works for, of that agent, and is nobody's working time."""
     (alone,) = tell(rollout, WHOLE)
     sub = tmp_path / ".codex" / where / f"rollout-2026-11-15T09-00-08-{SUB}.jsonl"
     assert tell(sub, agent_rollout()) == []
-    (story,) = READER.read(TranscriptSource(str(rollout), ""))
+    (transcript,) = READER.read(TranscriptSource(str(rollout), ""))
     about: Record = {"agent": SUB, "type": "tester", "task": "tests"}
-    assert kinds(story, AgentBegan) == [AgentBegan(**about, background=True)]
-    assert kinds(story, AgentEnded) == [AgentEnded(**about, summary="All green.", tokens=1050)]
-    assert kinds(story, Ran) == [Ran(command="make test", code=2, took_ms=1500), Ran(agent=SUB, command="ls")]
+    assert kinds(transcript, AgentBegan) == [AgentBegan(**about, background=True)]
+    assert kinds(transcript, AgentEnded) == [AgentEnded(**about, summary="All green.", tokens=1050)]
+    assert kinds(transcript, Ran) == [Ran(command="make test", code=2, took_ms=1500), Ran(agent=SUB, command="ls")]
     for kind in (Prompted, Chosen, Compacted, Measured):
-        assert kinds(story, kind) == kinds(alone, kind)
-    assert (story.signs, story.model, story.output_tokens) == (alone.signs, alone.model, alone.output_tokens + 50)
-    marks = {told.mark for told in story.signals}
-    assert len(marks) == len(story.signals)
+        assert kinds(transcript, kind) == kinds(alone, kind)
+    assert (transcript.signs, transcript.model, transcript.output_tokens) == (
+        alone.signs,
+        alone.model,
+        alone.output_tokens + 50,
+    )
+    marks = {told.mark for told in transcript.signals}
+    assert len(marks) == len(transcript.signals)
     assert {told.mark for told in alone.signals} <= marks
 
 
-def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path: Path, rollout: Path) -> None:
+def test_unmentioned_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path) -> None:
     """That it says itself for whom it works is enough, whatever the days and ids; one that it called goes with it."""
     mute = [entry for entry in WHOLE if "SubAgentActivity" not in str(entry)]
     tell(rollout, mute)
@@ -190,30 +207,30 @@ def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path:
     assert tell(below, of_sub) != []
     assert tell(sub, agent_rollout(root=SUB)) == []
     assert tell(below, of_sub) == []
-    (story,) = READER.read(TranscriptSource(str(rollout), ""))
-    assert [entry.agent for entry in kinds(story, AgentBegan)] == [SUB, nested]
-    assert [entry.agent for entry in kinds(story, Ran)] == [None, SUB, nested]
+    (transcript,) = READER.read(TranscriptSource(str(rollout), ""))
+    assert [entry.agent for entry in kinds(transcript, AgentBegan)] == [SUB, nested]
+    assert [entry.agent for entry in kinds(transcript, Ran)] == [None, SUB, nested]
     told = [
         transcript for source in READER.sources(AgentDirs(str(tmp_path), "/")) for transcript in READER.read(source)
     ]
     assert [transcript.conversation for transcript in told] == [ID]
-    assert told[0].signals == story.signals
+    assert told[0].signals == transcript.signals
 
 
-def test_subagents_that_claim_to_work_for_each_other_are_not_lost(rollout: Path) -> None:
+def test_mutual_subagents_are_not_lost(rollout: Path) -> None:
     """Where no conversation is behind them, what they did is still told."""
     tell(rollout, [meta(parent_thread_id=SUB), asked(2)])
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
-    (story,) = tell(path, agent_rollout(root=SUB))
-    assert story.conversation == SUB
+    (transcript,) = tell(path, agent_rollout(root=SUB))
+    assert transcript.conversation == SUB
 
 
-def test_a_subagent_without_its_conversation_stands_alone(rollout: Path) -> None:
+def test_subagent_without_conversation_counts_alone(rollout: Path) -> None:
     """Where the conversation is gone, what its subagent did is still told."""
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
-    (story,) = tell(path, agent_rollout())
-    assert (story.conversation, story.parent) == (SUB, ID)
-    assert [type(told.signal) for told in story.signals] == [AgentBegan, Ran, AgentEnded]
+    (transcript,) = tell(path, agent_rollout())
+    assert (transcript.conversation, transcript.parent) == (SUB, ID)
+    assert [type(told.signal) for told in transcript.signals] == [AgentBegan, Ran, AgentEnded]
     aborted = line(34, "event_msg", {"type": "turn_aborted", "reason": "interrupted"})
     (broken,) = tell(path, [*agent_rollout()[:-1], aborted])
     (ended,) = kinds(broken, AgentEnded)
@@ -221,32 +238,32 @@ def test_a_subagent_without_its_conversation_stands_alone(rollout: Path) -> None
     assert ended.failed == "interrupted"
 
 
-def test_agents_that_call_each_other_end(tmp_path: Path, rollout: Path) -> None:
+def test_agents_calling_each_other_end(tmp_path: Path, rollout: Path) -> None:
     """Rollouts that name one another, or themselves, are each told once."""
     again = item(20, type="SubAgentActivity", id="c9", kind="started", agent_thread_id=SUB, agent_path="/root/x")
     back = item(21, type="SubAgentActivity", id="c8", kind="started", agent_thread_id=ID, agent_path="/root/y")
     tell(rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl"), [*agent_rollout(), again, back])
-    (story,) = tell(rollout, WHOLE)
-    assert story.output_tokens == 150
+    (transcript,) = tell(rollout, WHOLE)
+    assert transcript.output_tokens == 150
 
 
-def test_a_usage_limit_is_told(rollout: Path) -> None:
+def test_usage_limit_is_limited(rollout: Path) -> None:
     """An error that is a limit of the account is one, whichever form it is named in."""
     for kind in ("usage_limit_exceeded", {"usage_limit_exceeded": {"resets": 1}}):
         error = {"type": "error", "message": "You've hit your usage limit.", "codex_error_info": kind}
-        (story,) = tell(rollout, [meta(), asked(1), line(2, "event_msg", error)])
-        assert kinds(story, Limited) == [Limited(reason="You've hit your usage limit.")]
+        (transcript,) = tell(rollout, [meta(), asked(1), line(2, "event_msg", error)])
+        assert kinds(transcript, Limited) == [Limited(reason="You've hit your usage limit.")]
 
 
-def test_the_same_id_again_is_another_call(rollout: Path) -> None:
+def test_repeated_call_id_is_another_call(rollout: Path) -> None:
     """Ids of calls are the model's: the same one twice is two calls, each with a mark of its own."""
     ran = [item(second, type="CommandExecution", id="c", command=["ls"], exit_code=0) for second in (2, 4)]
     again = [called(second, "exec_command", "c", {"cmd": "ls"}) for second in (1, 3)]
-    (story,) = tell(rollout, [meta(), again[0], ran[0], again[1], ran[1]])
-    assert [told.mark for told in story.signals] == ["c", "c#1"]
+    (transcript,) = tell(rollout, [meta(), again[0], ran[0], again[1], ran[1]])
+    assert [told.mark for told in transcript.signals] == ["c", "c#1"]
 
 
-def test_sources_are_found_without_being_read(tmp_path: Path, rollout: Path) -> None:
+def test_sources_are_listed_without_reading(tmp_path: Path, rollout: Path) -> None:
     """Rollouts and their compressed kin are found in both places; what only has their name is not."""
     tell(rollout, WHOLE)
     archive = tmp_path / ".codex" / "archived_sessions"
@@ -269,7 +286,7 @@ def test_sources_are_found_without_being_read(tmp_path: Path, rollout: Path) -> 
     assert list(READER.sources(AgentDirs(str(tmp_path / "nowhere"), ""))) == []
 
 
-def test_what_is_no_file_is_said(tmp_path: Path) -> None:
+def test_missing_file_is_a_problem(tmp_path: Path) -> None:
     """A directory or a pipe in the place of a rollout, or none at all, is a problem and no error."""
     (tmp_path / "directory.jsonl").mkdir()
     names = ["directory.jsonl", "nothing.jsonl"]
@@ -277,9 +294,9 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe.jsonl")
         names.append("pipe.jsonl")
     for name in names:
-        (story,) = READER.read(TranscriptSource(str(tmp_path / name), ""))
-        assert story.problems
-        assert not story.signals
+        (transcript,) = READER.read(TranscriptSource(str(tmp_path / name), ""))
+        assert transcript.problems
+        assert not transcript.signals
 
 
 HEAD, TAIL = lines(WHOLE[:8]), lines(WHOLE[8:])
@@ -302,33 +319,33 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_rollouts_tell_what_is_left(rollout: Path, damage: str) -> None:
+def test_damaged_rollout_keeps_readable_records(rollout: Path, damage: str) -> None:
     """Whatever stands between the lines, all that they tell is told."""
     (whole,) = tell(rollout, WHOLE)
-    (story,) = tell(rollout, DAMAGES[damage])
-    assert [told.signal for told in story.signals] == [told.signal for told in whole.signals]
-    assert (story.input_tokens, story.messages) == (whole.input_tokens, whole.messages)
+    (transcript,) = tell(rollout, DAMAGES[damage])
+    assert [told.signal for told in transcript.signals] == [told.signal for told in whole.signals]
+    assert (transcript.input_tokens, transcript.messages) == (whole.input_tokens, whole.messages)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_cut_costs_only_what_comes_after_it(rollout: Path, data: st.DataObject) -> None:
+def test_cut_rollout_loses_only_the_rest(rollout: Path, data: st.DataObject) -> None:
     """Cut at any byte, a rollout still tells all that its whole lines tell."""
     content = lines(WHOLE)
     at = data.draw(st.integers(0, len(content)))
     before = next(iter(tell(rollout, content[: content.rfind(b"\n", 0, at) + 1])), None)
-    story = next(iter(tell(rollout, content[:at])), None)
+    transcript = next(iter(tell(rollout, content[:at])), None)
     if before is not None and before.signals:
-        assert story is not None
-        assert {told.mark for told in before.signals} - {told.mark for told in story.signals} <= {
+        assert transcript is not None
+        assert {told.mark for told in before.signals} - {told.mark for told in transcript.signals} <= {
             told.mark for told in before.signals if isinstance(told.signal, Measured)
         }
-        assert story.input_tokens >= before.input_tokens
+        assert transcript.input_tokens >= before.input_tokens
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_fields_may_hold_anything(rollout: Path, data: st.DataObject) -> None:
+def test_any_field_value_raises_nothing(rollout: Path, data: st.DataObject) -> None:
     """With any JSON in any field of its payloads, a rollout is told without an error."""
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
     some = st.recursive(
@@ -342,6 +359,6 @@ def test_fields_may_hold_anything(rollout: Path, data: st.DataObject) -> None:
         target = payload.get("item", payload) if isinstance(payload, dict) else {}
         if isinstance(target, dict) and target:
             target[data.draw(st.sampled_from(sorted(target)))] = data.draw(some)
-    for story in tell(rollout, records):
-        assert len({told.mark for told in story.signals}) == len(story.signals)
-        json.dumps(story.problems)
+    for transcript in tell(rollout, records):
+        assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
+        json.dumps(transcript.problems)

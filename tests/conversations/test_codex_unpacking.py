@@ -31,41 +31,41 @@ def packed(content: bytes) -> bytes:
     return found
 
 
-def test_a_compressed_rollout_tells_the_same(rollout: Path) -> None:
+def test_compressed_rollout_reads_the_same(rollout: Path) -> None:
     """Compressed, in one frame or in several, a rollout is told as it was before."""
     (whole,) = tell(rollout, WHOLE)
     content = lines(WHOLE)
     for shape in (packed(content), packed(content[:5_000]) + packed(content[5_000:])):
-        (story,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
-        assert story == whole
+        (transcript,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
+        assert transcript == whole
 
 
-def test_a_damaged_compression_is_said(rollout: Path) -> None:
+def test_damaged_compression_is_a_problem(rollout: Path) -> None:
     """What can be unpacked is told, and that there was more is said."""
     path = rollout.with_name(f"{rollout.name}.zst")
     frame = packed(lines(WHOLE))
     half = len(frame) // 2
     for broken in (frame[:-10], frame[:half], frame[:half] + b"\0" * half, packed(b"")[:3], b"not compressed at all"):
-        (story,) = tell(path, frame + broken)
-        assert any("compression" in problem for problem in story.problems)
-        assert kinds(story, Ran) == [Ran(command="make test", code=2, took_ms=1500)]
+        (transcript,) = tell(path, frame + broken)
+        assert any("compression" in problem for problem in transcript.problems)
+        assert kinds(transcript, Ran) == [Ran(command="make test", code=2, took_ms=1500)]
         (alone,) = tell(path, broken)
         assert alone.problems
 
 
-def test_without_a_module_it_is_said(rollout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_zstd_module_is_a_problem(rollout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Python has no Zstandard, the reader says what to install and goes on."""
     shape = packed(lines(WHOLE))
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     monkeypatch.setattr(rollouts, "zstandard", zstandard.__wrapped__)  # it remembers what it found
-    (story,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
-    assert "backports.zstd" in story.problems[0]
+    (transcript,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
+    assert "backports.zstd" in transcript.problems[0]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=5_000), st.integers(1, 700), st.integers(0, 6_000))
-def test_unpacking_in_any_pieces(content: bytes, size: int, cut: int) -> None:
+def test_unpacking_in_any_chunks(content: bytes, size: int, cut: int) -> None:
     """However the pieces fall, the content is the same, and a cut one is a beginning of it."""
     shape = packed(content)
     for part in (shape, shape[:cut]):
@@ -75,7 +75,7 @@ def test_unpacking_in_any_pieces(content: bytes, size: int, cut: int) -> None:
     assert b"".join(unpack([shape[at : at + size] for at in range(0, len(shape), size)], ReadProblems())) == content
 
 
-def test_unpacking_ends_when_a_small_file_becomes_very_large() -> None:
+def test_unpacking_stops_at_size_limit() -> None:
     problems = ReadProblems()
     size = sum(len(piece) for piece in unpack([packed(b"\n" * (40 << 20))], problems))
     assert size <= 18 << 20

@@ -25,13 +25,13 @@ def samples(agent: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def heard(event: str, **more: Any) -> HookEvent:
+def parse(event: str, **more: Any) -> HookEvent:
     found = AGENT.parse({"hook_event_name": event, **BASE, **more})
     assert found is not None
     return found
 
 
-def test_both_dialects_say_the_same() -> None:
+def test_dialects_give_same_signals() -> None:
     """An event recorded in both is heard as one: the same name, the same meaning, the same moment in the mark."""
     recorded = samples("copilot")
     pairs = [(recorded[name], recorded[f"camel-{name}"]) for name in recorded if f"camel-{name}" in recorded]
@@ -46,14 +46,14 @@ def test_both_dialects_say_the_same() -> None:
         assert one.mark
 
 
-def test_the_mark_is_the_same_in_both_dialects() -> None:
+def test_dialects_give_same_mark() -> None:
     """A time written out and a time in milliseconds are one moment."""
     camel = AGENT.parse({"sessionId": "3f6c", "timestamp": 1794758742123, "cwd": "/home/anna/shop", "prompt": "hi"})
     assert camel is not None
-    assert camel.mark == heard("UserPromptSubmit", prompt="hi").mark == "UserPromptSubmit:3f6c:1794758742123"
+    assert camel.mark == parse("UserPromptSubmit", prompt="hi").mark == "UserPromptSubmit:3f6c:1794758742123"
 
 
-def test_events_are_known_by_their_fields() -> None:
+def test_event_is_recognised_by_fields() -> None:
     """Copilot's own dialect does not say which event it is; every recorded one is recognised."""
     for name, sample in samples("copilot").items():
         unnamed = {key: item for key, item in sample["payload"].items() if key not in ("hook_event_name", "hookName")}
@@ -62,18 +62,18 @@ def test_events_are_known_by_their_fields() -> None:
     assert event_of({"hookName": "preCompact"}) == NAMES["preCompact"]
 
 
-def test_whose_payload_it_is() -> None:
+def test_payload_belongs_to_copilot_or_claude() -> None:
     """Copilot's payloads are told from Claude Code's, whichever way they come."""
     for agent in ("copilot", "claude"):
         for name, sample in samples(agent).items():
-            heard = index.load_adapter("claude").parse(sample["payload"])
-            assert heard is not None
-            assert heard.agent == agent, name
+            event = index.load_adapter("claude").parse(sample["payload"])
+            assert event is not None
+            assert event.agent == agent, name
 
 
-def test_a_subagent_belongs_to_its_conversation() -> None:
+def test_subagent_belongs_to_conversation() -> None:
     """Its own prompt says what it is to do; it comes under its own id and is put where it belongs."""
-    found = heard(
+    found = parse(
         "UserPromptSubmit",
         session_id="child",
         agent_id="child",
@@ -84,7 +84,7 @@ def test_a_subagent_belongs_to_its_conversation() -> None:
     assert found.conversation == "root"
     assert found.signals == (AgentBegan(agent="child", type="explore", task="Look"),)
     assert found.occasion is None
-    deeper = heard(
+    deeper = parse(
         "Stop", session_id="child", agent_id="child", parent_agent_id="middle", stop_reason="end_turn",
         transcript_path="/home/anna/.copilot/session-state/root/events.jsonl",
     )  # fmt: skip
@@ -100,19 +100,19 @@ def test_a_subagent_belongs_to_its_conversation() -> None:
         ("Overloaded", False, Erred),
     ],
 )
-def test_what_is_tried_again_is_no_trouble_yet(error: str, recoverable: bool, kind: type) -> None:
+def test_recoverable_error_is_no_failure(error: str, recoverable: bool, kind: type) -> None:
     """Copilot tells every attempt; only a limit, or one it gives up on, is recorded."""
     told = {"name": "Error", "message": error}
-    (signal,) = heard("ErrorOccurred", error=told, error_context="model_call", recoverable=recoverable).signals
+    (signal,) = parse("ErrorOccurred", error=told, error_context="model_call", recoverable=recoverable).signals
     assert type(signal) is kind
-    tool = heard("ErrorOccurred", error=told, error_context="tool_execution", recoverable=False)
+    tool = parse("ErrorOccurred", error=told, error_context="tool_execution", recoverable=False)
     assert tool.signals == (Active(),)
 
 
-def test_an_end_with_an_error() -> None:
+def test_session_end_with_error_is_a_failure() -> None:
     """The end of a conversation that failed says both."""
-    assert [type(signal) for signal in heard("SessionEnd", reason="error").signals] == [Erred, Closed]
-    assert heard("SessionEnd", reason="user_exit").signals == (Closed(reason="user_exit"),)
+    assert [type(signal) for signal in parse("SessionEnd", reason="error").signals] == [Erred, Closed]
+    assert parse("SessionEnd", reason="user_exit").signals == (Closed(reason="user_exit"),)
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_an_end_with_an_error() -> None:
         ("exit code 4 was expected\nall fine", 0),
     ],
 )
-def test_exit_codes_stand_at_the_end(said: str, code: int) -> None:
+def test_exit_code_is_read_from_end_of_output(said: str, code: int) -> None:
     """What a command printed before is not mistaken for how it ended."""
-    found = heard(
+    found = parse(
         "PostToolUse", tool_name="Bash", tool_input={"command": "make"},
         tool_result={"result_type": "success", "text_result_for_llm": said},
     )  # fmt: skip
     assert found.signals == (Ran(command="make", code=code),)
 
 
-def test_arguments_written_as_text() -> None:
+def test_arguments_as_text_are_decoded() -> None:
     """Older versions hand the arguments over as JSON in a string; what is none stays without meaning."""
     payload: dict[str, Any] = {"sessionId": "3f6c", "timestamp": 1, "cwd": "/", "toolName": "edit", "toolResult": {}}
     given = json.dumps({"path": "a", "old_str": "x", "new_str": "y"})
@@ -144,16 +144,16 @@ def test_arguments_written_as_text() -> None:
     assert broken.signals == (Active(),)
 
 
-def test_a_refused_tool_changes_nothing() -> None:
+def test_refused_tool_gives_no_edit() -> None:
     """An edit that was denied is none."""
-    found = heard(
+    found = parse(
         "PostToolUse", tool_name="Edit", tool_input={"path": "a", "old_str": "x", "new_str": "y"},
         tool_result={"result_type": "denied", "text_result_for_llm": "no"},
     )  # fmt: skip
     assert found.signals == (Active(),)
 
 
-def test_answers_are_in_copilots_words() -> None:
+def test_reply_uses_copilot_fields() -> None:
     """Context, with the person's sentence in it as there is no other way, or a reason to hold the prompt back."""
     answer = HookAnswer(context="facts", say="a word")
     assert json.loads(AGENT.reply(answer, "SessionStart").stdout) == {"additionalContext": "facts\n\na word"}

@@ -18,7 +18,7 @@ def places(tmp_path: Path) -> AgentDirs:
     return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def test_a_file_of_its_own(places: AgentDirs) -> None:
+def test_hooks_are_a_file_of_their_own(places: AgentDirs) -> None:
     """One JSON file in Copilot's form, for the user or in the repository."""
     (user,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     (project,) = SETTINGS.changes(places, "project", lambda manner: f"holdfast {manner}")
@@ -31,17 +31,17 @@ def test_a_file_of_its_own(places: AgentDirs) -> None:
     assert set(written["hooks"]) == set(HOOKS)
 
 
-def test_nothing_where_a_failure_would_refuse_somebodys_work() -> None:
+def test_no_hooks_where_failure_refuses_tool() -> None:
     """Copilot denies what a failing hook stands before."""
     assert not {"PreToolUse", "preToolUse", "PermissionRequest", "permissionRequest"} & set(HOOKS)
 
 
-def test_what_is_answered_is_asked() -> None:
+def test_answered_events_use_ask() -> None:
     """Answers are waited for exactly where there can be one."""
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
-def test_the_variable_moves_it(places: AgentDirs, tmp_path: Path) -> None:
+def test_variable_moves_directory(places: AgentDirs, tmp_path: Path) -> None:
     """COPILOT_HOME is where the user's file goes."""
     moved = places._replace(environ={"COPILOT_HOME": str(tmp_path / "cp")})
     assert SETTINGS.changes(moved, "user", str)[0].path == str(tmp_path / "cp" / "hooks" / "holdfast.json")
@@ -49,7 +49,7 @@ def test_the_variable_moves_it(places: AgentDirs, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"disableAllHooks": true}', '// mine\n{\n  "disableAllHooks": true\n}'])
-def test_hooks_that_are_switched_off(places: AgentDirs, text: str) -> None:
+def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, text: str) -> None:
     """The setting is found and named, also beneath a comment."""
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
@@ -58,7 +58,7 @@ def test_hooks_that_are_switched_off(places: AgentDirs, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"disableAllHooks": "true"}', '{"disableAllHooks": false}'])
-def test_settings_that_say_nothing_of_it(places: AgentDirs, text: str) -> None:
+def test_other_settings_are_no_obstacle(places: AgentDirs, text: str) -> None:
     """What cannot be read, or says otherwise, is no obstacle."""
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_settings_that_say_nothing_of_it(places: AgentDirs, text: str) -> None:
     assert SETTINGS.obstacles(places, "project") == ()
 
 
-def test_windows_has_its_own_line(places: AgentDirs) -> None:
+def test_windows_hook_is_powershell(places: AgentDirs) -> None:
     """PowerShell is what Copilot runs hooks with there; the line is one of cmd."""
     (change,) = SETTINGS.changes(
         places._replace(system="win32"), "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"'

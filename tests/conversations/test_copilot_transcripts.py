@@ -79,24 +79,33 @@ def store(places: AgentDirs) -> Path:
     return directory
 
 
-def stories(places: AgentDirs) -> list[Transcript]:
-    return [story for source in READER.sources(places) for story in READER.read(source)]
+def transcripts(places: AgentDirs) -> list[Transcript]:
+    return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
+def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
     """Prompts, tools, subagent, compression, trouble, and what was used, each call counted once."""
-    (story,) = stories(places)
-    assert (story.conversation, story.cwd, story.branch, story.model) == (NAME, SHOP, "main", "m2")
-    assert (story.title, story.resume) == ("Anna's greeting", f"copilot --resume={NAME}")
-    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.cwd, transcript.branch, transcript.model) == (
+        NAME,
+        SHOP,
+        "main",
+        "m2",
+    )
+    assert (transcript.title, transcript.resume) == ("Anna's greeting", f"copilot --resume={NAME}")
+    assert (
+        transcript.input_tokens,
+        transcript.output_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+    ) == (
         200,
         60,
         40,
     )
-    assert (story.messages, story.problems) == (5, [])
-    told = [signal.signal for signal in story.signals]
+    assert (transcript.messages, transcript.problems) == (5, [])
+    told = [signal.signal for signal in transcript.signals]
     assert [item.text for item in told if type(item) is Prompted] == ["Write a greeting", ""]
-    assert "secret" not in repr(story)
+    assert "secret" not in repr(transcript)
     assert [(item.path, item.action) for item in told if type(item) is Edited] == [
         (f"{SHOP}/a.txt", "created"), (f"{SHOP}/b", "deleted"),
     ]  # fmt: skip
@@ -107,25 +116,25 @@ def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     assert (ended.agent, ended.summary, ended.tokens) == ("child", "All fine.", 150)
     assert Compacted(tokens=900) in told
     assert {Limited, Measured} <= {type(item) for item in told}
-    assert len({signal.mark for signal in story.signals}) == len(story.signals)
-    assert [signal.at for signal in story.signals] == sorted(signal.at for signal in story.signals)
+    assert len({signal.mark for signal in transcript.signals}) == len(transcript.signals)
+    assert [signal.at for signal in transcript.signals] == sorted(signal.at for signal in transcript.signals)
 
 
-def test_lines_that_come_twice_count_once(places: AgentDirs, store: Path) -> None:
+def test_repeated_lines_count_once(places: AgentDirs, store: Path) -> None:
     """A file glued to its own copy tells the same."""
-    (before,) = stories(places)
+    (before,) = transcripts(places)
     (store / "events.jsonl").write_bytes(text(EVENTS) * 2)
-    (after,) = stories(places)
+    (after,) = transcripts(places)
     assert after == before
 
 
-def test_an_older_file_beside_the_directories(places: AgentDirs) -> None:
+def test_older_single_file_is_read(places: AgentDirs) -> None:
     """Before there were directories, a conversation was one file."""
     top = Path(places.home, ".copilot", "session-state")
     top.mkdir(parents=True)
     (top / "abc.jsonl").write_bytes(text(EVENTS[:4]))
-    (story,) = stories(places)
-    assert (story.conversation, story.cwd, story.title) == ("abc", SHOP, None)
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.cwd, transcript.title) == ("abc", SHOP, None)
 
 
 @pytest.mark.parametrize(
@@ -141,41 +150,41 @@ def test_an_older_file_beside_the_directories(places: AgentDirs) -> None:
         lambda content: content.replace(b"Created", b"x" * 20_000_000),
     ],
 )
-def test_damage_costs_only_what_it_hit(places: AgentDirs, store: Path, damage: Any) -> None:
+def test_damage_loses_only_damaged_lines(places: AgentDirs, store: Path, damage: Any) -> None:
     """Cut, glued, torn, NUL and overlong lines leave the rest of the conversation as it is."""
     (store / "events.jsonl").write_bytes(damage(text(EVENTS)))
-    (story,) = stories(places)
-    told = [signal.signal for signal in story.signals]
+    (transcript,) = transcripts(places)
+    told = [signal.signal for signal in transcript.signals]
     assert next(item.text for item in told if type(item) is Prompted) == "Write a greeting"
     assert [item for item in told if type(item) is Compacted]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """With bytes exchanged for others and the end cut off, nothing is raised."""
     content = bytearray(text(EVENTS))
     for _ in range(data.draw(st.integers(0, 20))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("state") / "events.jsonl"
     path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
-    for story in READER.read(TranscriptSource(str(path), "")):
-        assert story.began <= story.ended
+    for transcript in READER.read(TranscriptSource(str(path), "")):
+        assert transcript.began <= transcript.ended
 
 
 @pytest.mark.parametrize("kind", sorted({event["type"] for event in EVENTS}))
 @pytest.mark.parametrize(
     "value", [None, 7, "x", [], {}, {"content": {}, "usage": 7, "context": [], "toolCallId": {}}]
 )
-def test_data_of_another_shape(places: AgentDirs, store: Path, kind: str, value: Any) -> None:
+def test_data_of_other_types_raises_nothing(places: AgentDirs, store: Path, kind: str, value: Any) -> None:
     """A record whose data is something else says nothing, and costs nothing else."""
     events = [{**event, "data": value} if event["type"] == kind else event for event in EVENTS]
     (store / "events.jsonl").write_bytes(text(events))
-    (story,) = stories(places)
-    assert story.problems == []
+    (transcript,) = transcripts(places)
+    assert transcript.problems == []
 
 
-def test_other_things_under_the_names(places: AgentDirs, tmp_path: Path) -> None:
+def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, tmp_path: Path) -> None:
     """Directories, links and pipes in the place of files are passed over."""
     top = Path(places.home, ".copilot", "session-state")
     (top / "a" / "events.jsonl").mkdir(parents=True)
@@ -186,11 +195,11 @@ def test_other_things_under_the_names(places: AgentDirs, tmp_path: Path) -> None
         os.mkfifo(top / "d.jsonl")
     assert list(READER.sources(places)) == []
     assert list(READER.sources(places._replace(home=str(tmp_path / "nowhere")))) == []
-    (story,) = READER.read(TranscriptSource(str(top / "a" / "events.jsonl"), ""))
-    assert story.problems == ["is not a regular file"]
+    (transcript,) = READER.read(TranscriptSource(str(top / "a" / "events.jsonl"), ""))
+    assert transcript.problems == ["is not a regular file"]
 
 
-def test_what_stands_beside(tmp_path: Path) -> None:
+def test_workspace_file_is_read(tmp_path: Path) -> None:
     """Plain entries are read in all their spellings; what is no entry, or no file, is nothing."""
     path = tmp_path / "workspace.yaml"
     path.write_bytes(b'name: "a \\"b\\""\r\ncwd: \xff\nbranch: null\n  deeper: x\nsummary: |-\n  long\nodd\n')

@@ -17,7 +17,7 @@ SAMPLES = {
 ID = "5b0d6c1e-8a4f-4f1e-9d8e-2b7f1c3a9e10"
 
 
-def heard(event: str, **fields: Json) -> HookEvent:
+def parse(event: str, **fields: Json) -> HookEvent:
     found = AGENT.parse({"conversation_id": ID, "hook_event_name": event, **fields})
     assert found is not None
     return found
@@ -29,7 +29,7 @@ def sample(name: str) -> HookEvent:
     return found
 
 
-def test_a_change_is_told_once() -> None:
+def test_file_edit_is_reported_once() -> None:
     """A written file is an edit by its own event only, a command one run by its tool only."""
     assert isinstance(sample("after_file_edit").signals[0], Edited)
     assert sample("post_tool_use_write").signals == (Active(),)
@@ -37,63 +37,63 @@ def test_a_change_is_told_once() -> None:
     assert sample("after_shell_execution").signals == (Active(),)
 
 
-def test_the_same_call_has_one_mark() -> None:
+def test_call_events_have_marks() -> None:
     """A tool call heard through two configurations is one; one that was begun is not one that is over."""
-    first = heard("postToolUse", tool_name="Shell", tool_use_id="a", tool_input={"command": "x"}, duration=1)
-    again = heard("postToolUse", tool_name="Shell", tool_use_id="a", tool_input={"command": "x"}, duration=2)
+    first = parse("postToolUse", tool_name="Shell", tool_use_id="a", tool_input={"command": "x"}, duration=1)
+    again = parse("postToolUse", tool_name="Shell", tool_use_id="a", tool_input={"command": "x"}, duration=2)
     assert first.mark == again.mark != ""
-    assert heard("preToolUse", tool_use_id="a").mark != first.mark
+    assert parse("preToolUse", tool_use_id="a").mark != first.mark
 
 
-def test_a_command_that_was_not_allowed_was_not_run() -> None:
+def test_denied_command_gives_no_ran() -> None:
     """What the person forbids leaves no command behind."""
     assert sample("post_tool_use_failure_denied").signals == (Active(),)
 
 
-def test_a_subagent_belongs_to_who_asked() -> None:
+def test_subagent_belongs_to_parent_conversation() -> None:
     """A subagent's events are of the conversation that asked for it, though it has one of its own."""
-    own = heard("subagentStop", parent_conversation_id="other", subagent_id="s", status="aborted")
+    own = parse("subagentStop", parent_conversation_id="other", subagent_id="s", status="aborted")
     assert own.conversation == "other"
     ended = own.signals[0]
     assert isinstance(ended, AgentEnded)
     assert (ended.agent, ended.failed) == ("s", "it ended as aborted")
 
 
-def test_older_subagents_have_no_id() -> None:
+def test_subagent_without_id_gets_one() -> None:
     """Where no id is told, a subagent's end is that of the one of its type begun by the same prompt."""
-    began = heard("subagentStart", subagent_type="shell", prompt="Run it", generation_id="g").signals[0]
-    ended = heard("subagentStop", subagent_type="shell", status="completed", generation_id="g").signals[0]
+    began = parse("subagentStart", subagent_type="shell", prompt="Run it", generation_id="g").signals[0]
+    ended = parse("subagentStop", subagent_type="shell", status="completed", generation_id="g").signals[0]
     assert isinstance(began, AgentBegan)
     assert isinstance(ended, AgentEnded)
     assert began.agent == ended.agent
     assert began.task == "Run it"
 
 
-def test_to_dos_are_merged_or_whole() -> None:
+def test_todos_are_merged_or_whole() -> None:
     """Cursor says whether its to-dos are the whole list."""
     todos: Json = [{"id": "1", "content": "Pack", "status": "cancelled"}]
     for merge in (True, False):
-        found = heard("postToolUse", tool_name="TodoWrite", tool_input={"todos": todos, "merge": merge})
+        found = parse("postToolUse", tool_name="TodoWrite", tool_input={"todos": todos, "merge": merge})
         assert found.signals == (Planned(todos=(Todo("Pack", "dropped", "1"),), whole=not merge),)
 
 
-def test_windows() -> None:
+def test_windows_paths_lose_slash() -> None:
     """A slash before the drive is Cursor's own and no part of the path."""
     assert sample("session_start_windows").cwd == "c:/Users/anna/shop"
-    edited = heard("afterFileEdit", file_path="/c:/Users/anna/shop/a.ts", edits=[]).signals[0]
+    edited = parse("afterFileEdit", file_path="/c:/Users/anna/shop/a.ts", edits=[]).signals[0]
     assert isinstance(edited, Edited)
     assert edited.path == "c:/Users/anna/shop/a.ts"
-    assert heard("stop", workspace_roots=[7, "", "/srv/shop"], cwd="/srv/shop/src").cwd == "/srv/shop"
-    assert heard("stop", cwd="/srv/shop").cwd == "/srv/shop"
+    assert parse("stop", workspace_roots=[7, "", "/srv/shop"], cwd="/srv/shop/src").cwd == "/srv/shop"
+    assert parse("stop", cwd="/srv/shop").cwd == "/srv/shop"
 
 
-def test_whose_account_it_is_stays_there() -> None:
+def test_account_is_not_kept() -> None:
     """The person's address is in every payload and kept by none."""
     for name in SAMPLES:
         assert "anna@example.com" not in repr(sample(name))
 
 
-def test_answers() -> None:
+def test_reply_uses_cursor_fields() -> None:
     """Facts are context, a word is for the person; a compression takes only the word."""
     answer = HookAnswer(context="facts", say="a word")
     for event in ("sessionStart", "beforeSubmitPrompt"):
@@ -107,19 +107,19 @@ def test_answers() -> None:
     assert "continue" not in AGENT.reply(HookAnswer(context="facts", block="rest"), "sessionStart").stdout
 
 
-def test_reopening() -> None:
+def test_resume_command_has_safe_id() -> None:
     """The command that reopens a conversation is given only for ids that a shell cannot misread."""
-    assert heard("stop").resume == f"cursor-agent --resume={ID}"
+    assert parse("stop").resume == f"cursor-agent --resume={ID}"
     hostile = AGENT.parse({"conversation_id": "a b", "hook_event_name": "stop"})
     assert hostile is not None
     assert hostile.resume is None
 
 
-def test_the_files_a_subagent_changed_were_not_heard() -> None:
+def test_subagent_modified_files_are_edits() -> None:
     """What a subagent changed is told with its end, each file once, as the subagent's and without hashes."""
     files: Json = ["/C:/shop/a.py", "b.py", "b.py", "", 7, None]
-    found = heard("subagentStop", subagent_id="x", subagent_type="explore", status="completed", modified_files=files)
+    found = parse("subagentStop", subagent_id="x", subagent_type="explore", status="completed", modified_files=files)
     assert found.signals[:2] == (Edited(agent="x", path="C:/shop/a.py"), Edited(agent="x", path="b.py"))
     assert found.signals[2:] == (AgentEnded(agent="x", type="explore"),)
-    none = heard("subagentStop", subagent_id="x", subagent_type="explore", modified_files="b.py")
+    none = parse("subagentStop", subagent_id="x", subagent_type="explore", modified_files="b.py")
     assert none.signals == (AgentEnded(agent="x", type="explore"),)

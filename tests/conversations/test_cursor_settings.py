@@ -21,7 +21,7 @@ def at(tmp_path: Path) -> AgentDirs:
     return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def test_the_file_of_each_scope(tmp_path: Path) -> None:
+def test_scope_chooses_file(tmp_path: Path) -> None:
     """A person's hooks and a project's each have a file of their own."""
     places = at(tmp_path)
     assert SETTINGS.changes(places, "user", told)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
@@ -29,7 +29,7 @@ def test_the_file_of_each_scope(tmp_path: Path) -> None:
     assert settings_of("cursor") is SETTINGS
 
 
-def test_the_shape_of_the_file(tmp_path: Path) -> None:
+def test_hooks_file_has_cursor_form(tmp_path: Path) -> None:
     """A version, without which Cursor reads nothing, and a command with its time in seconds for each event."""
     (change,) = SETTINGS.changes(at(tmp_path), "user", told)
     assert change.entries[0] == SettingsEntry(("version",), 1, only=True)
@@ -39,13 +39,13 @@ def test_the_shape_of_the_file(tmp_path: Path) -> None:
     assert shapes["sessionStart"] == {"command": "holdfast-hook ask", "timeout": 10}
 
 
-def test_who_answers_is_asked() -> None:
+def test_answered_events_use_ask() -> None:
     """The hooks that wait for an answer are those of the events that can be answered; all are Cursor's."""
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
     assert set(HOOKS) <= KNOWN
 
 
-def test_what_tells_twice_is_not_heard_twice() -> None:
+def test_duplicate_events_have_no_hook() -> None:
     """Commands are heard after the tool and files by their own event, so the other event of each is not wired."""
     assert "afterShellExecution" not in HOOKS
     assert {"postToolUse", "afterFileEdit"} <= set(HOOKS)
@@ -64,7 +64,7 @@ def test_what_tells_twice_is_not_heard_twice() -> None:
         ([], None),
     ],
 )
-def test_why_the_file_may_be_refused(tmp_path: Path, content: object, words: str | None) -> None:
+def test_refused_file_is_an_obstacle(tmp_path: Path, content: object, words: str | None) -> None:
     """What makes Cursor refuse a whole file is named."""
     path = tmp_path / "home" / ".cursor" / "hooks.json"
     path.parent.mkdir(parents=True)

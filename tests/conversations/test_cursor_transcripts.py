@@ -67,73 +67,75 @@ def store(tmp_path: Path, content: bytes | None = None, *, editor: bool = True) 
     return AgentDirs(str(tmp_path), str(tmp_path))
 
 
-def stories(places: AgentDirs) -> list[Transcript]:
-    return [story for source in READER.sources(places) for story in READER.read(source)]
+def transcripts(places: AgentDirs) -> list[Transcript]:
+    return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def told(story: Transcript, kind: type) -> list[object]:
-    return [line.signal for line in story.signals if isinstance(line.signal, kind)]
+def told(transcript: Transcript, kind: type) -> list[object]:
+    return [line.signal for line in transcript.signals if isinstance(line.signal, kind)]
 
 
 @pytest.mark.parametrize("editor", [True, False])
-def test_a_conversation(tmp_path: Path, *, editor: bool) -> None:
+def test_conversation_is_read(tmp_path: Path, *, editor: bool) -> None:
     """What was asked and done is told, from the editor as from the command line."""
-    (story,) = stories(store(tmp_path, editor=editor))
+    (transcript,) = transcripts(store(tmp_path, editor=editor))
     assert load_reader("cursor").name == READER.name
-    assert (story.agent, story.conversation) == ("cursor", ID)
-    assert story.resume == f"cursor-agent --resume={ID}"
-    assert story.cwd == "/home/anna/web shop"
-    assert story.messages == 8
-    assert told(story, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
-    edits = told(story, Edited)
+    assert (transcript.agent, transcript.conversation) == ("cursor", ID)
+    assert transcript.resume == f"cursor-agent --resume={ID}"
+    assert transcript.cwd == "/home/anna/web shop"
+    assert transcript.messages == 8
+    assert told(transcript, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
+    edits = told(transcript, Edited)
     assert edits == [
         Edited(path="/home/anna/web shop/src/cart.ts", lines_added=2, lines_removed=1),
         Edited(path="/home/anna/web shop/old.ts", action="deleted"),
     ]
-    assert told(story, Ran) == [Ran(command="npm test")]
-    assert len(told(story, Planned)) == 1
-    (began,) = told(story, AgentBegan)
-    (ended,) = told(story, AgentEnded)
+    assert told(transcript, Ran) == [Ran(command="npm test")]
+    assert len(told(transcript, Planned)) == 1
+    (began,) = told(transcript, AgentBegan)
+    (ended,) = told(transcript, AgentEnded)
     assert isinstance(began, AgentBegan)
     assert isinstance(ended, AgentEnded)
     assert (began.type, began.task, began.agent) == ("explore", "Find callers", ended.agent)
-    (erred,) = told(story, Erred)
+    (erred,) = told(transcript, Erred)
     assert isinstance(erred, Erred)
     assert erred.category == "transient"
-    assert len({line.mark for line in story.signals}) == len(story.signals)
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
 
 
-def test_times(tmp_path: Path) -> None:
+def test_times_come_from_prompts(tmp_path: Path) -> None:
     """A prompt's own time counts, to the minute and in its zone; the end is when the file was last written."""
-    (story,) = stories(store(tmp_path))
+    (transcript,) = transcripts(store(tmp_path))
     first, second = parse_time("2026-09-03T18:21:00Z"), parse_time("2026-09-04T04:05:00Z")
-    assert story.signs == [first, second, 1_788_600_000_000]
-    assert (story.began, story.ended) == (first, 1_788_600_000_000)
-    assert [line.at for line in story.signals if isinstance(line.signal, Prompted)] == [first, second]
+    assert transcript.signs == [first, second, 1_788_600_000_000]
+    assert (transcript.began, transcript.ended) == (first, 1_788_600_000_000)
+    assert [line.at for line in transcript.signals if isinstance(line.signal, Prompted)] == [first, second]
 
 
-def test_no_times_at_all(tmp_path: Path) -> None:
+def test_conversation_without_times_is_read(tmp_path: Path) -> None:
     """Without any time the whole conversation is of the moment the file was written."""
-    (story,) = stories(store(tmp_path, lines(user("<user_query>Hello</user_query>"), used("Read", path="/x"))))
-    assert story.began == story.ended == 1_788_600_000_000
-    assert story.cwd is None
+    (transcript,) = transcripts(
+        store(tmp_path, lines(user("<user_query>Hello</user_query>"), used("Read", path="/x")))
+    )
+    assert transcript.began == transcript.ended == 1_788_600_000_000
+    assert transcript.cwd is None
 
 
-def test_what_is_noted_beside_it(tmp_path: Path) -> None:
+def test_meta_file_is_read(tmp_path: Path) -> None:
     """Title, place and times that Cursor noted for a conversation of the command line are taken."""
     places = store(tmp_path, editor=False)
     chat = tmp_path / ".cursor" / "chats" / "0f" / ID
     chat.mkdir(parents=True)
     meta = {"title": "Carts", "cwd": "/srv/shop", "createdAtMs": 1_788_400_000_000, "updatedAtMs": 1_788_500_000_000}
     (chat / "meta.json").write_text(json.dumps(meta))
-    (story,) = stories(places)
-    assert (story.title, story.cwd) == ("Carts", "/srv/shop")
-    assert (story.began, story.ended) == (1_788_400_000_000, 1_788_500_000_000)
+    (transcript,) = transcripts(places)
+    assert (transcript.title, transcript.cwd) == ("Carts", "/srv/shop")
+    assert (transcript.began, transcript.ended) == (1_788_400_000_000, 1_788_500_000_000)
     (chat / "meta.json").write_text("{")
-    assert stories(places)[0].title is None
+    assert transcripts(places)[0].title is None
 
 
-def test_subagents(tmp_path: Path) -> None:
+def test_subagents_are_read(tmp_path: Path) -> None:
     """What a subagent did stands in its own file and is told as its doing; it is not a conversation."""
     places = store(tmp_path)
     alone = next(READER.sources(places)).stamp
@@ -142,12 +144,12 @@ def test_subagents(tmp_path: Path) -> None:
     (top(tmp_path) / ID / "subagents" / "s1.jsonl").write_bytes(content)
     (source,) = READER.sources(places)
     assert source.stamp != alone
-    (story,) = READER.read(source)
-    assert Ran(agent="s1", command="rg getUser") in told(story, Ran)
-    assert len(told(story, Prompted)) == 2
+    (transcript,) = READER.read(source)
+    assert Ran(agent="s1", command="rg getUser") in told(transcript, Ran)
+    assert len(told(transcript, Prompted)) == 2
 
 
-def test_slugs() -> None:
+def test_slug_equals_cursor_slug() -> None:
     """A project's directory is named as Cursor names it."""
     assert slug_of("/home/anna/web shop") == SLUG
     assert slug_of("c:\\Users\\anna\\shop") == "c-Users-anna-shop"
@@ -155,12 +157,12 @@ def test_slugs() -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.data())
-def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
+def test_cut_file_keeps_earlier_lines(tmp_path: Path, data: st.DataObject) -> None:
     """Cut at any byte, a file still tells everything that stood before the line that was cut."""
     content = lines(*RECORDS)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
-    marks = [{line.mark for story in stories(store(tmp_path, part)) for line in story.signals}
+    marks = [{line.mark for transcript in transcripts(store(tmp_path, part)) for line in transcript.signals}
              for part in (whole, content[:cut])]  # fmt: skip
     assert marks[0] <= marks[1]
 
@@ -177,15 +179,15 @@ def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
         lines(user("<timestamp>Friday, Sep 99, 2026, 2:21 AM (UTC+99)</timestamp>")),
     ],
 )
-def test_damage_in_the_middle(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_line_loses_only_itself(tmp_path: Path, damage: bytes) -> None:
     """Whatever stands between them, the lines before and after it are told."""
     content = lines(*RECORDS[:5]) + damage + lines(*RECORDS[5:])
-    (story,) = stories(store(tmp_path, content))
-    (plain,) = stories(store(tmp_path))
-    assert len(story.signals) == len(plain.signals)
+    (transcript,) = transcripts(store(tmp_path, content))
+    (plain,) = transcripts(store(tmp_path))
+    assert len(transcript.signals) == len(plain.signals)
 
 
-def test_things_that_are_no_files(tmp_path: Path) -> None:
+def test_other_things_are_no_sources(tmp_path: Path) -> None:
     """Directories, pipes and links under the names of conversations are passed over; what vanishes is said."""
     (top(tmp_path) / "a.jsonl").mkdir(parents=True)
     (tmp_path / "elsewhere.jsonl").write_bytes(lines(*RECORDS))
@@ -194,5 +196,5 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
         os.mkfifo(top(tmp_path) / "c.jsonl")
     assert list(READER.sources(AgentDirs(str(tmp_path), str(tmp_path)))) == []
     for name in ("a.jsonl", "c.jsonl", "gone.jsonl", "a\0b.jsonl"):
-        for story in READER.read(TranscriptSource(str(top(tmp_path) / name), "")):
-            assert story.problems
+        for transcript in READER.read(TranscriptSource(str(top(tmp_path) / name), "")):
+            assert transcript.problems

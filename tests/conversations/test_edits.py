@@ -63,14 +63,14 @@ def sha(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def test_a_digest_is_that_of_the_file() -> None:
+def test_hash_is_that_of_file() -> None:
     """The hash is the one `sha256sum` gives for the file."""
     assert hash_content("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert hash_content("") == sha("")
 
 
 @pytest.mark.parametrize("text", [None, "a\ufffdb", "lone " + chr(0xD800)])
-def test_a_digest_of_what_was_lost_is_none(text: str | None) -> None:
+def test_hash_of_lost_characters_is_none(text: str | None) -> None:
     """Content whose bytes are not known for sure has no hash."""
     assert hash_content(text) is None
 
@@ -85,7 +85,7 @@ def test_lines_add_up(before: str, after: str) -> None:
     assert (lines == LineCounts(0, 0)) == (before == after)
 
 
-def test_counting_gives_up_on_great_differences() -> None:
+def test_counting_stops_at_large_differences() -> None:
     """Where comparing would take long, the number of lines is unknown rather than wrong."""
     before = "".join(f"{number}\n" for number in range(5000))
     assert count_changed_lines(before, before.replace("\n", "!\n")) == LineCounts()
@@ -108,13 +108,15 @@ def test_counting_gives_up_on_great_differences() -> None:
         ("a\nb", "b", "", False, None, "a\n"),
     ],
 )
-def test_an_exchange(content: str, old: str, new: str, every: bool, grown: int | None, after: str | None) -> None:
+def test_replace_text_is_unambiguous(
+    content: str, old: str, new: str, every: bool, grown: int | None, after: str | None
+) -> None:
     """The content after an exchange is given only where there is one way to understand it."""
     assert replace_text(content, old, new, every=every, grown=grown) == after
 
 
 @given(st.text(max_size=50), st.text(max_size=5), st.text(max_size=5), st.booleans())
-def test_an_exchange_does_what_it_says(content: str, old: str, new: str, every: bool) -> None:
+def test_replace_text_equals_replacement(content: str, old: str, new: str, every: bool) -> None:
     """Whatever is given is the content with that text exchanged, and nothing else."""
     after = replace_text(content, old, new, every=every)
     if after is not None and old:
@@ -122,7 +124,7 @@ def test_an_exchange_does_what_it_says(content: str, old: str, new: str, every: 
         assert every or content.count(old) == 1
 
 
-def test_a_patch_with_an_envelope() -> None:
+def test_patch_with_envelope_is_parsed() -> None:
     """Each file of an `apply_patch` is told, with what is sure of it."""
     assert parse_patch(PATCH, agent="a") == (
         Edited(
@@ -135,12 +137,12 @@ def test_a_patch_with_an_envelope() -> None:
     )
 
 
-def test_a_patch_is_the_same_with_other_line_ends() -> None:
+def test_patch_ignores_line_ends() -> None:
     """A patch written on Windows says the same."""
     assert parse_patch(PATCH.replace("\n", "\r\n")) == parse_patch(PATCH)
 
 
-def test_a_unified_diff() -> None:
+def test_unified_diff_is_parsed() -> None:
     """Each file of a unified diff is told; lines that look like headers are content where content is due."""
     assert parse_patch(DIFF) == (
         Edited(path="old.py", lines_added=2, lines_removed=1),
@@ -150,7 +152,7 @@ def test_a_unified_diff() -> None:
 
 
 @given(st.text(st.sampled_from("*+-@ \n\tabUpdateFile:/"), max_size=300))
-def test_any_text_may_be_a_patch(text: str) -> None:
+def test_any_text_as_patch_raises_nothing(text: str) -> None:
     """Nothing that stands in a patch is an error."""
     for edited in (
         *parse_patch(text),
@@ -160,12 +162,12 @@ def test_any_text_may_be_a_patch(text: str) -> None:
         assert edited.path.strip()
 
 
-def test_a_patch_has_no_more_files_than_can_be_kept() -> None:
+def test_patch_has_limited_number_of_files() -> None:
     """A patch of a hundred thousand files is cut."""
     assert len(parse_patch("*** Begin Patch\n" + "*** Delete File: a\n" * 100_000)) == edits.MAX_PATCH_FILES
 
 
-def test_several_edits_in_turn() -> None:
+def test_several_edits_apply_in_turn() -> None:
     """Several exchanges are done one after the other."""
     (edited,) = tools.signals_of(
         "MultiEdit",
@@ -175,7 +177,7 @@ def test_several_edits_in_turn() -> None:
     assert edited == Edited(path="a", before=sha("x\n"), after=sha("z\n"), lines_added=1, lines_removed=1)
 
 
-def test_what_was_emptied_for_storing_is_not_taken_for_content() -> None:
+def test_stored_empty_content_is_ignored() -> None:
     """Claude Code stores changes without the file's content: no hash is made of what is not there."""
     (written,) = tools.signals_of(
         "Write",
@@ -192,7 +194,7 @@ def test_what_was_emptied_for_storing_is_not_taken_for_content() -> None:
     assert (edited.before, edited.after, edited.old, edited.new) == (None, None, "x", "y")
 
 
-def test_what_the_person_changed_is_not_guessed() -> None:
+def test_edit_modified_by_person_has_no_hash() -> None:
     """A change that the person altered before allowing it has no known result."""
     (edited,) = tools.signals_of(
         "Edit",
@@ -204,7 +206,7 @@ def test_what_the_person_changed_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(("path", "sure"), [("/home/anna/a", True), ("C:\\shop\\a", False), ("c:/shop/a", False)])
-def test_line_ends_on_windows_are_not_guessed(path: str, sure: bool) -> None:
+def test_windows_line_ends_give_no_hash(path: str, sure: bool) -> None:
     """Where files often have line ends that the agent does not show, no hash is made of what it shows."""
     told: dict[str, Json] = {"filePath": path, "oldString": "x", "newString": "y", "originalFile": "x\nz\n"}
     (edited,) = tools.signals_of("Edit", {}, told)
@@ -230,12 +232,12 @@ def test_line_ends_on_windows_are_not_guessed(path: str, sure: bool) -> None:
         ({"command": 5}, {}, None, Active()),
     ],
 )
-def test_a_command(given_: Json, response: Json, failed: str | None, ran: Ran | Active) -> None:
+def test_command_is_ran(given_: Json, response: Json, failed: str | None, ran: Ran | Active) -> None:
     """A command is told with its code, in whatever form it is given."""
     assert tools.signals_of("Bash", given_, response, failed=failed) == (ran,)
 
 
-def test_a_tool_that_fails() -> None:
+def test_failed_tool_is_activity() -> None:
     """A failure from outside is told; one of the work itself is not, and a tool's limit is not the account's."""
     assert tools.signals_of("Grep", {}, failed="No such pattern") == (Active(),)
     assert tools.signals_of("WebFetch", {}, failed="rate limit exceeded", agent="a") == (
@@ -244,7 +246,7 @@ def test_a_tool_that_fails() -> None:
     )
 
 
-def test_a_command_that_carries_a_patch() -> None:
+def test_command_carrying_patch_is_edit() -> None:
     """A shell that is only used to hand a patch over is the patch."""
     told = tools.signals_of("Bash", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF"}, {"exit_code": 0})
     assert [line.path for line in told if isinstance(line, Edited)] == [
@@ -256,7 +258,7 @@ def test_a_command_that_carries_a_patch() -> None:
     ]
 
 
-def test_an_agent_brings_its_own_table() -> None:
+def test_agent_brings_own_table() -> None:
     """Another agent's names lead to the same meanings."""
     table = {"write_file": tools.writes, "replace": tools.edits, "write_todos": tools.plans}
     assert tools.signals_of("write_file", {"file_path": "a", "content": "x"}, {}, table=table) == (
@@ -268,7 +270,7 @@ def test_an_agent_brings_its_own_table() -> None:
     assert tools.signals_of("Edit", {"file_path": "a"}, table=table) == (Active(),)
 
 
-def test_a_checklist() -> None:
+def test_checklist_is_parsed() -> None:
     """To-dos may be boxes to tick."""
     told = tools.signals_of("TodoWrite", {"todos": "# Plan\n- [x] Cart\n- [ ] Totals \n* [-] Wish\n1. [~] Ship"})
     assert told == (
@@ -278,7 +280,7 @@ def test_a_checklist() -> None:
     )
 
 
-def test_a_checklist_of_nothing_is_quick() -> None:
+def test_long_blank_checklist_is_quick() -> None:
     """Megabytes of blanks are looked through once."""
     for blank in ("\n", " ", "- [ ] \n", "\t\n"):
         assert tools.signals_of("TodoWrite", {"todos": blank * 300_000}) == (Active(),)

@@ -14,7 +14,7 @@ from holdfast.conversations.adapters.clean_text import MAX_REPLY_LENGTH, reply_j
 @given(
     st.dictionaries(st.sampled_from("abc"), st.text(st.characters(), max_size=300) | st.none()), st.integers(60, 400)
 )
-def test_it_fits_and_can_be_read(texts: dict[str, str | None], longest: int) -> None:
+def test_reply_json_fits_and_decodes(texts: dict[str, str | None], longest: int) -> None:
     """Whatever is said, it is JSON of the wanted length, and nothing in it acts on a terminal."""
     written = reply_json(texts, longest=longest)
     assert len(written) <= longest
@@ -23,7 +23,7 @@ def test_it_fits_and_can_be_read(texts: dict[str, str | None], longest: int) -> 
         assert not any(unicodedata.category(item) == "Cc" and item not in "\n\t" for item in text)
 
 
-def test_what_fits_is_as_it_was() -> None:
+def test_short_texts_are_unchanged() -> None:
     """Nothing is cut without need, and nothing is said where there is nothing to say."""
     assert json.loads(reply_json({"a": "facts\n✓", "b": None, "c": " "}, cancel=False)) == {
         "cancel": False,
@@ -32,7 +32,7 @@ def test_what_fits_is_as_it_was() -> None:
     assert reply_json({"a": "", "b": "\x1b"}, cancel=True) == ""
 
 
-def test_the_longest_is_cut_first() -> None:
+def test_longest_text_is_cut_first() -> None:
     """A sentence stays whole beside a text that is far too long, which loses whole lines."""
     said = json.loads(reply_json({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
     assert said["say"] == "a break is due"
@@ -40,7 +40,7 @@ def test_the_longest_is_cut_first() -> None:
     assert len(said["context"]) > MAX_REPLY_LENGTH * 0.8
 
 
-def test_clean_text() -> None:
+def test_controls_are_removed() -> None:
     """Text keeps its lines and loses what would act on a terminal."""
     assert without_controls("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
     assert without_controls(None) == ""

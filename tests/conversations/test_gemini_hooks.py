@@ -19,14 +19,14 @@ SAMPLES = {
 ID = "bfb80a18-5296-4134-a07f-30b14532a433"
 
 
-def heard(event: str, **fields: Json) -> HookEvent:
+def parse(event: str, **fields: Json) -> HookEvent:
     found = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
     assert found is not None
     return found
 
 
 def after(tool: str, given: Json, response: Json) -> AnySignal:
-    return heard("AfterTool", tool_name=tool, tool_input=given, tool_response=response).signals[0]
+    return parse("AfterTool", tool_name=tool, tool_input=given, tool_response=response).signals[0]
 
 
 def shell(output: str) -> Ran:
@@ -35,7 +35,7 @@ def shell(output: str) -> Ran:
     return ran
 
 
-def test_compression_by_itself_is_not_heard() -> None:
+def test_automatic_compression_gives_no_signal() -> None:
     """Before every request Gemini says that it may compress: that is no compression, and nothing to answer."""
     nothing = AGENT.parse(SAMPLES["pre_compress_nothing"].payload)
     assert nothing is not None
@@ -45,7 +45,7 @@ def test_compression_by_itself_is_not_heard() -> None:
     assert asked_for.occasion == "compact"
 
 
-def test_an_agent_ends_as_what_was_called() -> None:
+def test_subagent_end_matches_call() -> None:
     """Gemini names no calls: the one before and the one after a subagent are the same by what was asked for."""
     before = AGENT.parse(SAMPLES["before_tool_agent"].payload)
     done = AGENT.parse(SAMPLES["after_tool_agent"].payload)
@@ -57,10 +57,10 @@ def test_an_agent_ends_as_what_was_called() -> None:
     assert called.call == ended.call
 
 
-def test_the_briefing_is_no_prompt() -> None:
+def test_hook_context_is_removed_from_prompt() -> None:
     """What hooks answered stands before the prompt in a run without a terminal; the person did not ask for it."""
     prompt = "<hook_context>Recorded facts\nof yesterday</hook_context>\n\nMake the cart faster"
-    assert heard("BeforeAgent", prompt=prompt).signals == (Prompted(text="Make the cart faster"),)
+    assert parse("BeforeAgent", prompt=prompt).signals == (Prompted(text="Make the cart faster"),)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_briefing_is_no_prompt() -> None:
         ("", 0),
     ],
 )
-def test_exit_codes(output: str, code: int) -> None:
+def test_exit_code_is_read_from_model_text(output: str, code: int) -> None:
     """The exit code is what stands below the output, not what the output says."""
     assert shell(output).code == code
 
@@ -91,7 +91,7 @@ def test_exit_codes(output: str, code: int) -> None:
         ("/home/anna/shop/a.txt", "one", "one\ntwo\n", False),
     ],
 )
-def test_what_is_on_the_disk_is_said_only_when_sure(path: str, before: str | None, content: str, sure: bool) -> None:
+def test_hash_is_given_only_when_certain(path: str, before: str | None, content: str, sure: bool) -> None:
     """Gemini writes the line ends that a file had, and shows others: then its hash is not known."""
     shown: dict[str, Json] = {
         "filePath": path, "originalContent": before or "", "newContent": content, "isNewFile": before is None,
@@ -103,20 +103,20 @@ def test_what_is_on_the_disk_is_said_only_when_sure(path: str, before: str | Non
     assert edited.path == path
 
 
-def test_a_file_whose_screen_form_is_missing() -> None:
+def test_edit_without_display_has_no_hash() -> None:
     """Without the form for the screen, a written file is still a changed file."""
     edited = after("write_file", {"file_path": "a.txt", "content": "x"}, {"llmContent": "done"})
     assert edited == Edited(path="a.txt", after=getattr(edited, "after", None))
 
 
-def test_waiting() -> None:
+def test_notification_waits_for_person() -> None:
     """A question is waited for as input, everything else as a permission; other notices are no waiting."""
-    asked = heard("Notification", notification_type="ToolPermission", details={"type": "ask_user"}, message="?")
+    asked = parse("Notification", notification_type="ToolPermission", details={"type": "ask_user"}, message="?")
     assert asked.signals == (Waits(what="input", text="?"),)
-    assert not isinstance(heard("Notification", notification_type="Idle").signals[0], Waits)
+    assert not isinstance(parse("Notification", notification_type="Idle").signals[0], Waits)
 
 
-def test_answers() -> None:
+def test_reply_uses_gemini_fields() -> None:
     """Facts go to the model at the start and with a prompt, never to a compression, which takes none."""
     start = json.loads(AGENT.reply(HookAnswer(context="facts", say="a word"), "SessionStart").stdout)
     assert start == {
@@ -127,7 +127,7 @@ def test_answers() -> None:
     assert json.loads(AGENT.reply(HookAnswer(say="a word"), "PreCompress").stdout) == {"systemMessage": "a word"}
 
 
-def test_a_held_back_prompt() -> None:
+def test_blocked_prompt_is_denied() -> None:
     """Only a prompt is held back, with the reason alone: a message beside it would be shown in its place."""
     held = AGENT.reply(HookAnswer(say="a word", block="Ninety minutes: rest"), "BeforeAgent")
     assert json.loads(held.stdout) == {"decision": "deny", "reason": "Ninety minutes: rest"}
@@ -135,9 +135,9 @@ def test_a_held_back_prompt() -> None:
     assert AGENT.reply(HookAnswer(block="rest"), "SessionStart").stdout == ""
 
 
-def test_reopening() -> None:
+def test_resume_command_has_safe_id() -> None:
     """The command that reopens a conversation is given only for ids that a shell cannot misread."""
-    assert heard("SessionEnd").resume == f"gemini --resume {ID}"
+    assert parse("SessionEnd").resume == f"gemini --resume {ID}"
     hostile = AGENT.parse({"session_id": "$(reboot)", "hook_event_name": "SessionEnd"})
     assert hostile is not None
     assert hostile.resume is None

@@ -26,7 +26,7 @@ def trusting(tmp_path: Path, content: str = '{"security": {"folderTrust": {"enab
     return settings
 
 
-def test_the_file_of_each_scope(tmp_path: Path) -> None:
+def test_scope_chooses_file(tmp_path: Path) -> None:
     """A person's settings and a project's are Gemini's own files; its variable moves the person's."""
     places = at(tmp_path)
     home, project = tmp_path / "home", tmp_path / "home" / "shop"
@@ -37,7 +37,7 @@ def test_the_file_of_each_scope(tmp_path: Path) -> None:
     assert settings_of("gemini") is SETTINGS
 
 
-def test_the_shape_of_a_hook(tmp_path: Path) -> None:
+def test_hook_has_gemini_form(tmp_path: Path) -> None:
     """Each event has a group with one command, its time in milliseconds."""
     (change,) = SETTINGS.changes(at(tmp_path), "user", told)
     assert [entry.at for entry in change.entries] == [("hooks", event) for event in HOOKS]
@@ -52,7 +52,7 @@ def test_the_shape_of_a_hook(tmp_path: Path) -> None:
     }
 
 
-def test_who_answers_is_asked() -> None:
+def test_answered_events_use_ask() -> None:
     """The hooks that wait for an answer are those of the events that can be answered."""
     assert {event for event, hook in HOOKS.items() if hook.manner == "ask"} == AGENT.asking
     assert {event for event, hook in HOOKS.items() if hook.manner == "stir"} == {
@@ -62,13 +62,13 @@ def test_who_answers_is_asked() -> None:
     }
 
 
-def test_nothing_in_the_way(tmp_path: Path) -> None:
+def test_no_obstacles(tmp_path: Path) -> None:
     """Where folders need no trust and hooks are not switched off, nothing is said."""
     trusting(tmp_path)
     assert SETTINGS.obstacles(at(tmp_path), "user") == ()
 
 
-def test_hooks_switched_off(tmp_path: Path) -> None:
+def test_switched_off_hooks_are_an_obstacle(tmp_path: Path) -> None:
     """Hooks switched off as a whole or by our name are named with the file, comments in it or not."""
     settings = trusting(
         tmp_path,
@@ -85,7 +85,7 @@ def test_hooks_switched_off(tmp_path: Path) -> None:
     assert str(system) in managed
 
 
-def test_trust(tmp_path: Path) -> None:
+def test_untrusted_folder_is_an_obstacle(tmp_path: Path) -> None:
     """A folder that nobody has trusted, or that somebody distrusts, is named; the longest rule for it counts."""
     places = at(tmp_path)
     rules = tmp_path / "home" / ".gemini" / "trustedFolders.json"
@@ -107,7 +107,7 @@ def test_trust(tmp_path: Path) -> None:
     assert SETTINGS.obstacles(at(tmp_path, GEMINI_CLI_TRUST_WORKSPACE="true"), "user") == ()
 
 
-def test_settings_nobody_can_read(tmp_path: Path) -> None:
+def test_unreadable_settings_count_as_empty(tmp_path: Path) -> None:
     """Damaged settings, or a directory in their place, are passed over."""
     for content in ("{", "[]", "\0", "nonsense"):
         trusting(tmp_path, content)

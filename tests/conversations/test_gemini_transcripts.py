@@ -87,43 +87,47 @@ def store(tmp_path: Path, content: bytes | None = None, name: str = NAME, projec
     return AgentDirs(str(tmp_path), str(tmp_path))
 
 
-def stories(places: AgentDirs) -> list[Transcript]:
-    return [story for source in READER.sources(places) for story in READER.read(source)]
+def transcripts(places: AgentDirs) -> list[Transcript]:
+    return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def told(story: Transcript, kind: type) -> list[object]:
-    return [line.signal for line in story.signals if isinstance(line.signal, kind)]
+def told(transcript: Transcript, kind: type) -> list[object]:
+    return [line.signal for line in transcript.signals if isinstance(line.signal, kind)]
 
 
-def test_a_conversation(tmp_path: Path) -> None:
+def test_conversation_is_read(tmp_path: Path) -> None:
     """What was asked, done and used is told, each message counted once however often it was written."""
     places = store(tmp_path)
     (tmp_path / ".gemini" / "tmp" / "shop" / ".project_root").write_text("/home/anna/shop")
-    (story,) = stories(places)
+    (transcript,) = transcripts(places)
     assert load_reader("gemini").name == READER.name
-    assert (story.agent, story.conversation, story.cwd) == ("gemini", ID, "/home/anna/shop")
-    assert (story.title, story.model) == ("Faster carts", "gemini-2.5-pro")
-    assert story.resume == f"gemini --resume {ID}"
-    assert (story.began, story.ended) == (parse_time(at(0)), parse_time(at(15)))
-    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+    assert (transcript.agent, transcript.conversation, transcript.cwd) == ("gemini", ID, "/home/anna/shop")
+    assert (transcript.title, transcript.model) == ("Faster carts", "gemini-2.5-pro")
+    assert transcript.resume == f"gemini --resume {ID}"
+    assert (transcript.began, transcript.ended) == (parse_time(at(0)), parse_time(at(15)))
+    assert (
+        transcript.input_tokens,
+        transcript.output_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+    ) == (
         6_000,
         210,
         1_200,
     )
-    assert story.messages == 8
-    assert story.problems == []
-    assert told(story, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
-    (edited,) = told(story, Edited)
+    assert transcript.messages == 8
+    assert transcript.problems == []
+    assert told(transcript, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
+    (edited,) = told(transcript, Edited)
     assert isinstance(edited, Edited)
     assert (edited.action, edited.after) == ("created", hashlib.sha256(b"one\n").hexdigest())
-    assert told(story, Ran) == [Ran(command="make", code=3)]
-    assert len(told(story, Planned)) == 1
-    assert told(story, Measured) == [Measured(tokens=1200)]
-    assert len({line.mark for line in story.signals}) == len(story.signals)
-    assert [line.at for line in story.signals] == sorted(line.at for line in story.signals)
+    assert told(transcript, Ran) == [Ran(command="make", code=3)]
+    assert len(told(transcript, Planned)) == 1
+    assert told(transcript, Measured) == [Measured(tokens=1200)]
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
+    assert [line.at for line in transcript.signals] == sorted(line.at for line in transcript.signals)
 
 
-def test_subagents(tmp_path: Path) -> None:
+def test_subagents_are_read(tmp_path: Path) -> None:
     """A subagent has its own file: when it began, what it did and used stand there."""
     places = store(tmp_path)
     alone = next(READER.sources(places)).stamp
@@ -131,58 +135,58 @@ def test_subagents(tmp_path: Path) -> None:
     directory.mkdir()
     (directory / f"{AGENT}.jsonl").write_bytes(lines(*AGENT_RECORDS))
     assert next(READER.sources(places)).stamp != alone
-    (story,) = stories(places)
-    assert told(story, AgentBegan) == [AgentBegan(agent=AGENT, type="generalist", task="Look")]
-    (ended,) = told(story, AgentEnded)
+    (transcript,) = transcripts(places)
+    assert told(transcript, AgentBegan) == [AgentBegan(agent=AGENT, type="generalist", task="Look")]
+    (ended,) = told(transcript, AgentEnded)
     assert isinstance(ended, AgentEnded)
     assert (ended.agent, ended.took_ms) == (AGENT, 4_000)
-    assert Ran(agent=AGENT, command="ls", code=3) in told(story, Ran)
-    assert len(told(story, Prompted)) == 2
-    assert story.input_tokens == 7_000
+    assert Ran(agent=AGENT, command="ls", code=3) in told(transcript, Ran)
+    assert len(told(transcript, Prompted)) == 2
+    assert transcript.input_tokens == 7_000
 
 
-def test_a_compression(tmp_path: Path) -> None:
+def test_compression_is_compacted(tmp_path: Path) -> None:
     """A history written anew with a summary in it is a compression; the messages it repeats are not new."""
     anew: Json = {
         "$set": {"messages": [user(16, "<state_snapshot>…</state_snapshot>", "s"), *RECORDS[2:3], model(2)]}
     }
-    (story,) = stories(store(tmp_path, lines(*RECORDS, anew)))
-    assert told(story, Compacted) == [Compacted()]
-    assert story.messages == 8
-    assert story.input_tokens == 6_000
+    (transcript,) = transcripts(store(tmp_path, lines(*RECORDS, anew)))
+    assert told(transcript, Compacted) == [Compacted()]
+    assert transcript.messages == 8
+    assert transcript.input_tokens == 6_000
 
 
-def test_what_was_taken_back_has_happened(tmp_path: Path) -> None:
+def test_rolled_back_messages_count(tmp_path: Path) -> None:
     """Rewinding a conversation takes neither the time nor the tokens back."""
-    (plain,) = stories(store(tmp_path))
-    (rewound,) = stories(store(tmp_path, lines(*RECORDS, {"$rewindTo": "u1"})))
+    (plain,) = transcripts(store(tmp_path))
+    (rewound,) = transcripts(store(tmp_path, lines(*RECORDS, {"$rewindTo": "u1"})))
     assert (rewound.signs, rewound.input_tokens) == (plain.signs, plain.input_tokens)
 
 
-def test_a_resumed_conversation_leaves_an_empty_file(tmp_path: Path) -> None:
+def test_empty_file_of_resumed_conversation_is_ignored(tmp_path: Path) -> None:
     """A file in which nothing was said is not a conversation, though subagents of its id are there."""
     places = store(tmp_path)
     store(tmp_path, lines(HEAD), "session-2026-11-15T18-00-bfb80a18.jsonl")
     directory = tmp_path / ".gemini" / "tmp" / "shop" / "chats" / ID
     directory.mkdir()
     (directory / f"{AGENT}.jsonl").write_bytes(lines(*AGENT_RECORDS))
-    assert len(stories(places)) == 1
+    assert len(transcripts(places)) == 1
 
 
-def test_an_older_document(tmp_path: Path) -> None:
+def test_older_document_is_read(tmp_path: Path) -> None:
     """A conversation that is one document is read like one in lines, and only once where it went on in lines."""
     document: Json = {**HEAD, "messages": [*RECORDS[2:3], *RECORDS[4:12]]}
     whole = json.dumps(document, indent=2).encode()
     places = store(tmp_path, whole, "session-2026-01-15T16-03-bfb80a18.json")
-    (story,) = stories(places)
-    assert (story.conversation, story.input_tokens) == (ID, 5_000)
-    assert len(told(story, Ran)) == 1
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.input_tokens) == (ID, 5_000)
+    assert len(told(transcript, Ran)) == 1
     store(tmp_path, None, "session-2026-01-15T16-03-bfb80a18.jsonl")
-    assert len(stories(places)) == 1
+    assert len(transcripts(places)) == 1
 
 
 @pytest.mark.parametrize("known", ["projects.json", "trustedFolders.json", "nowhere"])
-def test_where_a_project_is(tmp_path: Path, known: str) -> None:
+def test_project_is_looked_up(tmp_path: Path, known: str) -> None:
     """Without a note, the project is where a known path has the name, or the hash for a name."""
     path = "/home/anna/shop"
     name = "shop-2" if known == "projects.json" else hashlib.sha256(path.encode()).hexdigest()
@@ -193,19 +197,24 @@ def test_where_a_project_is(tmp_path: Path, known: str) -> None:
     (tmp_path / ".gemini" / "trustedFolders.json").write_text(
         json.dumps({path: "TRUST_FOLDER"} if known == "trustedFolders.json" else {"/x": 1})
     )
-    (story,) = stories(places)
-    assert story.cwd == (None if known == "nowhere" else path)
+    (transcript,) = transcripts(places)
+    assert transcript.cwd == (None if known == "nowhere" else path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.data())
-def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
+def test_cut_file_keeps_earlier_lines(tmp_path: Path, data: st.DataObject) -> None:
     """Cut at any byte, a file still tells everything that stood before the line that was cut."""
     content = lines(*RECORDS)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
     marks = [
-        {line.mark for story in stories(store(tmp_path, part)) for line in story.signals if line.mark != "context"}
+        {
+            line.mark
+            for transcript in transcripts(store(tmp_path, part))
+            for line in transcript.signals
+            if line.mark != "context"
+        }
         for part in (whole, content[:cut])
     ]
     assert marks[0] <= marks[1]
@@ -213,12 +222,12 @@ def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(st.data())
-def test_a_cut_document(tmp_path: Path, data: st.DataObject) -> None:
+def test_cut_document_keeps_earlier_messages(tmp_path: Path, data: st.DataObject) -> None:
     """Cut at any byte, an older document tells the messages that are whole, and says that it is damaged."""
     messages: list[Json] = [user(second, f"Prompt {second}") for second in range(1, 6)]
     content = json.dumps({**HEAD, "messages": messages}).encode()
     cut = data.draw(st.integers(1, len(content) - 1))
-    found = stories(store(tmp_path, content[:cut], NAME[:-1]))
+    found = transcripts(store(tmp_path, content[:cut], NAME[:-1]))
     whole = sum(json.dumps(message).encode() in content[:cut] for message in messages)
     assert len(found) == 1
     assert found[0].messages == whole
@@ -237,25 +246,25 @@ def test_a_cut_document(tmp_path: Path, data: st.DataObject) -> None:
         ("a long line", lines({"id": "l", "type": "info", "content": "x" * 20_000_000})),
     ],
 )
-def test_damage_in_the_middle(tmp_path: Path, name: str, damage: bytes) -> None:
+def test_damaged_line_loses_only_itself(tmp_path: Path, name: str, damage: bytes) -> None:
     """Whatever stands between them, the records before and after it are told."""
     half = len(RECORDS) // 2
     content = lines(*RECORDS[:half]) + damage + lines(*RECORDS[half:])
-    (story,) = stories(store(tmp_path, content))
-    (plain,) = stories(store(tmp_path))
-    assert {line.mark for line in plain.signals} <= {line.mark for line in story.signals}, name
-    assert story.input_tokens == plain.input_tokens
+    (transcript,) = transcripts(store(tmp_path, content))
+    (plain,) = transcripts(store(tmp_path))
+    assert {line.mark for line in plain.signals} <= {line.mark for line in transcript.signals}, name
+    assert transcript.input_tokens == plain.input_tokens
 
 
-def test_glued_records_and_a_tail_of_nuls(tmp_path: Path) -> None:
+def test_glued_records_and_nuls_are_read(tmp_path: Path) -> None:
     """Records on one line, and what a lost power supply leaves at the end, are no loss."""
     content = lines(*RECORDS).replace(b"}\n{", b"}{", 3) + b"\0" * 512
-    (story,) = stories(store(tmp_path, content))
-    (plain,) = stories(store(tmp_path))
-    assert len(story.signals) == len(plain.signals)
+    (transcript,) = transcripts(store(tmp_path, content))
+    (plain,) = transcripts(store(tmp_path))
+    assert len(transcript.signals) == len(plain.signals)
 
 
-def test_things_that_are_no_files(tmp_path: Path) -> None:
+def test_other_things_are_no_sources(tmp_path: Path) -> None:
     """Directories, pipes and links under the names of conversations are passed over; what vanishes is said."""
     chats = tmp_path / ".gemini" / "tmp" / "shop" / "chats"
     (chats / "session-a-00000000.jsonl").mkdir(parents=True)
@@ -266,5 +275,5 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
         os.mkfifo(chats / "session-c-00000000.jsonl")
     assert list(READER.sources(AgentDirs(str(tmp_path), str(tmp_path)))) == []
     for name in ("session-a-00000000.jsonl", "session-c-00000000.jsonl", "gone.jsonl", "gone.json", "a\0b.jsonl"):
-        for story in READER.read(TranscriptSource(str(chats / name), "")):
-            assert story.problems
+        for transcript in READER.read(TranscriptSource(str(chats / name), "")):
+            assert transcript.problems

@@ -27,7 +27,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def test_the_plugin_is_two_files_of_its_own(places: AgentDirs) -> None:
+def test_plugin_is_two_files(places: AgentDirs) -> None:
     """A manifest and the hooks, in a directory that is nobody else's."""
     top = Path(places.home, ".agents", "plugins", "holdfast")
     manifest, hooks = SETTINGS.changes(places, "user", command)
@@ -43,7 +43,7 @@ def test_the_plugin_is_two_files_of_its_own(places: AgentDirs) -> None:
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
-def test_scopes_and_the_variable(places: AgentDirs, tmp_path: Path) -> None:
+def test_scopes_and_variable_choose_directory(places: AgentDirs, tmp_path: Path) -> None:
     """A project has its plugin in the project; Goose's variable moves everything else of it."""
     assert plugin(places, "project") == str(Path(places.project, ".agents", "plugins", "holdfast"))
     moved = places._replace(environ={"GOOSE_PATH_ROOT": str(tmp_path / "root")})
@@ -53,13 +53,13 @@ def test_scopes_and_the_variable(places: AgentDirs, tmp_path: Path) -> None:
     assert "Block" in data(places._replace(system="win32"))
 
 
-def test_nothing_stands_in_the_way(places: AgentDirs) -> None:
+def test_no_obstacles(places: AgentDirs) -> None:
     """A plugin that is merely there is run."""
     assert SETTINGS.obstacles(places, "user") == ()
     assert SETTINGS.obstacles(places, "project") == ()
 
 
-def test_the_nearest_settings_decide(places: AgentDirs) -> None:
+def test_nearest_settings_decide(places: AgentDirs) -> None:
     """A plugin disabled for the person may be enabled by the project, and by its local settings again not."""
     write(Path(places.home, ".config", "goose", "settings.json"), '{"disabledPlugins": ["holdfast"]}')
     (sentence,) = SETTINGS.obstacles(places, "user")
@@ -71,7 +71,7 @@ def test_the_nearest_settings_decide(places: AgentDirs) -> None:
     assert str(local) in SETTINGS.obstacles(places, "user")[0]
 
 
-def test_gooses_own_list_of_plugins(places: AgentDirs) -> None:
+def test_plugin_list_may_disable_plugin(places: AgentDirs) -> None:
     """Goose lists plugins by their directories; one that is switched off there is named."""
     config = Path(places.home, ".config", "goose", "config.yaml")
     write(config, f"GOOSE_MODEL: x\nplugins:\n  {plugin(places, 'user')}:\n    enabled: false\n")
@@ -85,13 +85,13 @@ def test_gooses_own_list_of_plugins(places: AgentDirs) -> None:
 @pytest.mark.parametrize(
     "text", ["plugins: [", "plugins: 3", "plugins: !!python/object:x.Y {}", "plugins:\n\t- a", ""]
 )
-def test_broken_settings_hold_nothing(places: AgentDirs, text: str) -> None:
+def test_broken_settings_count_as_empty(places: AgentDirs, text: str) -> None:
     """Settings that cannot be read are no obstacle and no error, and nothing in them is executed."""
     write(Path(places.home, ".config", "goose", "config.yaml"), text)
     write(Path(places.home, ".config", "goose", "settings.json"), text)
     assert SETTINGS.obstacles(places, "user") == ()
 
 
-def test_windows_needs_a_shell(places: AgentDirs) -> None:
+def test_windows_without_sh_is_an_obstacle(places: AgentDirs) -> None:
     """Goose runs hooks with sh everywhere, which Windows does not bring."""
     assert "sh" in SETTINGS.obstacles(places._replace(system="win32"), "user")[0]

@@ -84,8 +84,8 @@ def says(database: apsw.Connection, name: str, at: int, role: str, *parts: Recor
     database.execute(f"{query} VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def stories(places: AgentDirs) -> list[Transcript]:
-    return [story for source in READER.sources(places) for story in READER.read(source)]
+def transcripts(places: AgentDirs) -> list[Transcript]:
+    return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
 def fill(database: apsw.Connection) -> None:
@@ -107,20 +107,24 @@ def fill(database: apsw.Connection) -> None:
         )
 
 
-def test_a_conversation_is_told(places: AgentDirs, database: apsw.Connection) -> None:
+def test_conversation_is_read(places: AgentDirs, database: apsw.Connection) -> None:
     """Everything the database says about a conversation is in its story."""
     fill(database)
-    (story,) = stories(places)
-    assert (story.conversation, story.title, story.cwd) == ("20261115_1", "Carts", "/home/anna/shop")
-    assert story.resume == "goose session --resume --session-id 20261115_1"
-    assert (story.began, story.ended, story.messages) == (AT * 1000, (AT + 60) * 1000, 9)
-    assert (story.model, story.cost_usd, story.problems) == ("claude-6", 0.5, [])
-    assert (story.input_tokens, story.cache_read_tokens + story.cache_write_tokens, story.output_tokens) == (
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.title, transcript.cwd) == ("20261115_1", "Carts", "/home/anna/shop")
+    assert transcript.resume == "goose session --resume --session-id 20261115_1"
+    assert (transcript.began, transcript.ended, transcript.messages) == (AT * 1000, (AT + 60) * 1000, 9)
+    assert (transcript.model, transcript.cost_usd, transcript.problems) == ("claude-6", 0.5, [])
+    assert (
+        transcript.input_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+        transcript.output_tokens,
+    ) == (
         700,
         900,
         20,
     )
-    assert [told.signal for told in story.signals] == [
+    assert [told.signal for told in transcript.signals] == [
         Prompted(text="Empty the carts"),
         Ran(command="make", code=1),
         Edited(path="a.py", after=hashlib.sha256(b"x\n").hexdigest()),
@@ -128,26 +132,26 @@ def test_a_conversation_is_told(places: AgentDirs, database: apsw.Connection) ->
         Compacted(),
         Prompted(text=""),
     ]
-    assert len({told.mark for told in story.signals}) == len(story.signals)
+    assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
 
 
-def test_reading_leaves_no_trace(places: AgentDirs, database: apsw.Connection) -> None:
+def test_reading_writes_nothing(places: AgentDirs, database: apsw.Connection) -> None:
     """Neither the database nor its directory changes, whether Goose has it open or not."""
     fill(database)
     sources = list(READER.sources(places))
     before = {path.name: path.read_bytes() for path in _directory(places).iterdir() if not path.name.endswith("-shm")}
-    assert stories(places)
+    assert transcripts(places)
     after = {path.name: path.read_bytes() for path in _directory(places).iterdir() if not path.name.endswith("-shm")}
     assert after == before
     assert list(READER.sources(places)) == sources
     database.close()
     closed = sorted(os.listdir(_directory(places)))
     assert closed == ["sessions.db"]
-    assert len(stories(places)) == 1
+    assert len(transcripts(places)) == 1
     assert sorted(os.listdir(_directory(places))) == closed
 
 
-def test_a_log_left_by_a_crash_is_read(places: AgentDirs, tmp_path: Path) -> None:
+def test_wal_left_by_crash_is_read(places: AgentDirs, tmp_path: Path) -> None:
     """What Goose had only in its log as it died is told, and still nothing appears beside it."""
     connection = apsw.Connection(str(tmp_path / "alive.db"))
     connection.execute("PRAGMA journal_mode = WAL")
@@ -157,11 +161,11 @@ def test_a_log_left_by_a_crash_is_read(places: AgentDirs, tmp_path: Path) -> Non
         (_directory(places) / f"sessions.db{end}").write_bytes((tmp_path / f"alive.db{end}").read_bytes())
     connection.close()
     before = sorted(os.listdir(_directory(places)))
-    assert len(stories(places)) == 1
+    assert len(transcripts(places)) == 1
     assert sorted(os.listdir(_directory(places))) == before == ["sessions.db", "sessions.db-wal"]
 
 
-def test_the_stamp_changes_with_the_log_beside_it(places: AgentDirs, database: apsw.Connection) -> None:
+def test_stamp_changes_with_wal(places: AgentDirs, database: apsw.Connection) -> None:
     """What Goose has only written to its log is a change of the source."""
     (before,) = READER.sources(places)
     fill(database)
@@ -170,14 +174,14 @@ def test_the_stamp_changes_with_the_log_beside_it(places: AgentDirs, database: a
     assert before.stamp != after.stamp
 
 
-def test_milliseconds_and_seconds(places: AgentDirs, database: apsw.Connection) -> None:
+def test_times_are_seconds_or_milliseconds(places: AgentDirs, database: apsw.Connection) -> None:
     """Times of newer versions are milliseconds."""
     session(database, "s")
     says(database, "s", AT * 1000 + 7, "user", text("Hi there"))
-    assert stories(places)[0].began == AT * 1000 + 7
+    assert transcripts(places)[0].began == AT * 1000 + 7
 
 
-def test_versions_without_a_ledger(places: AgentDirs) -> None:
+def test_versions_without_ledger_are_read(places: AgentDirs) -> None:
     """Columns and tables that a version does not have are done without."""
     connection = apsw.Connection(str(_directory(places) / "sessions.db"))
     connection.execute("CREATE TABLE sessions (id TEXT, description TEXT, accumulated_input_tokens INTEGER)")
@@ -186,12 +190,12 @@ def test_versions_without_a_ledger(places: AgentDirs) -> None:
     connection.execute("INSERT INTO sessions VALUES ('s', 'Old', 42)")
     connection.execute("INSERT INTO messages VALUES (1, 's', 'user', ?, ?)", (json.dumps([text("Hello")]), AT))
     connection.close()
-    (story,) = stories(places)
-    assert (story.title, story.input_tokens, story.cwd) == ("Old", 42, None)
-    assert [told.mark for told in story.signals] == ["row1"]
+    (transcript,) = transcripts(places)
+    assert (transcript.title, transcript.input_tokens, transcript.cwd) == ("Old", 42, None)
+    assert [told.mark for told in transcript.signals] == ["row1"]
 
 
-def test_a_subagent_is_part_of_its_conversation(places: AgentDirs, database: apsw.Connection) -> None:
+def test_subagent_is_merged_into_conversation(places: AgentDirs, database: apsw.Connection) -> None:
     """A subagent's conversation is told of that agent in the one it works for, once, and is nobody's working time."""
     session(database, "s1")
     says(database, "s1", AT, "user", text("Review this"))
@@ -202,42 +206,42 @@ def test_a_subagent_is_part_of_its_conversation(places: AgentDirs, database: aps
     says(database, "s2", AT + 3, "assistant", calls("shell", "a", command="ls"))
     says(database, "s2", AT + 4, "user", came("a"))
     says(database, "s2", AT + 5, "assistant", text("They are fine"))
-    (story,) = stories(places)
-    assert [told.signal for told in story.signals] == [
+    (transcript,) = transcripts(places)
+    assert [told.signal for told in transcript.signals] == [
         Prompted(text="Review this"),
         AgentBegan(agent="s2", type="subagent", task="Look at the tests"),
         Ran(agent="s2", command="ls"),
         AgentEnded(agent="s2", type="subagent", task="Look at the tests", summary="They are fine"),
     ]
-    assert [at - AT * 1000 for at in story.signs] == [0, 1_000, 9_000]
+    assert [at - AT * 1000 for at in transcript.signs] == [0, 1_000, 9_000]
     database.execute("DELETE FROM sessions WHERE id = 's2'")
-    (alone,) = stories(places)
+    (alone,) = transcripts(places)
     assert isinstance(alone.signals[-1].signal, AgentEnded)
     session(database, "s3", session_type="hidden")
     says(database, "s3", AT, "user", text("Find a title"))
-    assert len(stories(places)) == 1
+    assert len(transcripts(places)) == 1
     session(database, "s4", session_type="sub_agent", parent_session_id="gone")
     says(database, "s4", AT, "user", text("Look at the tests"))
-    assert [story.conversation for story in stories(places)] == ["s1", "s4"]
+    assert [transcript.conversation for transcript in transcripts(places)] == ["s1", "s4"]
     database.execute("UPDATE sessions SET session_type = 'sub_agent', parent_session_id = id")
-    assert len(stories(places)) == 3  # whatever calls itself is nobody's subagent
+    assert len(transcripts(places)) == 3  # whatever calls itself is nobody's subagent
 
 
-def test_messages_that_are_none_are_said(places: AgentDirs, database: apsw.Connection) -> None:
+def test_unknown_messages_are_problems(places: AgentDirs, database: apsw.Connection) -> None:
     """A message that cannot be read costs only itself, whatever it is made of."""
     fill(database)
     insert = "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES ('20261115_1', ?, ?, ?)"
     for content in ("{", "3", None, b"\xff\xfe", 12, "[1]", '[{"type": 1}]'):
         database.execute(insert, ("user", content, AT))
     database.execute(insert, (b"\xff", '[{"type": "text", "text": "x"}]', "yesterday"))
-    (story,) = stories(places)
-    assert len(story.signals) == 6
-    assert len(story.problems) == 8
+    (transcript,) = transcripts(places)
+    assert len(transcript.signals) == 6
+    assert len(transcript.problems) == 8
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_damaged_database_is_said(places: AgentDirs, data: st.DataObject) -> None:
+def test_damaged_database_is_a_problem(places: AgentDirs, data: st.DataObject) -> None:
     """Cut off or overwritten anywhere, the database is told as far as it goes, without an error."""
     path = _directory(places) / "sessions.db"
     whole = path.with_name("whole")
@@ -253,25 +257,25 @@ def test_a_damaged_database_is_said(places: AgentDirs, data: st.DataObject) -> N
         at = data.draw(st.integers(0, len(content) - 64))
         content[at : at + 64] = data.draw(st.binary(min_size=64, max_size=64))
     path.write_bytes(content)
-    for story in stories(places):
-        assert story.signals or story.problems or story.signs
+    for transcript in transcripts(places):
+        assert transcript.signals or transcript.problems or transcript.signs
 
 
-def test_what_is_no_database_is_said(places: AgentDirs) -> None:
+def test_file_that_is_no_database_is_a_problem(places: AgentDirs) -> None:
     """A directory, a pipe or any other file in its place is a problem, or passed over."""
     path = _directory(places) / "sessions.db"
     path.write_bytes(b"not a database" * 100)
-    (story,) = stories(places)
-    assert "cannot be read" in story.problems[0]
+    (transcript,) = transcripts(places)
+    assert "cannot be read" in transcript.problems[0]
     path.unlink()
     path.mkdir()
-    assert stories(places) == []
-    (story,) = READER.read(TranscriptSource(str(path), ""))
-    assert story.problems
+    assert transcripts(places) == []
+    (transcript,) = READER.read(TranscriptSource(str(path), ""))
+    assert transcript.problems
     path.rmdir()
     if hasattr(os, "mkfifo"):
         os.mkfifo(path)
-        assert stories(places) == []
+        assert transcripts(places) == []
         assert next(iter(READER.read(TranscriptSource(str(path), "")))).problems
         path.unlink()
     assert list(READER.sources(AgentDirs("/nowhere", "/nowhere"))) == []
@@ -290,31 +294,35 @@ OLD: list[Record] = [
 def _old(places: AgentDirs, content: bytes) -> Transcript | None:
     path = _directory(places) / "20250620_013617.jsonl"
     path.write_bytes(content)
-    return next(iter(stories(places)), None)
+    return next(iter(transcripts(places)), None)
 
 
 def _lines(records: list[Record]) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def test_files_of_older_versions(places: AgentDirs) -> None:
+def test_files_of_older_versions_are_read(places: AgentDirs) -> None:
     """Where there is no database, its files of older versions are read; where there is one, it has them."""
-    story = _old(places, _lines(OLD))
-    assert story is not None
-    assert (story.conversation, story.title, story.cwd) == ("20250620_013617", "Carts", "/home/anna/shop")
-    assert (story.input_tokens, story.output_tokens, story.problems) == (70, 7, [])
-    assert [told.signal for told in story.signals] == [Prompted(text="Empty the carts"), Ran(command="make")]
+    transcript = _old(places, _lines(OLD))
+    assert transcript is not None
+    assert (transcript.conversation, transcript.title, transcript.cwd) == (
+        "20250620_013617",
+        "Carts",
+        "/home/anna/shop",
+    )
+    assert (transcript.input_tokens, transcript.output_tokens, transcript.problems) == (70, 7, [])
+    assert [told.signal for told in transcript.signals] == [Prompted(text="Empty the carts"), Ran(command="make")]
     (_directory(places) / "sessions.db").write_bytes(b"")
     assert [source.path[-11:] for source in READER.sources(places)] == ["sessions.db"]
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(_lines(OLD))))
-def test_a_cut_costs_only_what_comes_after_it(places: AgentDirs, at: int) -> None:
+def test_cut_file_loses_only_the_rest(places: AgentDirs, at: int) -> None:
     """Cut at any byte, a file still tells all that its whole lines tell."""
     content = _lines(OLD)
     before = _old(places, content[: content.rfind(b"\n", 0, at) + 1])
-    story = _old(places, content[:at])
+    transcript = _old(places, content[:at])
     if before is not None and before.signals:
-        assert story is not None
-        assert {told.mark for told in before.signals} <= {told.mark for told in story.signals}
+        assert transcript is not None
+        assert {told.mark for told in before.signals} <= {told.mark for told in transcript.signals}

@@ -34,7 +34,7 @@ def asked(agents: Speaking, path: Path) -> HookAnswer:
         return answer(keeper, payload.event, room=9_500)
 
 
-def test_an_opened_agent_is_told_of_the_unfinished_session(agents: Speaking) -> None:
+def test_opening_agent_gets_briefing(agents: Speaking) -> None:
     """As recorded data, between marks, with what is done and what is not."""
     with agents.keeper() as keeper:
         session = keeper.start("Add OAuth")
@@ -48,7 +48,7 @@ def test_an_opened_agent_is_told_of_the_unfinished_session(agents: Speaking) -> 
     assert (said.say, said.block) == (None, None)
 
 
-def test_nothing_unfinished_nothing_said(agents: Speaking) -> None:
+def test_no_unfinished_session_gives_no_answer(agents: Speaking) -> None:
     """A new project, a completed session, one that was put away, and briefings switched off."""
     assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
     with agents.keeper() as keeper:
@@ -64,7 +64,7 @@ def test_nothing_unfinished_nothing_said(agents: Speaking) -> None:
     assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
 
 
-def test_an_interrupted_conversation_is_named_in_the_next_ones_briefing(agents: Speaking) -> None:
+def test_briefing_names_interrupted_conversation(agents: Speaking) -> None:
     """With the command that reopens it."""
     agents.prompt("Add OAuth")
     agents.minute = 1
@@ -72,7 +72,7 @@ def test_an_interrupted_conversation_is_named_in_the_next_ones_briefing(agents: 
     assert "claude --resume talk-1" in (said.context or "")
 
 
-def test_a_long_session_fits(agents: Speaking) -> None:
+def test_long_briefing_fits(agents: Speaking) -> None:
     """Under ten thousand characters whatever there is to tell, as the agent's own form of it, too."""
     with agents.keeper() as keeper:
         session = keeper.start("Add OAuth")
@@ -99,7 +99,7 @@ def limits_pause(agents: Speaking) -> None:
         change(keeper.home.config, find_setting("timer.timeout_action"), "pause")
 
 
-def test_reminders_are_told_once_after_each_break_and_pause_nothing(agents: Speaking) -> None:
+def test_reminders_come_once_after_each_break(agents: Speaking) -> None:
     """Prompts every four minutes from nine to one: every minute of them is work."""
     agents.prompt("Add OAuth")
     assert work(agents, 36) == HookAnswer()
@@ -118,7 +118,7 @@ def test_reminders_are_told_once_after_each_break_and_pause_nothing(agents: Spea
     assert agents.session().time.paused_ms == 24 * MINUTE
 
 
-def test_reminders_are_told_once_each_at_a_prompt(agents: Speaking) -> None:
+def test_reminders_come_once_each(agents: Speaking) -> None:
     """At 40, 60 and 90 minutes of work; the last one pauses, and does not block."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -138,7 +138,7 @@ def test_reminders_are_told_once_each_at_a_prompt(agents: Speaking) -> None:
     assert work(agents, 100) == HookAnswer()
 
 
-def test_prompt_after_a_forgotten_pause_says_that_the_clock_runs_again(agents: Speaking) -> None:
+def test_prompt_after_pause_says_clock_runs(agents: Speaking) -> None:
     """Lunch, and nobody said resume: the prompt does, once, and says how long it was."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -150,7 +150,7 @@ def test_prompt_after_a_forgotten_pause_says_that_the_clock_runs_again(agents: S
     assert asked(agents, agents.prompt("And on")) == HookAnswer()
 
 
-def test_a_reminder_crossed_between_prompts_is_told_at_the_next(agents: Speaking) -> None:
+def test_limit_crossed_between_prompts_reminds_at_next(agents: Speaking) -> None:
     """Tools crossed the line while nobody could be told."""
     agents.prompt("Add OAuth")
     for minute in range(1, 46):
@@ -160,7 +160,7 @@ def test_a_reminder_crossed_between_prompts_is_told_at_the_next(agents: Speaking
     assert "40 minutes" in (asked(agents, agents.prompt("Go on")).say or "")
 
 
-def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> None:
+def test_limit_pause_blocks_prompt_if_chosen(agents: Speaking) -> None:
     """Until the person resumes."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -179,7 +179,7 @@ def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> No
      ("/session", False), ("/holdfast:orchestrate status", False), ("/sessions", True), ("/sessionx resume", True),
      ("resume the /session", True), ("Go on", True), ("", True)],
 )  # fmt: skip
-def test_who_was_held_back_could_not_resume_from_there(agents: Speaking, prompt: str, held: bool) -> None:
+def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, held: bool) -> None:
     """Holdfast's own commands pass, or the pause could not be ended from within the agent."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -190,7 +190,7 @@ def test_who_was_held_back_could_not_resume_from_there(agents: Speaking, prompt:
     assert (asked(agents, agents.prompt(prompt)).block is not None) == held
 
 
-def test_before_a_compression_the_session_is_told(agents: Speaking) -> None:
+def test_compression_gets_briefing(agents: Speaking) -> None:
     """What must not be forgotten, short."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -200,7 +200,7 @@ def test_before_a_compression_the_session_is_told(agents: Speaking) -> None:
     assert len(said.context or "") <= 4_000
 
 
-def test_a_hook_of_another_programs_settings_is_not_answered(agents: Speaking) -> None:
+def test_hook_of_other_program_is_not_answered(agents: Speaking) -> None:
     """Copilot runs Claude's hooks: it is heard, and answered through its own."""
     with agents.keeper() as keeper:
         keeper.start("Add OAuth")

@@ -119,7 +119,7 @@ def test_a_spool_that_is_a_link_was_followed(shell: list[str], made: ScriptSetup
     assert not (tmp_path / "nothing").exists()
 
 
-def test_a_name_that_is_taken(shell: list[str], made: ScriptSetup) -> None:
+def test_taken_name_gets_another(shell: list[str], made: ScriptSetup) -> None:
     """Numbers of processes come again: what is there is not touched, another name is found."""
     hook = os.path.join(made.home, "hooks", "hook")
     os.mkdir(os.path.join(made.home, "spool"))
@@ -133,7 +133,7 @@ def test_a_name_that_is_taken(shell: list[str], made: ScriptSetup) -> None:
     assert kept == {"home": b"mine\n", "home.1": b"mine\n", "home.2": PAYLOAD}
 
 
-def test_nothing_is_left_of_what_could_not_be_written(shell: list[str], made: ScriptSetup) -> None:
+def test_unwritten_payload_leaves_nothing(shell: list[str], made: ScriptSetup) -> None:
     """A full disk or a limit: no half payload stays, and the agent notices nothing."""
     hook = os.path.join(made.home, "hooks", "hook")
     line = 'ulimit -S -f 1; ulimit -H -f 1; trap "" XFSZ; exec "$@"'
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_what_could_not_be_written(shell: list[str], made: Sc
     assert spool.list_entries(made.home) == []
 
 
-def test_nowhere_to_write(shell: list[str], made: ScriptSetup) -> None:
+def test_unwritable_spool_raises_nothing(shell: list[str], made: ScriptSetup) -> None:
     """Where the spool cannot be, hooks are silent too; and an empty payload leaves nothing."""
     assert _run(shell, made, "claude", "tell", "user", payload=b"") == SILENT
     assert spool.list_entries(made.home) == []
@@ -158,7 +158,7 @@ def test_nowhere_to_write(shell: list[str], made: ScriptSetup) -> None:
 
 @pytest.mark.parametrize("manner", ["tell", "stir", "ask", "status"])
 @pytest.mark.parametrize("gone", ["python", "package"])
-def test_a_holdfast_that_is_gone(shell: list[str], made: ScriptSetup, manner: str, gone: str) -> None:
+def test_removed_holdfast_does_nothing(shell: list[str], made: ScriptSetup, manner: str, gone: str) -> None:
     """Without its interpreter or its package a hook does nothing at all."""
     nowhere = "/nowhere/it's gone"
     _write(made._replace(python=nowhere) if gone == "python" else made._replace(package=nowhere))
@@ -170,7 +170,7 @@ def test_a_holdfast_that_is_gone(shell: list[str], made: ScriptSetup, manner: st
 @pytest.mark.parametrize(
     "words", [("../x", "tell", "user"), ("claude", "tell", "a/b"), ("claude",), (), ("claude", "ask", "")]
 )
-def test_words_nobody_says(shell: list[str], made: ScriptSetup, words: tuple[str, ...]) -> None:
+def test_unexpected_arguments_do_nothing(shell: list[str], made: ScriptSetup, words: tuple[str, ...]) -> None:
     """Whatever the script is called with, nothing is written anywhere else."""
     assert _run(shell, made, *words) == SILENT
     assert sorted(os.listdir(made.home)) == ["hooks"]
@@ -188,13 +188,15 @@ def test_words_nobody_says(shell: list[str], made: ScriptSetup, words: tuple[str
         (b"139", SILENT),
     ],
 )
-def test_ask(shell: list[str], made: ScriptSetup, payload: bytes, outcome: tuple[int, str, str]) -> None:
+def test_ask_answers_and_spools(
+    shell: list[str], made: ScriptSetup, payload: bytes, outcome: tuple[int, str, str]
+) -> None:
     """Only an explicit block ends with 2; everything that goes wrong in Python ends with 0 and says nothing."""
     assert _run(shell, made, "claude", "ask", "user", payload=payload) == outcome
     assert Path(made.home, "called").read_text() == f"claude user {os.getpid()}\n"
 
 
-def test_a_broken_python(shell: list[str], made: ScriptSetup) -> None:
+def test_broken_python_exits_zero(shell: list[str], made: ScriptSetup) -> None:
     """An interpreter that cannot start, or a package that cannot be loaded, is no block and no noise."""
     Path(made.package).write_text("import nothing_of_this_name\n")
     assert _run(shell, made, "claude", "ask", "user", payload=b"block") == SILENT
@@ -205,7 +207,7 @@ def test_a_broken_python(shell: list[str], made: ScriptSetup) -> None:
     assert _run(shell, made, "claude", "ask", "user", payload=b"block") == SILENT
 
 
-def test_status(shell: list[str], made: ScriptSetup) -> None:
+def test_status_prints_line(shell: list[str], made: ScriptSetup) -> None:
     """The status line passes through what Holdfast prints, and never fails."""
     assert _run(shell, made, "claude", "status", "user", payload=b"answer") == (0, "{}", "")
     assert _run(shell, made, "claude", "status", "user", payload=b"fail") == SILENT
@@ -213,7 +215,7 @@ def test_status(shell: list[str], made: ScriptSetup) -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="what a process holds open is looked up in /proc")
-def test_stir_leaves_a_drain_that_holds_nothing(shell: list[str], made: ScriptSetup, tmp_path: Path) -> None:
+def test_stir_starts_detached_drain(shell: list[str], made: ScriptSetup, tmp_path: Path) -> None:
     """After the payload is kept, a process of its own drains; nothing of the agent's is open in it."""
     mine = tmp_path / "mine"
     with mine.open("w") as file:
@@ -234,7 +236,7 @@ def test_stir_leaves_a_drain_that_holds_nothing(shell: list[str], made: ScriptSe
     assert int(Path(made.home, "limit").read_text()) == resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
 
-def test_through_python_where_dd_cannot(shell: list[str], made: ScriptSetup) -> None:
+def test_payload_goes_through_python_without_dd(shell: list[str], made: ScriptSetup) -> None:
     """The other way of keeping a payload hands it to Python, with the same words."""
     _write(made, by_dd=False)
     assert _run(shell, made, "claude", "tell", "project", CLAUDE_PID="12") == SILENT
@@ -328,7 +330,7 @@ def test_script_kept_a_payload_of_any_size(shell: list[str], made: ScriptSetup) 
 
 
 @pytest.mark.parametrize("name", [name for name in ("sh", "dash", "bash", "zsh", "fish") if shutil.which(name)])
-def test_the_command_line(name: str, made: ScriptSetup) -> None:
+def test_command_line_runs_script(name: str, made: ScriptSetup) -> None:
     """What stands in an agent's settings runs in any shell a person may have, and is nothing where all is gone."""
     line = script.command(made.home, "claude", "user")("tell")
     done = subprocess.run([name, "-c", line], input=PAYLOAD, capture_output=True, check=False)
@@ -340,14 +342,14 @@ def test_the_command_line(name: str, made: ScriptSetup) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_a_block_passes_the_command_line(made: ScriptSetup) -> None:
+def test_block_passes_command_line(made: ScriptSetup) -> None:
     """The code of an explicit block reaches the agent."""
     line = script.command(made.home, "claude", "user")("ask")
     done = subprocess.run(["sh", "-c", line], input=b"block", capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (2, b"because")
 
 
-def test_a_line_that_is_shared(tmp_path: Path, made: ScriptSetup) -> None:
+def test_shared_line_finds_home(tmp_path: Path, made: ScriptSetup) -> None:
     """In files that are shared through git, everybody's own home is meant."""
     usual = tmp_path / "me" / ".local" / "share" / "holdfast"
     places = AgentDirs(str(tmp_path / "me"), str(tmp_path))
@@ -364,7 +366,7 @@ def test_a_line_that_is_shared(tmp_path: Path, made: ScriptSetup) -> None:
     assert script.shared_home(mac, "/Users/me/Library/Application Support/holdfast") is not None
 
 
-def test_lines_are_known_again() -> None:
+def test_command_lines_are_recognised() -> None:
     """A command line of ours is recognised, and whose it is; another program's is not."""
     home = "/home/it's/.hold"
     line = script.command(home, "codex", "user")("stir")
@@ -383,7 +385,7 @@ def test_lines_are_known_again() -> None:
         assert not script.is_call(other)
 
 
-def test_windows() -> None:
+def test_windows_script_runs_python() -> None:
     """For cmd: the same words, paths in double quotes, percent signs kept from being variables."""
     made = ScriptSetup(r"C:\Users\a%b\holdfast", r"C:\Py thon\python.exe", (r"C:\lib",), r"C:\lib\holdfast\x.py")
     line = script.command(made.home, "claude", "user", system="win32")("tell")

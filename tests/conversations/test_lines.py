@@ -58,7 +58,7 @@ def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[lis
         (b"", [], []),
     ],
 )  # fmt: skip
-def test_damage_costs_only_what_it_hit(data: bytes, found: list[tuple[int, str, str]], problems: list[str]) -> None:
+def test_damage_loses_only_damaged_lines(data: bytes, found: list[tuple[int, str, str]], problems: list[str]) -> None:
     """Whole records around and within damaged lines are read, and what is lost is said, with its line."""
     assert read(data) == (found, problems)
     assert read(data, size=7) == (found, problems) or len(data) > 100_000
@@ -70,7 +70,7 @@ def test_damage_costs_only_what_it_hit(data: bytes, found: list[tuple[int, str, 
     size=st.integers(1, 64),
     bom=st.booleans(),
 )
-def test_good_lines_come_back_whole(texts: list[str], ends: bytes, size: int, bom: bool) -> None:
+def test_good_lines_are_unchanged(texts: list[str], ends: bytes, size: int, bom: bool) -> None:
     """Every record is read once, in order, with its number, however the pieces fall."""
     whole = [json.dumps({"type": "t", "text": text}, ensure_ascii=False) for text in texts]
     data = (b"\xef\xbb\xbf" if bom else b"") + b"".join(name.encode("utf-8", "replace") + ends for name in whole)
@@ -81,14 +81,14 @@ def test_good_lines_come_back_whole(texts: list[str], ends: bytes, size: int, bo
 
 
 @given(data=st.binary(max_size=400), size=st.integers(1, 64))
-def test_anything_at_all_is_read_without_an_error(data: bytes, size: int) -> None:
+def test_any_bytes_raise_nothing(data: bytes, size: int) -> None:
     """Bytes that are no transcript are problems, never exceptions; good lines around them are found."""
     found, _ = read(A + b"\n" + data + b"\n" + B, size)
     assert found[0] == (1, "a", "1")
 
 
 @given(data=st.binary(max_size=200).filter(lambda one: b"\n" not in one), at=st.integers(0, 5))
-def test_one_bad_line_costs_no_other(data: bytes, at: int) -> None:
+def test_bad_line_loses_no_other(data: bytes, at: int) -> None:
     """A line of rubbish between good ones takes none of them with it, unless it can be read as their beginning."""
     lines = [A] * 6
     lines.insert(at, b"#" + data)
@@ -96,7 +96,7 @@ def test_one_bad_line_costs_no_other(data: bytes, at: int) -> None:
     assert len([match for match in found if match[1:] == ("a", "1")]) >= 6
 
 
-def test_a_line_that_is_too_long_is_passed_over() -> None:
+def test_too_long_line_is_skipped() -> None:
     """Its number is said, and what follows is read under its own number."""
     long = b'{"type":"long","text":"' + b"x" * 5_000 + b'"}'
     found, problems = read(A + b"\n" + long + b"\n" + B, size=64, longest=1_000)
@@ -104,7 +104,7 @@ def test_a_line_that_is_too_long_is_passed_over() -> None:
     assert problems == ["line 2 is longer than 0 MiB"]
 
 
-def test_a_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
+def test_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
     """Large results of tools are lines like any other."""
     path = tmp_path / "large.jsonl"
     path.write_bytes(A + b'\n{"type":"b","text":"' + b"y" * 20_000_000 + b'"}\n' + B)
@@ -114,7 +114,7 @@ def test_a_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
     assert not problems
 
 
-def test_the_number_of_problems_is_bounded() -> None:
+def test_number_of_problems_is_bounded() -> None:
     """A file of rubbish is told in a few sentences."""
     _, problems = read(b"rubbish\n" * 5_000)
     assert len(problems) == ReadProblems.MAX_SENTENCES + 1

@@ -50,7 +50,7 @@ def waited_for(path: Path) -> str:
     raise AssertionError(path)
 
 
-def test_without_the_library_nothing_happens(desktop: Path) -> None:
+def test_missing_library_shows_nothing(desktop: Path) -> None:
     if find_spec(notify.LIBRARY) is not None:
         pytest.skip("desktop-notifier is installed here")
     assert not notify.notify(str(desktop), "Holdfast", "40 minutes of work")
@@ -58,7 +58,7 @@ def test_without_the_library_nothing_happens(desktop: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="there is always a desktop here")
-def test_without_a_desktop_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_desktop_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a server nobody is to be notified, and no process is started in vain."""
     library(tmp_path, monkeypatch)
     for name in ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY"):
@@ -66,7 +66,7 @@ def test_without_a_desktop_nothing_happens(tmp_path: Path, monkeypatch: pytest.M
     assert not notify.notify(str(tmp_path), "Holdfast", "40 minutes of work")
 
 
-def test_it_is_shown_by_a_process_of_its_own(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notification_is_shown_by_own_process(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In no group of ours, and with the words as they were given."""
     said = library(desktop, monkeypatch)
     assert notify.notify(str(desktop), "Holdfast", "40 minutes; $(touch x) 'quoted' \"twice\" ü")
@@ -75,7 +75,7 @@ def test_it_is_shown_by_a_process_of_its_own(desktop: Path, monkeypatch: pytest.
     )
 
 
-def test_words_are_made_harmless(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_made_harmless(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = library(desktop, monkeypatch)
     assert notify.notify(str(desktop), "a\0b", "one\ntwo\x1b[31m" + "x" * 10_000)
     shown = waited_for(said)
@@ -84,7 +84,7 @@ def test_words_are_made_harmless(desktop: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(shown) < 500
 
 
-def test_a_desktop_that_refuses_is_only_noted(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusing_desktop_is_noted(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = library(desktop, monkeypatch, first="raise RuntimeError('no bus')")
     assert notify.notify(str(desktop), "Holdfast", "40 minutes of work")
     assert "RuntimeError: no bus" in waited_for(desktop / error_log.NAME)

@@ -12,32 +12,32 @@ from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, Chose
 from holdfast.core.canonical import Json
 
 
-def heard(event: str, **more: Json) -> HookEvent:
+def parse(event: str, **more: Json) -> HookEvent:
     found = AGENT.parse({"hook_event_name": event, "session_id": "ses_1", "cwd": "/home/anna/shop", **more})
     assert found is not None
     return found
 
 
-def test_only_titles_that_somebody_gave() -> None:
+def test_default_title_is_none() -> None:
     """opencode's own beginning of a title, a date, is none."""
-    assert heard("session.created", title="New session - 2026-11-15T16:05:04.031Z").signals == (Opened(),)
-    assert heard("session.created", title="Sitemap", model="p/m").signals == (
+    assert parse("session.created", title="New session - 2026-11-15T16:05:04.031Z").signals == (Opened(),)
+    assert parse("session.created", title="Sitemap", model="p/m").signals == (
         Opened(title="Sitemap"), Chosen(model="p/m"),
     )  # fmt: skip
 
 
-def test_what_a_subagent_is_to_do() -> None:
+def test_subagent_task_is_its_title() -> None:
     """The title of its conversation says it, without what opencode adds."""
-    began = heard("session.created", agent_id="ses_2", agent_type="explore", title="look around (@explore subagent)")
+    began = parse("session.created", agent_id="ses_2", agent_type="explore", title="look around (@explore subagent)")
     assert began.signals == (AgentBegan(agent="ses_2", type="explore", task="look around"),)
     assert began.occasion is None
 
 
-def test_how_a_subagent_ends() -> None:
+def test_subagent_end_signals() -> None:
     """Its last words, or why it failed, which is no trouble of the session beside that."""
     error: Json = {"name": "APIError", "data": {"message": "Overloaded", "statusCode": 529, "isRetryable": True}}
-    assert heard("session.error", agent_id="ses_2", error=error).signals == (Active(agent="ses_2"),)
-    (ended,) = heard("session.idle", agent_id="ses_2", error=error, reply="half").signals
+    assert parse("session.error", agent_id="ses_2", error=error).signals == (Active(agent="ses_2"),)
+    (ended,) = parse("session.idle", agent_id="ses_2", error=error, reply="half").signals
     assert type(ended) is AgentEnded
     assert (ended.failed, ended.summary) == ("Overloaded (status 529)", None)
 
@@ -56,27 +56,27 @@ def test_how_a_subagent_ends() -> None:
         ({}, Erred, "logical"),
     ],
 )
-def test_errors_mean_what_their_codes_say(error: Json, kind: type, category: str | None) -> None:
+def test_error_code_decides_category(error: Json, kind: type, category: str | None) -> None:
     """A service's failure is known by its code; a person who stops the agent is no failure."""
-    (signal,) = heard("session.error", error=error).signals
+    (signal,) = parse("session.error", error=error).signals
     assert type(signal) is kind
     assert category is None or getattr(signal, "category", None) == category
 
 
-def test_a_prompt_that_nobody_wrote() -> None:
+def test_synthetic_prompt_is_no_persons() -> None:
     """Parts that only programs made are no person's words."""
-    assert heard("chat.message", prompt="", person=False).signals == (Prompted(person=False),)
+    assert parse("chat.message", prompt="", person=False).signals == (Prompted(person=False),)
 
 
-def test_one_event_through_two_copies_of_the_plugin() -> None:
+def test_event_through_two_plugins_has_one_mark() -> None:
     """The ids opencode gives make the mark; without one the payload as a whole decides."""
-    assert heard("session.idle", event_id="evt_1").mark == heard("session.idle", event_id="evt_1", cost=1).mark
-    assert heard("tool.execute.before", call_id="c").mark != heard("tool.execute.after", call_id="c").mark
-    assert heard("session.closed").mark == ""
-    assert heard("session.idle", event_id="e" * 10_000).mark == ""
+    assert parse("session.idle", event_id="evt_1").mark == parse("session.idle", event_id="evt_1", cost=1).mark
+    assert parse("tool.execute.before", call_id="c").mark != parse("tool.execute.after", call_id="c").mark
+    assert parse("session.closed").mark == ""
+    assert parse("session.idle", event_id="e" * 10_000).mark == ""
 
 
-def test_answers_are_in_the_plugins_words() -> None:
+def test_reply_uses_plugin_fields() -> None:
     """Context, a sentence and a reason, each only where the plugin can use it."""
     whole = HookAnswer(context="facts", say="a word", block="no")
     assert json.loads(AGENT.reply(whole, "chat.message").stdout) == {
@@ -88,7 +88,7 @@ def test_answers_are_in_the_plugins_words() -> None:
     assert json.loads(AGENT.reply(whole, "session.compacting").stdout) == {"context": "facts"}
 
 
-def test_how_full_the_context_is() -> None:
+def test_context_is_measured() -> None:
     """What was sent and answered, from the cache or not; thinking is not kept."""
     tokens: dict[str, Json] = {"input": 1, "output": 2, "reasoning": 100, "cache": {"read": 4, "write": 8}}
     assert context_of(tokens) == 15
@@ -96,9 +96,9 @@ def test_how_full_the_context_is() -> None:
     assert context_of({"input": "many", "cache": 7}) is None
 
 
-def test_what_a_subagent_used_was_not_told_with_its_end() -> None:
+def test_subagent_end_has_tokens() -> None:
     """The tokens of a subagent's last answer are told as it ends, counted as its store is counted."""
     tokens: Json = {"input": 100, "output": 30, "reasoning": 9, "cache": {"read": 20, "write": 0}}
-    found = heard("session.idle", agent_id="ses_2", reply="Done.", tokens=tokens)
+    found = parse("session.idle", agent_id="ses_2", reply="Done.", tokens=tokens)
     assert found.signals == (AgentEnded(agent="ses_2", summary="Done.", tokens=150),)
     assert found.rest == {}

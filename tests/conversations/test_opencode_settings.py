@@ -16,7 +16,7 @@ from holdfast.workspace.agent_dirs import AgentDirs
 PLACES = AgentDirs("/home/anna", "/home/anna/shop")
 
 
-def test_the_plugin_is_one_file_of_its_own() -> None:
+def test_plugin_is_one_file() -> None:
     """User and project scope each have a directory of plugins; the user's moves with XDG."""
     (user,) = SETTINGS.changes(PLACES, "user", str)
     (project,) = SETTINGS.changes(PLACES, "project", str)
@@ -39,14 +39,14 @@ def test_command_lines_stay_text(line: str) -> None:
     assert not re.search(r'"@[a-z]+@"', file.replace(json.dumps(line), ""))
 
 
-def test_it_asks_for_what_can_be_answered() -> None:
+def test_plugin_asks_for_answered_events() -> None:
     """Every event that is answered stands in the plugin, and is asked for."""
     file = render_plugin(str).decode()
     for event in AGENT.asking:
         assert f'"{event}"' in file
 
 
-def test_what_keeps_plugins_from_being_loaded() -> None:
+def test_variables_are_obstacles() -> None:
     """Variables that switch plugins off are named; one that says no is none."""
     assert SETTINGS.obstacles(PLACES, "user") == ()
     pure = PLACES._replace(environ={"OPENCODE_PURE": "1"})

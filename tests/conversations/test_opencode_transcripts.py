@@ -135,31 +135,35 @@ def store(places: AgentDirs) -> Path:
     return Path(places.home, ".local", "share", "opencode")
 
 
-def stories(places: AgentDirs) -> list[Transcript]:
-    return [story for source in READER.sources(places) for story in READER.read(source)]
+def transcripts(places: AgentDirs) -> list[Transcript]:
+    return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def test_a_database_is_told(places: AgentDirs, store: Path) -> None:
+def test_database_is_read(places: AgentDirs, store: Path) -> None:
     """A conversation with its prompt, tools, subagent, to-dos, trouble, compression and what it used."""
     database(store / "opencode.db")
-    (story,) = stories(places)
-    assert (story.conversation, story.title, story.cwd, story.model) == (
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.title, transcript.cwd, transcript.model) == (
         "ses_1",
         "Greeting",
         "/home/anna/shop",
         "p/m",
     )
-    assert story.resume == "opencode --session ses_1"
-    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+    assert transcript.resume == "opencode --session ses_1"
+    assert (
+        transcript.input_tokens,
+        transcript.output_tokens,
+        transcript.cache_read_tokens + transcript.cache_write_tokens,
+    ) == (
         30,
         15,
         15,
     )
-    assert (story.messages, story.cost_usd, story.problems) == (7, 1.5, [])
-    assert (story.began, len(story.signs)) == (T, 5)
-    told = [line.signal for line in story.signals]
+    assert (transcript.messages, transcript.cost_usd, transcript.problems) == (7, 1.5, [])
+    assert (transcript.began, len(transcript.signs)) == (T, 5)
+    told = [line.signal for line in transcript.signals]
     assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
-    assert "secret" not in repr(story)
+    assert "secret" not in repr(transcript)
     assert [(line.path, line.action, line.agent) for line in told if type(line) is Edited] == [
         ("/home/anna/shop/a.txt", "created", None), ("b", "modified", "ses_2"),
     ]  # fmt: skip
@@ -174,20 +178,20 @@ def test_a_database_is_told(places: AgentDirs, store: Path) -> None:
         ("Test it", "in_progress"),
     ]
     assert {Compacted, Erred, Measured} <= {type(line) for line in told}
-    assert [line.at for line in story.signals] == sorted(line.at for line in story.signals)
-    assert len({line.mark for line in story.signals}) == len(story.signals)
+    assert [line.at for line in transcript.signals] == sorted(line.at for line in transcript.signals)
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
 
 
-def test_reading_again_tells_the_same(places: AgentDirs, store: Path) -> None:
+def test_reading_again_gives_the_same(places: AgentDirs, store: Path) -> None:
     """Marks are the same each time, and neither the database nor its directory is touched."""
     database(store / "opencode.db")
     before = {path.name: path.read_bytes() for path in store.iterdir()}
-    first, second = stories(places), stories(places)
+    first, second = transcripts(places), transcripts(places)
     assert first == second
     assert {path.name: path.read_bytes() for path in store.iterdir()} == before
 
 
-def test_a_database_that_is_being_written(places: AgentDirs, store: Path) -> None:
+def test_database_is_read_while_written(places: AgentDirs, store: Path) -> None:
     """What another program has just committed is read, and its transaction goes on."""
     database(store / "opencode.db")
     other = apsw.Connection(str(store / "opencode.db"))
@@ -196,12 +200,12 @@ def test_a_database_that_is_being_written(places: AgentDirs, store: Path) -> Non
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM message")
     (source,) = READER.sources(places)
-    assert [story.title for story in READER.read(source)] == ["Sitemap"]
+    assert [transcript.title for transcript in READER.read(source)] == ["Sitemap"]
     other.execute("ROLLBACK")
     other.close()
 
 
-def test_a_stamp_changes_with_the_log(places: AgentDirs, store: Path) -> None:
+def test_stamp_changes_with_wal(places: AgentDirs, store: Path) -> None:
     """What stands only in the log of recent changes is a change too."""
     database(store / "opencode.db")
     (before,) = READER.sources(places)
@@ -209,7 +213,7 @@ def test_a_stamp_changes_with_the_log(places: AgentDirs, store: Path) -> None:
     assert next(READER.sources(places)).stamp != before.stamp
 
 
-def test_a_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where somebody keeps everybody out, that is said, and nothing is waited for long."""
     monkeypatch.setattr("holdfast.conversations.adapters.database._PATIENCE", 1)
     database(store / "opencode.db")
@@ -218,8 +222,8 @@ def test_a_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypa
     other.execute("CREATE TABLE more (x)")
     other.execute("PRAGMA locking_mode=EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
-    found = stories(places)
-    assert all(story.problems or story.signals for story in found)
+    found = transcripts(places)
+    assert all(transcript.problems or transcript.signals for transcript in found)
     other.close()
 
 
@@ -234,18 +238,18 @@ def test_a_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypa
         lambda content: content[:8_192] + bytes(4_096) + content[12_288:],
     ],
 )
-def test_a_damaged_database_is_survived(places: AgentDirs, store: Path, damage: Any) -> None:
+def test_damaged_database_raises_nothing(places: AgentDirs, store: Path, damage: Any) -> None:
     """Whatever is left of the file, nothing is raised, and what is wrong is said or nothing is told."""
     database(store / "opencode.db")
     path = store / "opencode.db"
     path.write_bytes(damage(path.read_bytes()))
-    for story in stories(places):
-        assert story.problems or story.signals
+    for transcript in transcripts(places):
+        assert transcript.problems or transcript.signals
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """With some bytes of the database exchanged for others, nothing is raised."""
     path = tmp_path_factory.mktemp("store") / "opencode.db"
     database(path)
@@ -257,43 +261,43 @@ def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: s
 
 
 @pytest.mark.parametrize("row", ["{", "null", "[]", '"text"', '{"type": 7}', "\x00", '{"type":"tool","state":[]}'])
-def test_a_bad_row_is_said_and_passed_over(places: AgentDirs, store: Path, row: str) -> None:
+def test_bad_row_is_a_problem(places: AgentDirs, store: Path, row: str) -> None:
     """One row that cannot be understood costs that row."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute("UPDATE part SET data = ? WHERE id = 'prt_msg_2_1'", (row,))
     change.close()
-    (story,) = stories(places)
-    assert story.problems == ["part prt_msg_2_1 cannot be understood"]
-    assert not [line for line in story.signals if type(line.signal) is Ran]
-    assert [line for line in story.signals if type(line.signal) is AgentEnded]
+    (transcript,) = transcripts(places)
+    assert transcript.problems == ["part prt_msg_2_1 cannot be understood"]
+    assert not [line for line in transcript.signals if type(line.signal) is Ran]
+    assert [line for line in transcript.signals if type(line.signal) is AgentEnded]
 
 
-def test_rows_that_are_not_utf8(places: AgentDirs, store: Path) -> None:
+def test_rows_that_are_not_utf8_are_read(places: AgentDirs, store: Path) -> None:
     """Bytes of another encoding, and a tail of NULs, cost only their own characters."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     row = json.dumps({"type": "text", "text": "Gr@sse"}).encode().replace(b"@", b"\xfc") + bytes(20)
     change.execute("UPDATE part SET data = CAST(? AS TEXT) WHERE id = 'prt_msg_1_0'", (row,))
     change.close()
-    (story,) = stories(places)
-    assert next(line.signal.text for line in story.signals if type(line.signal) is Prompted) == "Gr\ufffdsse"
+    (transcript,) = transcripts(places)
+    assert next(line.signal.text for line in transcript.signals if type(line.signal) is Prompted) == "Gr\ufffdsse"
 
 
-def test_columns_of_an_older_version(places: AgentDirs, store: Path) -> None:
+def test_older_columns_are_read(places: AgentDirs, store: Path) -> None:
     """A database without the columns that came later is read; one without tables is a problem."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute("ALTER TABLE session DROP COLUMN agent")
     change.execute("DROP TABLE todo")
     change.close()
-    (story,) = stories(places)
-    assert story.signals
-    assert "no such table: todo" in story.problems[0]
+    (transcript,) = transcripts(places)
+    assert transcript.signals
+    assert "no such table: todo" in transcript.problems[0]
 
 
 @pytest.mark.parametrize("name", ["session", "message", "part", "todo"])
-def test_view_in_the_place_of_a_table_is_not_read(places: AgentDirs, store: Path, name: str) -> None:
+def test_view_instead_of_table_is_not_read(places: AgentDirs, store: Path, name: str) -> None:
     """It could go on for ever."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
@@ -303,36 +307,36 @@ def test_view_in_the_place_of_a_table_is_not_read(places: AgentDirs, store: Path
         "SELECT aside.* FROM n, aside"
     )
     change.close()
-    (story,) = stories(places)
-    assert (story.signals, story.problems[0].count("would run")) == ([], 1)
+    (transcript,) = transcripts(places)
+    assert (transcript.signals, transcript.problems[0].count("would run")) == ([], 1)
 
 
-def test_a_conversation_whose_caller_is_gone(places: AgentDirs, store: Path) -> None:
+def test_conversation_of_deleted_caller_counts_alone(places: AgentDirs, store: Path) -> None:
     """A subagent without the conversation it belonged to is told by itself, and names it."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute("DELETE FROM session WHERE id = 'ses_1'")
     change.close()
-    (story,) = stories(places)
-    assert (story.conversation, story.parent) == ("ses_2", "ses_1")
+    (transcript,) = transcripts(places)
+    assert (transcript.conversation, transcript.parent) == ("ses_2", "ses_1")
 
 
-def test_files_before_the_database(places: AgentDirs, store: Path) -> None:
+def test_older_files_are_read(places: AgentDirs, store: Path) -> None:
     """Without a database the files are read, one source for each conversation."""
     files(store / "storage")
-    found = {story.conversation: story for story in stories(places)}
+    found = {transcript.conversation: transcript for transcript in transcripts(places)}
     assert set(found) == {"ses_1", "ses_2"}
     assert found["ses_2"].parent == "ses_1"
     assert found["ses_1"].messages == 5
     assert {Prompted, Edited, Ran, Planned, Compacted} <= {type(line.signal) for line in found["ses_1"].signals}
     (store / "storage" / "message" / "ses_1" / "msg_2.json").write_text("{", encoding="utf-8")
-    again = {story.conversation: story for story in stories(places)}["ses_1"]
+    again = {transcript.conversation: transcript for transcript in transcripts(places)}["ses_1"]
     assert again.problems == ["msg_2.json cannot be understood"]
     database(store / "opencode.db")
     assert [os.path.basename(source.path) for source in READER.sources(places)] == ["opencode.db"]
 
 
-def test_other_things_under_the_names(places: AgentDirs, store: Path) -> None:
+def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, store: Path) -> None:
     """Directories, links and pipes in the place of files are passed over or said, and never waited for."""
     (store / "opencode.db").mkdir(parents=True)
     (store / "storage" / "session" / "global" / "ses_1.json").mkdir(parents=True)
@@ -340,14 +344,14 @@ def test_other_things_under_the_names(places: AgentDirs, store: Path) -> None:
         os.mkfifo(store / "opencode-dev.db")
         os.mkfifo(store / "storage" / "session" / "global" / "ses_2.json")
     os.symlink("/etc/hostname", store / "opencode-link.db")
-    for story in stories(places):
-        assert story.problems
-        assert not story.signals
+    for transcript in transcripts(places):
+        assert transcript.problems
+        assert not transcript.signals
     assert next(READER.read(TranscriptSource(str(store / "nowhere.db"), ""))).problems
 
 
-def test_another_place_for_the_database(places: AgentDirs, tmp_path: Path) -> None:
+def test_variable_moves_database(places: AgentDirs, tmp_path: Path) -> None:
     """opencode's variable names the file."""
     database(tmp_path / "own.db")
     moved = places._replace(environ={"OPENCODE_DB": str(tmp_path / "own.db")})
-    assert [story.conversation for story in stories(moved)] == ["ses_1"]
+    assert [transcript.conversation for transcript in transcripts(moved)] == ["ses_1"]

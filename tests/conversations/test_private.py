@@ -25,14 +25,14 @@ def heard(agent: str, event: str, **fields: Json) -> HookEvent:
     return found
 
 
-def test_a_prompt_to_goose_in_the_other_dialect_was_kept_as_an_unknown_field() -> None:
+def test_goose_prompt_in_other_dialect_is_not_kept() -> None:
     """A prompt by Claude Code's name for it is what was asked, and nothing besides."""
     found = heard("goose", "UserPromptSubmit", prompt=WORDS)
     assert found.signals == (Prompted(text=WORDS),)
     assert "prompt" not in found.rest
 
 
-def test_what_a_tool_of_goose_printed_was_kept_as_an_unknown_field() -> None:
+def test_goose_tool_output_is_not_kept() -> None:
     """What a tool answered, by the other dialect's name, says how it went and is not kept."""
     found = heard(
         "goose", "PostToolUse", tool_name="developer__shell", tool_input={"command": "make"},
@@ -43,7 +43,7 @@ def test_what_a_tool_of_goose_printed_was_kept_as_an_unknown_field() -> None:
 
 
 @pytest.mark.parametrize("agent", index.NAMES)
-def test_an_unknown_event_kept_the_words_in_it(agent: str) -> None:
+def test_unknown_event_keeps_no_words(agent: str) -> None:
     """Of an event nobody knows the words are left out, at any depth, and everything else is kept."""
     inner: dict[str, Json] = {"text": WORDS, "kind": "long", "parts": [{"content": WORDS, "at": 3}]}
     found = heard(agent, "Dreamt", prompt=WORDS, toolResult={"a": WORDS}, messages=[WORDS], dream=inner, depth=7)
@@ -57,7 +57,7 @@ def test_an_unknown_event_kept_the_words_in_it(agent: str) -> None:
     ["prompt", "Prompts", "user-prompt", "lastAssistantMessage", "tool_result", "toolresult", "STDOUT", "content_2",
      "HTTPBody", "outputText", "userId", "text_result_for_llm", "customInstructions", "patches", "thinking"],
 )  # fmt: skip
-def test_names_that_carry_words(name: str) -> None:
+def test_names_of_private_fields(name: str) -> None:
     """A name is known by its last word, however it is written."""
     assert is_private(name)
 
@@ -67,19 +67,19 @@ def test_names_that_carry_words(name: str) -> None:
     ["prompt_id", "messageID", "message_count", "transcript_path", "context", "status", "output_tokens", "model",
      "taskStart", "resultType", "errorCode", "file_path", "", "_", "42", "текст"],
 )  # fmt: skip
-def test_names_that_carry_none(name: str) -> None:
+def test_names_of_other_fields(name: str) -> None:
     """Ids, counts, paths and kinds of messages are no messages."""
     assert not is_private(name)
 
 
-def test_numbers_are_nobodys_words() -> None:
+def test_numbers_are_not_private() -> None:
     """How many tokens went in and out is kept, whatever it is called."""
     assert without_private({"tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False}) == {
         "tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False,
     }  # fmt: skip
 
 
-def test_what_lies_too_deep_is_left_out() -> None:
+def test_deeply_nested_fields_are_left_out() -> None:
     """However deep words are buried in objects and lists, they do not come out, and nothing is raised."""
     buried: Json = WORDS
     for _ in range(5_000):
@@ -96,7 +96,7 @@ _values: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(st.dictionaries(_names, _values, max_size=5))
-def test_leaving_out_twice_leaves_out_no_more(fields: dict[str, Json]) -> None:
+def test_leaving_out_twice_changes_nothing(fields: dict[str, Json]) -> None:
     """What is left holds nothing private, is part of what there was, and stays as it is."""
     found = unknown_fields(fields, ())
     assert unknown_fields(found, ()) == found

@@ -57,7 +57,7 @@ def agree(state: State, made: int, now: int) -> None:
 
 
 @given(histories(hostile=True), st.sampled_from(_STEPS), st.lists(st.sampled_from(_STEPS), min_size=1, max_size=4))
-def test_a_glance_knows_the_working_time_to_come(history: History, made: int, later: list[int]) -> None:
+def test_status_has_future_working_time(history: History, made: int, later: list[int]) -> None:
     """Whatever happened, and however long after: exactly what would be computed from the log."""
     for state in (device.state() for device in history.devices):
         moment = state.updated_at + made
@@ -68,20 +68,20 @@ def test_a_glance_knows_the_working_time_to_come(history: History, made: int, la
 
 
 @given(histories(hostile=False), st.integers(0, 30 * MINUTE), st.integers(0, 90 * MINUTE))
-def test_at_any_moment(history: History, made: int, later: int) -> None:
+def test_status_equals_store_at_any_moment(history: History, made: int, later: int) -> None:
     """Not only at the moments where something turns."""
     state = history.devices[0].state()
     agree(state, state.updated_at + made, state.updated_at + made + later)
 
 
 @given(histories(hostile=True), st.integers(-(10**13), 10**13), st.integers(0, 10**8))
-def test_also_in_the_midst_of_what_was_recorded(history: History, made: int, later: int) -> None:
+def test_status_equals_store_within_recorded_time(history: History, made: int, later: int) -> None:
     """A log may hold moments that are still to come: an end entered ahead, another device's clock."""
     state = history.devices[0].state()
     agree(state, NOON + made, NOON + made + later)
 
 
-def test_a_gap_becomes_a_pause_in_retrospect() -> None:
+def test_gap_becomes_idle_pause() -> None:
     """After five minutes without a sign the working time falls back to the last one, and stands."""
     device = started()
     device.wait(3 * MINUTE)
@@ -92,7 +92,7 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
     assert status_cache.work_at(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle", 497 * MINUTE)
 
 
-def test_an_agent_at_work_for_long_is_a_pause() -> None:
+def test_long_agent_run_becomes_pause() -> None:
     device = started()
     device.record(AgentStarted(id="a1", type="coder"))
     seen = status_cache_writer.status_fields(device.state(), device.now, LimitRule())
@@ -101,7 +101,7 @@ def test_an_agent_at_work_for_long_is_a_pause() -> None:
     assert status_cache.work_at(seen, NOON + 11 * MINUTE) == (0, "agent at work", 11 * MINUTE)
 
 
-def test_most_glances_are_small() -> None:
+def test_status_has_few_pieces() -> None:
     """A long history leaves no trace in them: only what can still change is told."""
     device = started()
     for _ in range(300):
@@ -118,13 +118,13 @@ def test_most_glances_are_small() -> None:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_where_nobody_asks_nothing_is_written(speaking: Speaking) -> None:
+def test_nothing_is_written_unless_asked(speaking: Speaking) -> None:
     speaking.prompt()
     assert speaking.session().goal
     assert not (speaking.home / "glances").exists()
 
 
-def test_a_conversation_without_a_session_sees_that_of_its_work_tree(speaking: Speaking) -> None:
+def test_conversation_without_session_shows_work_tree_session(speaking: Speaking) -> None:
     """Until its first prompt, and as that tree's session changes."""
     with speaking.keeper() as keeper:
         session = keeper.start("Tidy up")
@@ -144,7 +144,7 @@ def test_a_conversation_without_a_session_sees_that_of_its_work_tree(speaking: S
     assert found["goal"] == "Something else"
 
 
-def test_a_conversation_sees_its_own_session_from_its_first_prompt_on(speaking: Speaking) -> None:
+def test_conversation_shows_own_session_after_first_prompt(speaking: Speaking) -> None:
     assert ask(speaking) is None
     assert shown(speaking) is None
     speaking.prompt("Add OAuth with PKCE")
@@ -155,7 +155,7 @@ def test_a_conversation_sees_its_own_session_from_its_first_prompt_on(speaking: 
     assert status_cache.work_at(found, BEGAN) == (0, "", 0)
 
 
-def test_a_conversation_keeps_its_session_when_the_work_tree_moves_on(speaking: Speaking) -> None:
+def test_conversation_keeps_session_when_work_tree_changes(speaking: Speaking) -> None:
     speaking.prompt()
     own = speaking.session().id
     ask(speaking)
@@ -167,7 +167,7 @@ def test_a_conversation_keeps_its_session_when_the_work_tree_moves_on(speaking: 
     assert status_cache.work_at(found, speaking.now)[1] == "paused"
 
 
-def test_a_change_made_from_another_work_tree_is_seen(speaking: Speaking, tmp_path: Path) -> None:
+def test_change_from_other_work_tree_is_shown(speaking: Speaking, tmp_path: Path) -> None:
     """A person may act on a session from anywhere."""
     speaking.prompt()
     session = speaking.session().id
@@ -180,7 +180,7 @@ def test_a_change_made_from_another_work_tree_is_seen(speaking: Speaking, tmp_pa
     assert found["goal"] == "From elsewhere"
 
 
-def test_nothing_of_a_deleted_session_is_left(speaking: Speaking) -> None:
+def test_deleted_session_is_removed_from_cache(speaking: Speaking) -> None:
     speaking.prompt("Zanzibar and its harbours")
     session = speaking.session().id
     assert ask(speaking) is not None
@@ -190,7 +190,7 @@ def test_nothing_of_a_deleted_session_is_left(speaking: Speaking) -> None:
     assert ask(speaking) is None
 
 
-def test_a_backup_that_is_taken_in_is_looked_up(speaking: Speaking, tmp_path: Path) -> None:
+def test_restored_backup_is_looked_up_again(speaking: Speaking, tmp_path: Path) -> None:
     """What it changed is not known one by one, so everything is asked for again."""
     speaking.prompt()
     speaking.session()
@@ -205,7 +205,7 @@ def test_a_backup_that_is_taken_in_is_looked_up(speaking: Speaking, tmp_path: Pa
     assert status_cache.find(str(other.home), "claude:talk-1", str(other.project), "") is None
 
 
-def test_asked_from_another_directory_or_store_it_is_found_anew(speaking: Speaking) -> None:
+def test_other_directory_or_store_is_looked_up_again(speaking: Speaking) -> None:
     ask(speaking)
     home, name, where = str(speaking.home), "claude:talk-1", str(speaking.project)
     assert status_cache.find(home, name, where, "") is not None
@@ -215,7 +215,7 @@ def test_asked_from_another_directory_or_store_it_is_found_anew(speaking: Speaki
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b'{"v":99}', b"\xff\xfe", b"[" * 100_000])
-def test_a_damaged_file_is_no_file(speaking: Speaking, damage: bytes) -> None:
+def test_damaged_file_is_ignored(speaking: Speaking, damage: bytes) -> None:
     """It is found anew from the store, whichever it is."""
     speaking.prompt()
     speaking.session()
@@ -229,7 +229,7 @@ def test_a_damaged_file_is_no_file(speaking: Speaking, damage: bytes) -> None:
     assert shown(speaking) == before
 
 
-def test_a_glance_that_cannot_be_written_stops_nothing(speaking: Speaking) -> None:
+def test_unwritable_cache_stops_nothing(speaking: Speaking) -> None:
     """The session goes on, and the error log says what was wrong."""
     speaking.prompt()
     session = speaking.session().id
@@ -246,7 +246,7 @@ def test_a_glance_that_cannot_be_written_stops_nothing(speaking: Speaking) -> No
 @pytest.mark.parametrize(
     "name", ["claude:..", "claude:a/b", "claude:A", "claude:" + "x" * 5000, "dir:/a b", "c:\udcff"]
 )
-def test_no_name_leads_out_of_the_directory(name: str, tmp_path: Path) -> None:
+def test_names_stay_in_directory(name: str, tmp_path: Path) -> None:
     """And names that differ only in case have different files, on every system."""
     for path in (
         status_cache.conversation_path(str(tmp_path), name),

@@ -22,7 +22,7 @@ def ended(agent: str, **fields: Json) -> AgentEnded:
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
-def test_a_subagent_of_claude_that_the_person_interrupted_had_failed(tool: str) -> None:
+def test_claude_subagent_interrupted_by_person_is_stopped(tool: str) -> None:
     """Escape ends a subagent as stopped; an error ends it as failed."""
     after: dict[str, Json] = {
         "hook_event_name": "PostToolUseFailure", "tool_name": tool, "tool_use_id": "toolu_1",
@@ -33,7 +33,7 @@ def test_a_subagent_of_claude_that_the_person_interrupted_had_failed(tool: str) 
     assert not ended("claude", **after, is_interrupt="yes").stopped
 
 
-def test_an_interrupted_tool_of_claude_is_no_trouble() -> None:
+def test_claude_interrupted_tool_is_no_error() -> None:
     """A command that the person stopped ended by a signal, and anything else that was stopped is only activity."""
     after: dict[str, Json] = {
         "hook_event_name": "PostToolUseFailure", "error": "Connection error.", "is_interrupt": True,
@@ -49,7 +49,7 @@ def test_an_interrupted_tool_of_claude_is_no_trouble() -> None:
      ("stopped", True, 'Agent "Look" was stopped'), ("failed", False, 'Agent "Look" was stopped')],
 )  # fmt: skip
 @pytest.mark.parametrize("opening", ["", "<system-reminder>\nNot typed by the user.\n"])
-def test_a_subagent_in_the_background_that_was_killed_had_completed(
+def test_claude_background_subagent_killed_is_stopped(
     opening: str, status: str, stopped: bool, failed: str | None
 ) -> None:
     """What a notification says of a subagent's end is how it ended; its result may say anything."""
@@ -63,13 +63,13 @@ def test_a_subagent_in_the_background_that_was_killed_had_completed(
 
 
 @pytest.mark.parametrize(("status", "stopped"), [("aborted", True), ("error", False), ("completed", False)])
-def test_a_subagent_of_cursor_that_was_aborted_had_failed(status: str, stopped: bool) -> None:
+def test_cursor_aborted_subagent_is_stopped(status: str, stopped: bool) -> None:
     """Cursor says of a subagent's end whether somebody aborted it."""
     found = ended("cursor", hook_event_name="subagentStop", subagent_id="x", subagent_type="explore", status=status)
     assert (found.stopped, found.failed is None) == (stopped, status == "completed")
 
 
-def test_a_subagent_of_cline_that_was_cancelled_had_failed() -> None:
+def test_cline_cancelled_subagent_is_stopped() -> None:
     """A cancelled run of a subagent was stopped; one with an error failed."""
     base: dict[str, Json] = {
         "taskId": "t", "sessionContext": {"rootSessionId": "s"}, "agent_id": "a", "parent_agent_id": "b",
@@ -78,7 +78,7 @@ def test_a_subagent_of_cline_that_was_cancelled_had_failed() -> None:
     assert not ended("cline", **base, hookName="agent_error", error={"message": "no"}).stopped
 
 
-def test_a_subagent_of_gemini_that_was_aborted_had_failed() -> None:
+def test_gemini_aborted_subagent_is_stopped() -> None:
     """Of all the reasons Gemini has for an agent's end, one is that it was aborted."""
 
     def with_reason(reason: str) -> AgentEnded:
@@ -92,7 +92,7 @@ def test_a_subagent_of_gemini_that_was_aborted_had_failed() -> None:
     assert not with_reason("GOAL").stopped
 
 
-def test_a_subagent_of_opencode_that_was_aborted_had_failed() -> None:
+def test_opencode_aborted_subagent_is_stopped() -> None:
     """An aborted subagent is stopped, told by its own conversation and by the call that asked for it."""
     error: Json = {"name": "MessageAbortedError", "data": {"message": "The operation was aborted."}}
     assert ended("opencode", hook_event_name="session.idle", agent_id="ses_2", error=error).stopped

@@ -34,7 +34,7 @@ CLAUDE = {
 
 
 @pytest.mark.parametrize(("kind", "meant"), CLAUDE.items())
-def test_a_word_has_a_category(kind: str, meant: str) -> None:
+def test_word_has_category(kind: str, meant: str) -> None:
     """An error that the agent names is of the category that the name has."""
     told = classify(kind, "Something happened")
     assert told == Erred(message=f"{kind}: Something happened", category=meant)
@@ -43,7 +43,7 @@ def test_a_word_has_a_category(kind: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["rate_limit", "billing_error", "UsageLimitExceeded", "usage-limit-exceeded", "quota"]
 )
-def test_a_word_for_a_limit(kind: str) -> None:
+def test_word_for_limit_is_limit(kind: str) -> None:
     """A limit of the account is no failure, however the agent spells it."""
     assert classify(kind, "Wait until 3pm", agent="a") == Limited(agent="a", reason="Wait until 3pm")
     assert classify(kind) == Limited(reason=kind)
@@ -65,7 +65,7 @@ def test_a_word_for_a_limit(kind: str) -> None:
         "You're out of extra usage · resets 5pm",
     ],
 )
-def test_a_sentence_about_a_limit(said: str) -> None:
+def test_sentence_about_limit_is_limit(said: str) -> None:
     """A limit is also known by what is said to the person."""
     assert classify(None, said) == Limited(reason=said)
     assert categorize(None, said) == "resource"
@@ -90,18 +90,18 @@ def test_a_sentence_about_a_limit(said: str) -> None:
         ("", "logical"),
     ],
 )
-def test_a_sentence_has_a_category(said: str, meant: str) -> None:
+def test_sentence_has_category(said: str, meant: str) -> None:
     """An error without a name is known by its sentence, and is the work's own fault if nothing else is known."""
     assert categorize(None, said) == meant
     assert not is_limit(None, said)
 
 
-def test_a_word_is_surer_than_the_sentence() -> None:
+def test_word_wins_over_sentence() -> None:
     """An answer that talks about limits does not make another error one."""
     assert isinstance(classify("server_error", "The rate limit reached its maximum"), Erred)
 
 
-def test_words_stand_in_one_table() -> None:
+def test_words_are_in_one_table() -> None:
     """No word is both a limit and a failure; all are spelt as they are looked up."""
     assert not LIMIT_WORDS & set(CATEGORY_OF_WORD)
     assert all(classify(word) == Limited(reason=word) for word in LIMIT_WORDS)
@@ -109,7 +109,7 @@ def test_words_stand_in_one_table() -> None:
 
 
 @given(st.none() | st.text(), st.none() | st.text())
-def test_anything_may_be_said(kind: str | None, text: str | None) -> None:
+def test_any_error_raises_nothing(kind: str | None, text: str | None) -> None:
     """Whatever an agent says becomes a short message of a known category."""
     told = classify(kind, text)
     if isinstance(told, Erred):
@@ -119,7 +119,7 @@ def test_anything_may_be_said(kind: str | None, text: str | None) -> None:
         assert 0 < len(told.reason) <= MAX_MESSAGE_LENGTH
 
 
-def test_a_whole_log_is_quickly_judged() -> None:
+def test_whole_log_is_classified_quickly() -> None:
     """Megabytes of output are judged by their beginning."""
     told = classify(None, "usage limit reached " * 1_000_000)
     assert isinstance(told, Limited)

@@ -57,14 +57,14 @@ class Past:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def stories(self) -> list[Transcript]:
+    def transcripts(self) -> list[Transcript]:
         sources = READER.sources(AgentDirs(str(self.home), "/nowhere"))
-        return [story for source in sources for story in READER.read(source)]
+        return [transcript for source in sources for transcript in READER.read(source)]
 
-    def story(self) -> Transcript:
-        (story,) = self.stories()
-        return story
+    def transcript(self) -> Transcript:
+        (transcript,) = self.transcripts()
+        return transcript
 
 
-def only(story: Transcript, kind: type) -> list[Any]:
-    return [told.signal for told in story.signals if isinstance(told.signal, kind)]
+def only(transcript: Transcript, kind: type) -> list[Any]:
+    return [told.signal for told in transcript.signals if isinstance(told.signal, kind)]

@@ -66,8 +66,8 @@ def tell(path: Path, content: bytes | list[Record]) -> list[Transcript]:
     return list(READER.read(TranscriptSource(str(path), "")))
 
 
-def kinds(story: Transcript, kind: type[AnySignal]) -> list[AnySignal]:
-    return [told.signal for told in story.signals if isinstance(told.signal, kind)]
+def kinds(transcript: Transcript, kind: type[AnySignal]) -> list[AnySignal]:
+    return [told.signal for told in transcript.signals if isinstance(told.signal, kind)]
 
 
 WHOLE = [
