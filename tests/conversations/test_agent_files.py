@@ -24,11 +24,11 @@ def test_directory_is_listed_without_links(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     os.symlink(tmp_path / "a.jsonl", tmp_path / "link.jsonl")
     os.symlink(tmp_path / "below", tmp_path / "elsewhere")
-    found = list_files(str(tmp_path), ".jsonl")
-    assert [entry.name for entry in found] == ["a.jsonl", "b.jsonl"]
-    assert found[0].stamp == stamp(found[0].path)
+    entries = list_files(str(tmp_path), ".jsonl")
+    assert [entry.name for entry in entries] == ["a.jsonl", "b.jsonl"]
+    assert entries[0].stamp == stamp(entries[0].path)
     (tmp_path / "a.jsonl").write_text("aa")
-    assert found[0].stamp != stamp(found[0].path)
+    assert entries[0].stamp != stamp(entries[0].path)
     assert list_directories(str(tmp_path)) == [str(tmp_path / "below")]
     assert list_directories(str(tmp_path), linked=True) == [str(tmp_path / "below"), str(tmp_path / "elsewhere")]
     assert list_names(str(tmp_path)) == ["a.jsonl", "b.jsonl", "below", "c.txt", "elsewhere", "link.jsonl"]

@@ -31,18 +31,18 @@ def _manners(agent: str) -> dict[str, str]:
 
 def _starts() -> list[tuple[str, str]]:
     """Every event of every agent whose payload tells of an agent's start."""
-    found = set()
+    events = set()
     for path in sorted(PAYLOADS.glob("*/*.json")):
-        said: dict[str, Any] = json.loads(path.read_text())
-        heard = index.load_adapter(path.parent.name).parse(said["payload"])
-        begun = heard is not None and any(
+        sample: dict[str, Any] = json.loads(path.read_text())
+        event = index.load_adapter(path.parent.name).parse(sample["payload"])
+        begun = event is not None and any(
             isinstance(signal, AgentBegan) or (isinstance(signal, Called) and signal.begins)
-            for signal in heard.signals
+            for signal in event.signals
         )
         # After a tool everything is told; of an agent's start that is never the first word.
-        if begun and not said["event"].lower().startswith(("post", "after")):
-            found.add((path.parent.name, said["event"]))
-    return sorted(found)
+        if begun and not sample["event"].lower().startswith(("post", "after")):
+            events.add((path.parent.name, sample["event"]))
+    return sorted(events)
 
 
 @pytest.mark.parametrize(("agent", "event"), [item for item in _starts() if item[0] != "opencode"])
@@ -60,12 +60,12 @@ def test_subagents_start_reaches_the_mirrored_file_without_another_command(tmp_p
     with agents.keeper() as keeper:
         keeper.mirrors.switch_on("orchestrator")
         keeper.start("Build the shop")
-    said = {"session_id": "talk-1", "cwd": str(agents.project), "hook_event_name": "SubagentStart",
+    sample = {"session_id": "talk-1", "cwd": str(agents.project), "hook_event_name": "SubagentStart",
             "agent_id": "a1", "agent_type": "reviewer"}  # fmt: skip
     manner = _manners("claude")["subagentstart"]
     hook = subprocess.run(
         [str(agents.home / "hooks" / "hook"), "claude", manner, "user"],
-        input=json.dumps(said).encode(), capture_output=True, timeout=HANGING, check=False, cwd=agents.project,
+        input=json.dumps(sample).encode(), capture_output=True, timeout=HANGING, check=False, cwd=agents.project,
     )  # fmt: skip
     assert (hook.returncode, hook.stdout, hook.stderr) == (0, b"", b"")
     path = agents.project / ORCHESTRATOR

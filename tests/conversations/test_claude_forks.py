@@ -100,10 +100,10 @@ def test_fork_of_fork_continues_it(past: Past) -> None:
     past.write(*lines)
     past.write(*copy(lines), *own, name=FORK)
     past.write(*copy([*lines, *own], third), *forked(past, "A third", 2.75, third), name=third)
-    told = {transcript.conversation: transcript for transcript in past.transcripts()}
-    assert {name: line.parent for name, line in told.items()} == {TALK: None, FORK: TALK, third: FORK}
-    assert {name: line.cost_usd for name, line in told.items()} == {TALK: 2.0, FORK: 0.5, third: 0.25}
-    assert [len(only(told[name], Prompted)) for name in (TALK, FORK, third)] == [1, 1, 1]
+    by_conversation = {transcript.conversation: transcript for transcript in past.transcripts()}
+    assert {name: line.parent for name, line in by_conversation.items()} == {TALK: None, FORK: TALK, third: FORK}
+    assert {name: line.cost_usd for name, line in by_conversation.items()} == {TALK: 2.0, FORK: 0.5, third: 0.25}
+    assert [len(only(by_conversation[name], Prompted)) for name in (TALK, FORK, third)] == [1, 1, 1]
 
 
 def test_fork_beginning_with_compaction_is_recognised(past: Past) -> None:

@@ -282,8 +282,8 @@ def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, tmp_path: Path, f
     (tmp_path / file).write_text(json.dumps(setting))
     scopes: tuple[Scope, ...] = ("user", "project")
     for scope in scopes:
-        (found,) = SETTINGS.obstacles(places, scope)
-        assert os.path.normpath(tmp_path / file) in found
+        (parsed,) = SETTINGS.obstacles(places, scope)
+        assert os.path.normpath(tmp_path / file) in parsed
 
 
 # ── the status line ──────────────────────────────────────────────────────────────────────────────────────────
@@ -307,13 +307,13 @@ def test_status_input_gives_signals() -> None:
 
 def test_recorded_status_inputs_give_signals() -> None:
     """What the real program hands over: nothing is known at first, then tokens, window and cost are."""
-    told = []
+    kinds = []
     for name in ("before_the_first_answer", "after_some_work"):
         with open(os.path.join(PAYLOADS, "statusline", f"{name}.json"), encoding="utf-8") as file:
             event = parse_status(json.load(file))
         assert event is not None
-        told.append(event.signals)
-    assert told == [
+        kinds.append(event.signals)
+    assert kinds == [
         (Measured(window=1_000_000, cost_usd=0.0), Chosen(model="claude-opus-5-5")),
         (Measured(tokens=130, window=1_000_000, cost_usd=0.0038779999999999995), Chosen(model="claude-opus-5-5")),
     ]
@@ -347,9 +347,9 @@ def test_model_switch_measures_context(name: str, more: dict[str, Json]) -> None
     """What the next request sends again is how full the context is; zero before the first answer says nothing."""
 
     def measured(**fields: Json) -> list[object]:
-        found = AGENT.parse(payload_of(name, **more, **fields))
-        assert found is not None
-        return [signal for signal in found.signals if isinstance(signal, Measured)]
+        parsed = AGENT.parse(payload_of(name, **more, **fields))
+        assert parsed is not None
+        return [signal for signal in parsed.signals if isinstance(signal, Measured)]
 
     assert measured(context_tokens=2602) == [Measured(tokens=2602)]
     assert measured(context_tokens=0) == []
@@ -360,8 +360,8 @@ def test_model_switch_measures_context(name: str, more: dict[str, Json]) -> None
 def test_program_notification_is_no_persons_prompt(source: str | None) -> None:
     """Whoever is named as its author, what opens as a notification was written by the program."""
     words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
-    found = AGENT.parse(
+    parsed = AGENT.parse(
         payload_of("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source}))
     )
-    assert found is not None
-    assert found.signals == (Prompted(text=words, person=False),)
+    assert parsed is not None
+    assert parsed.signals == (Prompted(text=words, person=False),)

@@ -42,9 +42,9 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="the script is for PO
 
 
 def read(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert isinstance(found, dict)
-    return found
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(fields, dict)
+    return fields
 
 
 def front(path: Path) -> dict[str, str]:
@@ -273,7 +273,7 @@ def test_a_home_that_is_named_is_the_only_one(tmp_path: Path) -> None:
 # ── with Holdfast ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def said(event: str, project: Path, **fields: object) -> bytes:
+def payload_of(event: str, project: Path, **fields: object) -> bytes:
     return json.dumps({"session_id": "one", "cwd": str(project), "hook_event_name": event, **fields}).encode()
 
 
@@ -282,7 +282,7 @@ def test_a_payload_arrives_through_the_hook_script(tmp_path: Path) -> None:
     """With the script that Holdfast installs, a payload waits in the spool as it came, as heard by the plugin."""
     home = tmp_path / "home"
     install(str(home), system=sys.platform)
-    payload = said("PostToolUse", tmp_path, tool_name="Read")
+    payload = payload_of("PostToolUse", tmp_path, tool_name="Read")
     assert hold("tell", {"PATH": TOOLS, "HOLDFAST_HOME": str(home), "CLAUDE_PID": "4711"}, payload) == SILENT
     (entry,) = spool.list_entries(str(home))
     assert (entry.agent, entry.source, entry.parent) == ("claude", "plugin", 4711)
@@ -295,10 +295,10 @@ def test_a_conversation_is_kept_and_briefed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     install(str(home), system=sys.platform)
     environ = {"PATH": TOOLS, "HOLDFAST_HOME": str(home), "HOME": str(tmp_path)}
-    assert hold("ask", environ, said("UserPromptSubmit", tmp_path, prompt="Add a search box")) == SILENT
+    assert hold("ask", environ, payload_of("UserPromptSubmit", tmp_path, prompt="Add a search box")) == SILENT
     printed = b""
     for attempt in range(20):  # on a busy machine the agent goes on before the answer is ready
-        opened = said("SessionStart", tmp_path, source="startup").replace(b'"one"', b'"%d"' % attempt)
+        opened = payload_of("SessionStart", tmp_path, source="startup").replace(b'"one"', b'"%d"' % attempt)
         code, printed, complained = hold("ask", environ, opened)
         assert (code, complained) == (0, b"")
         if printed:
@@ -315,5 +315,5 @@ def test_a_home_that_was_not_set_up_hears_all_the_same(manner: str, tmp_path: Pa
         pytest.skip("holdfast is not installed beside this Python")
     home = tmp_path / "home"
     environ = {"PATH": f"{binaries}{os.pathsep}{TOOLS}", "HOLDFAST_HOME": str(home), "HOME": str(tmp_path)}
-    assert hold(manner, environ, said("PostToolUse", tmp_path, tool_name="Read")) == SILENT
+    assert hold(manner, environ, payload_of("PostToolUse", tmp_path, tool_name="Read")) == SILENT
     assert [entry.agent for entry in spool.list_entries(str(home))] == ["claude"]

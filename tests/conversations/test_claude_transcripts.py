@@ -138,7 +138,7 @@ def test_tools_give_edits_commands_and_plans(past: Past) -> None:
     assert (made.path, made.action) == ("/work/app/b.py", "created")
     assert [(item.command, item.code) for item in only(transcript, Ran)] == [("make test", 2), ("ls", 0)]
     assert [item.todos for item in only(transcript, Planned)] == [(Todo("Test", "in_progress"),)]
-    assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
 
 
 def test_subagent_is_read_from_its_file(past: Past) -> None:

@@ -31,9 +31,9 @@ BASE: dict[str, Any] = {
 
 
 def parse(hook: str, **more: Any) -> HookEvent:
-    found = AGENT.parse({**BASE, "hookName": hook, **more})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({**BASE, "hookName": hook, **more})
+    assert parsed is not None
+    return parsed
 
 
 def after(name: str, given: Any, output: Any = None, **more: Any) -> tuple[Any, ...]:
@@ -62,8 +62,8 @@ def test_subagent_signals_from_begin_to_end() -> None:
     began = parse("agent_start", **below)
     assert (began.conversation, began.occasion) == ("1794_r8", None)
     assert began.signals == (AgentBegan(agent="agent_2", type="subagent"),)
-    said = parse("agent_end", turn={"outputText": "Fine."}, **below).signals
-    assert said == (AgentEnded(agent="agent_2", type="subagent", summary="Fine."),)
+    signals = parse("agent_end", turn={"outputText": "Fine."}, **below).signals
+    assert signals == (AgentEnded(agent="agent_2", type="subagent", summary="Fine."),)
     failed = parse("agent_error", error={"name": "Error", "message": "no"}, **below).signals
     assert failed == (AgentEnded(agent="agent_2", type="subagent", failed="no"),)
     stopped = parse("agent_abort", **below).signals

@@ -45,26 +45,26 @@ def result(call: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call, "content": content, **more}
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
 MESSAGES = [
-    asked(0, said('<user_input mode="act">Write a greeting</user_input>')),
+    asked(0, text_block('<user_input mode="act">Write a greeting</user_input>')),
     answered(1, use("c1", "editor", {"path": "a.txt", "new_text": "hi\n"}),
              use("c2", "run_commands", {"commands": ["make"]})),
     asked(2, result("c1", '{"result": "File created successfully at: a.txt", "success": true}'),
           result("c2", [{"success": False, "error": "Command exited with code 2"}])),
     answered(3, use("c3", "spawn_agent", {"task": "Look"})),
     asked(4, result("c3", '{"text": "All fine."}')),
-    answered(5, said("Done.")),
+    answered(5, text_block("Done.")),
     {**asked(6), "content": "and now a secret"},
     answered(7, use("c4", "editor", {"path": "b", "old_text": "x", "new_text": "y"})),
     asked(8, result("c4", "no such text", is_error=True)),
 ]  # fmt: skip
 BELOW = [
-    {**asked(3, said("Look")), "id": "k1"},
-    {**answered(4, said("All fine.")), "id": "k2"},
+    {**asked(3, text_block("Look")), "id": "k1"},
+    {**answered(4, text_block("All fine.")), "id": "k2"},
 ]
 
 
@@ -112,16 +112,16 @@ def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
     )
     assert (transcript.messages, transcript.cost_usd, transcript.problems) == (11, 0.25, [])
     assert (transcript.began, transcript.ended) == (T, T + 8_000)
-    told = [line.signal for line in transcript.signals]
-    assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
+    signals = [line.signal for line in transcript.signals]
+    assert [line.text for line in signals if type(line) is Prompted] == ["Write a greeting", ""]
     assert "secret" not in repr(transcript)
-    assert [(line.path, line.action) for line in told if type(line) is Edited] == [("a.txt", "created")]
-    assert [(line.command, line.code) for line in told if type(line) is Ran] == [("make", 2)]
-    (began,) = [line for line in told if type(line) is AgentBegan]
-    (ended,) = [line for line in told if type(line) is AgentEnded]
+    assert [(line.path, line.action) for line in signals if type(line) is Edited] == [("a.txt", "created")]
+    assert [(line.command, line.code) for line in signals if type(line) is Ran] == [("make", 2)]
+    (began,) = [line for line in signals if type(line) is AgentBegan]
+    (ended,) = [line for line in signals if type(line) is AgentEnded]
     assert (began.agent, began.task) == (CHILD, "Look")
     assert (ended.agent, ended.summary, ended.tokens) == (CHILD, "All fine.", 150)
-    assert Measured(tokens=150) in told
+    assert Measured(tokens=150) in signals
     assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
     assert transcripts(places) == [transcript]
 

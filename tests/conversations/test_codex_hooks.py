@@ -18,9 +18,9 @@ ID = "019b2f00-1111-7000-8000-000000000001"
 
 
 def parse(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
+    assert parsed is not None
+    return parsed
 
 
 def test_resume_command_has_conversation_id() -> None:
@@ -59,8 +59,8 @@ def test_subagent_events_have_agent_id() -> None:
 def test_spawned_agent_task_is_its_name() -> None:
     """The message to a subagent may be encrypted, so its task is the name it was given, wherever there is one."""
     given: dict[str, Json] = {"task_name": "tests", "message": "gAAAAABencrypted"}
-    found = parse("PreToolUse", tool_name="collaborationspawn_agent", tool_input=given, tool_use_id="c1")
-    assert found.signals == (Called(call="c1", type="default", task="tests", background=True),)
+    parsed = parse("PreToolUse", tool_name="collaborationspawn_agent", tool_input=given, tool_use_id="c1")
+    assert parsed.signals == (Called(call="c1", type="default", task="tests", background=True),)
     began = parse(
         "PostToolUse", tool_name="spawn_agent", tool_input={"message": "Look", "agent_type": "explorer"},
         tool_use_id="c1", tool_response='{"agent_id": "a1"}',

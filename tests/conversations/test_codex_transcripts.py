@@ -1,16 +1,20 @@
-"""Codex's rollouts of all versions, whole and damaged, told as stories."""
+"""Codex's rollouts of all versions, whole, damaged and compressed, read as transcripts."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.conversations.adapters.codex import rollouts
+from holdfast.conversations.adapters.codex.rollouts import unpack
 from holdfast.conversations.adapters.codex.transcript import READER
+from holdfast.conversations.adapters.jsonl import ReadProblems
 from holdfast.conversations.adapters.transcript import TranscriptSource
 from holdfast.conversations.signals import (
     AgentBegan,
@@ -25,6 +29,7 @@ from holdfast.conversations.signals import (
     Ran,
     Todo,
 )
+from holdfast.machine.zstd import zstandard
 from holdfast.workspace.agent_dirs import AgentDirs
 from tests.support.codex_rollouts import (
     BEGAN,
@@ -87,18 +92,18 @@ def test_conversation_is_read(rollout: Path) -> None:
     ]
     assert kinds(transcript, Compacted) == [Compacted()]
     assert kinds(transcript, Measured) == [Measured(tokens=1050, window=258_400)]
-    assert transcript.signals == sorted(transcript.signals, key=lambda told: told.at)
-    assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
+    assert transcript.signals == sorted(transcript.signals, key=lambda line: line.at)
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
 
 
 def test_marks_stay_when_rollout_grows(rollout: Path) -> None:
     """What was read before has the same mark when the file has grown."""
     (whole,) = tell(rollout, WHOLE)
     (less,) = tell(rollout, WHOLE[:12])
-    marks = {told.mark: told.signal for told in whole.signals}
-    for told in less.signals:
-        if not isinstance(told.signal, Measured):
-            assert marks[told.mark] == told.signal
+    marks = {line.mark: line.signal for line in whole.signals}
+    for timed in less.signals:
+        if not isinstance(timed.signal, Measured):
+            assert marks[timed.mark] == timed.signal
 
 
 def test_older_versions_are_read(rollout: Path) -> None:
@@ -154,7 +159,7 @@ def test_fork_has_only_new_records(rollout: Path) -> None:
         rollout, [meta(id=other, session_id=other, forked_from_id=ID), *copied, asked(30, "Another way")]
     )
     assert (transcript.conversation, transcript.parent, transcript.began) == (other, ID, BEGAN + 30_000)
-    assert [told.signal for told in transcript.signals] == [Prompted(text="Another way")]
+    assert [line.signal for line in transcript.signals] == [Prompted(text="Another way")]
     assert transcript.input_tokens == 0
 
 
@@ -192,9 +197,9 @@ def test_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path, whe
         alone.model,
         alone.output_tokens + 50,
     )
-    marks = {told.mark for told in transcript.signals}
+    marks = {line.mark for line in transcript.signals}
     assert len(marks) == len(transcript.signals)
-    assert {told.mark for told in alone.signals} <= marks
+    assert {line.mark for line in alone.signals} <= marks
 
 
 def test_unmentioned_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path) -> None:
@@ -210,11 +215,11 @@ def test_unmentioned_subagent_is_merged_into_conversation(tmp_path: Path, rollou
     (transcript,) = READER.read(TranscriptSource(str(rollout), ""))
     assert [entry.agent for entry in kinds(transcript, AgentBegan)] == [SUB, nested]
     assert [entry.agent for entry in kinds(transcript, Ran)] == [None, SUB, nested]
-    told = [
+    read = [
         transcript for source in READER.sources(AgentDirs(str(tmp_path), "/")) for transcript in READER.read(source)
     ]
-    assert [transcript.conversation for transcript in told] == [ID]
-    assert told[0].signals == transcript.signals
+    assert [transcript.conversation for transcript in read] == [ID]
+    assert read[0].signals == transcript.signals
 
 
 def test_mutual_subagents_are_not_lost(rollout: Path) -> None:
@@ -230,7 +235,7 @@ def test_subagent_without_conversation_counts_alone(rollout: Path) -> None:
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
     (transcript,) = tell(path, agent_rollout())
     assert (transcript.conversation, transcript.parent) == (SUB, ID)
-    assert [type(told.signal) for told in transcript.signals] == [AgentBegan, Ran, AgentEnded]
+    assert [type(line.signal) for line in transcript.signals] == [AgentBegan, Ran, AgentEnded]
     aborted = line(34, "event_msg", {"type": "turn_aborted", "reason": "interrupted"})
     (broken,) = tell(path, [*agent_rollout()[:-1], aborted])
     (ended,) = kinds(broken, AgentEnded)
@@ -260,7 +265,7 @@ def test_repeated_call_id_is_another_call(rollout: Path) -> None:
     ran = [item(second, type="CommandExecution", id="c", command=["ls"], exit_code=0) for second in (2, 4)]
     again = [called(second, "exec_command", "c", {"cmd": "ls"}) for second in (1, 3)]
     (transcript,) = tell(rollout, [meta(), again[0], ran[0], again[1], ran[1]])
-    assert [told.mark for told in transcript.signals] == ["c", "c#1"]
+    assert [line.mark for line in transcript.signals] == ["c", "c#1"]
 
 
 def test_sources_are_listed_without_reading(tmp_path: Path, rollout: Path) -> None:
@@ -277,8 +282,8 @@ def test_sources_are_listed_without_reading(tmp_path: Path, rollout: Path) -> No
     if hasattr(os, "mkfifo"):
         os.mkfifo(archive / "pipe.jsonl")
     places = AgentDirs(str(tmp_path), str(tmp_path))
-    found = [os.path.basename(source.path) for source in READER.sources(places)]
-    assert found == [rollout.name, "rollout-b.jsonl.zst"]
+    result = [os.path.basename(source.path) for source in READER.sources(places)]
+    assert result == [rollout.name, "rollout-b.jsonl.zst"]
     before = [source.stamp for source in READER.sources(places)]
     with rollout.open("ab") as file:
         file.write(b"\n")
@@ -323,7 +328,7 @@ def test_damaged_rollout_keeps_readable_records(rollout: Path, damage: str) -> N
     """Whatever stands between the lines, all that they tell is told."""
     (whole,) = tell(rollout, WHOLE)
     (transcript,) = tell(rollout, DAMAGES[damage])
-    assert [told.signal for told in transcript.signals] == [told.signal for told in whole.signals]
+    assert [line.signal for line in transcript.signals] == [line.signal for line in whole.signals]
     assert (transcript.input_tokens, transcript.messages) == (whole.input_tokens, whole.messages)
 
 
@@ -337,8 +342,8 @@ def test_cut_rollout_loses_only_the_rest(rollout: Path, data: st.DataObject) -> 
     transcript = next(iter(tell(rollout, content[:at])), None)
     if before is not None and before.signals:
         assert transcript is not None
-        assert {told.mark for told in before.signals} - {told.mark for told in transcript.signals} <= {
-            told.mark for told in before.signals if isinstance(told.signal, Measured)
+        assert {line.mark for line in before.signals} - {line.mark for line in transcript.signals} <= {
+            line.mark for line in before.signals if isinstance(line.signal, Measured)
         }
         assert transcript.input_tokens >= before.input_tokens
 
@@ -360,5 +365,65 @@ def test_any_field_value_raises_nothing(rollout: Path, data: st.DataObject) -> N
         if isinstance(target, dict) and target:
             target[data.draw(st.sampled_from(sorted(target)))] = data.draw(some)
     for transcript in tell(rollout, records):
-        assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
+        assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
         json.dumps(transcript.problems)
+
+
+def packed(content: bytes) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        zstd = pytest.importorskip("backports.zstd", reason="this Python has no Zstandard")
+    result: bytes = zstd.compress(content)
+    return result
+
+
+def test_compressed_rollout_reads_the_same(rollout: Path) -> None:
+    """Compressed, in one frame or in several, a rollout is told as it was before."""
+    (whole,) = tell(rollout, WHOLE)
+    content = lines(WHOLE)
+    for shape in (packed(content), packed(content[:5_000]) + packed(content[5_000:])):
+        (transcript,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
+        assert transcript == whole
+
+
+def test_damaged_compression_is_a_problem(rollout: Path) -> None:
+    """What can be unpacked is told, and that there was more is said."""
+    path = rollout.with_name(f"{rollout.name}.zst")
+    frame = packed(lines(WHOLE))
+    half = len(frame) // 2
+    for broken in (frame[:-10], frame[:half], frame[:half] + b"\0" * half, packed(b"")[:3], b"not compressed at all"):
+        (transcript,) = tell(path, frame + broken)
+        assert any("compression" in problem for problem in transcript.problems)
+        assert kinds(transcript, Ran) == [Ran(command="make test", code=2, took_ms=1500)]
+        (alone,) = tell(path, broken)
+        assert alone.problems
+
+
+def test_missing_zstd_module_is_a_problem(rollout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Python has no Zstandard, the reader says what to install and goes on."""
+    shape = packed(lines(WHOLE))
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    monkeypatch.setattr(rollouts, "zstandard", zstandard.__wrapped__)  # it remembers what it found
+    (transcript,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
+    assert "backports.zstd" in transcript.problems[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=5_000), st.integers(1, 700), st.integers(0, 6_000))
+def test_unpacking_in_any_chunks(content: bytes, size: int, cut: int) -> None:
+    """However the pieces fall, the content is the same, and a cut one is a beginning of it."""
+    shape = packed(content)
+    for part in (shape, shape[:cut]):
+        pieces = [part[at : at + size] for at in range(0, len(part), size)]
+        result = b"".join(unpack(iter(pieces), ReadProblems()))
+        assert content.startswith(result)
+    assert b"".join(unpack([shape[at : at + size] for at in range(0, len(shape), size)], ReadProblems())) == content
+
+
+def test_unpacking_stops_at_size_limit() -> None:
+    problems = ReadProblems()
+    size = sum(len(piece) for piece in unpack([packed(b"\n" * (40 << 20))], problems))
+    assert size <= 18 << 20
+    assert "300 times" in problems.sentences()[0]

@@ -18,17 +18,17 @@ BASE = {"session_id": "3f6c", "timestamp": "2026-11-15T16:05:42.123Z", "cwd": "/
 
 
 def samples(agent: str) -> dict[str, dict[str, Any]]:
-    found = {}
+    parsed = {}
     for name in sorted(name for name in os.listdir(os.path.join(PAYLOADS, agent)) if name.endswith(".json")):
         with open(os.path.join(PAYLOADS, agent, name), encoding="utf-8") as file:
-            found[name.removesuffix(".json")] = json.load(file)
-    return found
+            parsed[name.removesuffix(".json")] = json.load(file)
+    return parsed
 
 
 def parse(event: str, **more: Any) -> HookEvent:
-    found = AGENT.parse({"hook_event_name": event, **BASE, **more})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({"hook_event_name": event, **BASE, **more})
+    assert parsed is not None
+    return parsed
 
 
 def test_dialects_give_same_signals() -> None:
@@ -73,7 +73,7 @@ def test_payload_belongs_to_copilot_or_claude() -> None:
 
 def test_subagent_belongs_to_conversation() -> None:
     """Its own prompt says what it is to do; it comes under its own id and is put where it belongs."""
-    found = parse(
+    parsed = parse(
         "UserPromptSubmit",
         session_id="child",
         agent_id="child",
@@ -81,9 +81,9 @@ def test_subagent_belongs_to_conversation() -> None:
         parent_agent_id="root",
         prompt="Look",
     )
-    assert found.conversation == "root"
-    assert found.signals == (AgentBegan(agent="child", type="explore", task="Look"),)
-    assert found.occasion is None
+    assert parsed.conversation == "root"
+    assert parsed.signals == (AgentBegan(agent="child", type="explore", task="Look"),)
+    assert parsed.occasion is None
     deeper = parse(
         "Stop", session_id="child", agent_id="child", parent_agent_id="middle", stop_reason="end_turn",
         transcript_path="/home/anna/.copilot/session-state/root/events.jsonl",
@@ -102,10 +102,12 @@ def test_subagent_belongs_to_conversation() -> None:
 )
 def test_recoverable_error_is_no_failure(error: str, recoverable: bool, kind: type) -> None:
     """Copilot tells every attempt; only a limit, or one it gives up on, is recorded."""
-    told = {"name": "Error", "message": error}
-    (signal,) = parse("ErrorOccurred", error=told, error_context="model_call", recoverable=recoverable).signals
+    error_fields = {"name": "Error", "message": error}
+    (signal,) = parse(
+        "ErrorOccurred", error=error_fields, error_context="model_call", recoverable=recoverable
+    ).signals
     assert type(signal) is kind
-    tool = parse("ErrorOccurred", error=told, error_context="tool_execution", recoverable=False)
+    tool = parse("ErrorOccurred", error=error_fields, error_context="tool_execution", recoverable=False)
     assert tool.signals == (Active(),)
 
 
@@ -116,29 +118,29 @@ def test_session_end_with_error_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("output", "code"),
     [
         ("moon\n<shellId: 0 completed with exit code 3>", 3),
         ("moon\n<exited with exit code 0>", 0),
         ("exit code 4 was expected\nall fine", 0),
     ],
 )
-def test_exit_code_is_read_from_end_of_output(said: str, code: int) -> None:
+def test_exit_code_is_read_from_end_of_output(output: str, code: int) -> None:
     """What a command printed before is not mistaken for how it ended."""
-    found = parse(
+    parsed = parse(
         "PostToolUse", tool_name="Bash", tool_input={"command": "make"},
-        tool_result={"result_type": "success", "text_result_for_llm": said},
+        tool_result={"result_type": "success", "text_result_for_llm": output},
     )  # fmt: skip
-    assert found.signals == (Ran(command="make", code=code),)
+    assert parsed.signals == (Ran(command="make", code=code),)
 
 
 def test_arguments_as_text_are_decoded() -> None:
     """Older versions hand the arguments over as JSON in a string; what is none stays without meaning."""
     payload: dict[str, Any] = {"sessionId": "3f6c", "timestamp": 1, "cwd": "/", "toolName": "edit", "toolResult": {}}
     given = json.dumps({"path": "a", "old_str": "x", "new_str": "y"})
-    found = AGENT.parse({**payload, "toolArgs": given})
-    assert found is not None
-    assert [type(signal) for signal in found.signals] == [Edited]
+    parsed = AGENT.parse({**payload, "toolArgs": given})
+    assert parsed is not None
+    assert [type(signal) for signal in parsed.signals] == [Edited]
     broken = AGENT.parse({**payload, "toolArgs": given[:-1]})
     assert broken is not None
     assert broken.signals == (Active(),)
@@ -146,11 +148,11 @@ def test_arguments_as_text_are_decoded() -> None:
 
 def test_refused_tool_gives_no_edit() -> None:
     """An edit that was denied is none."""
-    found = parse(
+    parsed = parse(
         "PostToolUse", tool_name="Edit", tool_input={"path": "a", "old_str": "x", "new_str": "y"},
         tool_result={"result_type": "denied", "text_result_for_llm": "no"},
     )  # fmt: skip
-    assert found.signals == (Active(),)
+    assert parsed.signals == (Active(),)
 
 
 def test_reply_uses_copilot_fields() -> None:

@@ -21,8 +21,13 @@ SHOP = "/home/anna/shop"
 
 
 def line(second: int, kind: str, data: Any, agent: str | None = None) -> dict[str, Any]:
-    found = {"type": kind, "data": data, "id": f"e{second}-{kind}", "timestamp": f"2026-11-15T16:05:{second:02}.500Z"}
-    return found if agent is None else {**found, "agentId": agent}
+    record = {
+        "type": kind,
+        "data": data,
+        "id": f"e{second}-{kind}",
+        "timestamp": f"2026-11-15T16:05:{second:02}.500Z",
+    }
+    return record if agent is None else {**record, "agentId": agent}
 
 
 def usage(call: str) -> dict[str, Any]:
@@ -103,19 +108,19 @@ def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
         40,
     )
     assert (transcript.messages, transcript.problems) == (5, [])
-    told = [signal.signal for signal in transcript.signals]
-    assert [item.text for item in told if type(item) is Prompted] == ["Write a greeting", ""]
+    signals = [signal.signal for signal in transcript.signals]
+    assert [item.text for item in signals if type(item) is Prompted] == ["Write a greeting", ""]
     assert "secret" not in repr(transcript)
-    assert [(item.path, item.action) for item in told if type(item) is Edited] == [
+    assert [(item.path, item.action) for item in signals if type(item) is Edited] == [
         (f"{SHOP}/a.txt", "created"), (f"{SHOP}/b", "deleted"),
     ]  # fmt: skip
-    assert [(item.command, item.code, item.took_ms) for item in told if type(item) is Ran] == [("make", 2, 1_000)]
-    (began,) = [item for item in told if type(item) is AgentBegan]
-    (ended,) = [item for item in told if type(item) is AgentEnded]
+    assert [(item.command, item.code, item.took_ms) for item in signals if type(item) is Ran] == [("make", 2, 1_000)]
+    (began,) = [item for item in signals if type(item) is AgentBegan]
+    (ended,) = [item for item in signals if type(item) is AgentEnded]
     assert (began.agent, began.type, began.task) == ("child", "explore", "look around")
     assert (ended.agent, ended.summary, ended.tokens) == ("child", "All fine.", 150)
-    assert Compacted(tokens=900) in told
-    assert {Limited, Measured} <= {type(item) for item in told}
+    assert Compacted(tokens=900) in signals
+    assert {Limited, Measured} <= {type(item) for item in signals}
     assert len({signal.mark for signal in transcript.signals}) == len(transcript.signals)
     assert [signal.at for signal in transcript.signals] == sorted(signal.at for signal in transcript.signals)
 
@@ -154,9 +159,9 @@ def test_damage_loses_only_damaged_lines(places: AgentDirs, store: Path, damage:
     """Cut, glued, torn, NUL and overlong lines leave the rest of the conversation as it is."""
     (store / "events.jsonl").write_bytes(damage(text(EVENTS)))
     (transcript,) = transcripts(places)
-    told = [signal.signal for signal in transcript.signals]
-    assert next(item.text for item in told if type(item) is Prompted) == "Write a greeting"
-    assert [item for item in told if type(item) is Compacted]
+    signals = [signal.signal for signal in transcript.signals]
+    assert next(item.text for item in signals if type(item) is Prompted) == "Write a greeting"
+    assert [item for item in signals if type(item) is Compacted]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -18,15 +18,15 @@ ID = "5b0d6c1e-8a4f-4f1e-9d8e-2b7f1c3a9e10"
 
 
 def parse(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.parse({"conversation_id": ID, "hook_event_name": event, **fields})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({"conversation_id": ID, "hook_event_name": event, **fields})
+    assert parsed is not None
+    return parsed
 
 
 def sample(name: str) -> HookEvent:
-    found = AGENT.parse(SAMPLES[name].payload)
-    assert found is not None
-    return found
+    parsed = AGENT.parse(SAMPLES[name].payload)
+    assert parsed is not None
+    return parsed
 
 
 def test_file_edit_is_reported_once() -> None:
@@ -73,8 +73,8 @@ def test_todos_are_merged_or_whole() -> None:
     """Cursor says whether its to-dos are the whole list."""
     todos: Json = [{"id": "1", "content": "Pack", "status": "cancelled"}]
     for merge in (True, False):
-        found = parse("postToolUse", tool_name="TodoWrite", tool_input={"todos": todos, "merge": merge})
-        assert found.signals == (Planned(todos=(Todo("Pack", "dropped", "1"),), whole=not merge),)
+        parsed = parse("postToolUse", tool_name="TodoWrite", tool_input={"todos": todos, "merge": merge})
+        assert parsed.signals == (Planned(todos=(Todo("Pack", "dropped", "1"),), whole=not merge),)
 
 
 def test_windows_paths_lose_slash() -> None:
@@ -97,13 +97,13 @@ def test_reply_uses_cursor_fields() -> None:
     """Facts are context, a word is for the person; a compression takes only the word."""
     answer = HookAnswer(context="facts", say="a word")
     for event in ("sessionStart", "beforeSubmitPrompt"):
-        said = json.loads(AGENT.reply(answer, event).stdout)
-        assert said == {"additional_context": "facts", "user_message": "a word"}
+        fields = json.loads(AGENT.reply(answer, event).stdout)
+        assert fields == {"additional_context": "facts", "user_message": "a word"}
     assert json.loads(AGENT.reply(answer, "preCompact").stdout) == {"user_message": "a word"}
     assert AGENT.reply(HookAnswer(context="facts"), "preCompact").stdout == ""
-    held = AGENT.reply(HookAnswer(context="facts", block="rest"), "beforeSubmitPrompt")
-    assert json.loads(held.stdout) == {"continue": False, "user_message": "rest"}
-    assert held.code == 0
+    blocked = AGENT.reply(HookAnswer(context="facts", block="rest"), "beforeSubmitPrompt")
+    assert json.loads(blocked.stdout) == {"continue": False, "user_message": "rest"}
+    assert blocked.code == 0
     assert "continue" not in AGENT.reply(HookAnswer(context="facts", block="rest"), "sessionStart").stdout
 
 
@@ -118,8 +118,8 @@ def test_resume_command_has_safe_id() -> None:
 def test_subagent_modified_files_are_edits() -> None:
     """What a subagent changed is told with its end, each file once, as the subagent's and without hashes."""
     files: Json = ["/C:/shop/a.py", "b.py", "b.py", "", 7, None]
-    found = parse("subagentStop", subagent_id="x", subagent_type="explore", status="completed", modified_files=files)
-    assert found.signals[:2] == (Edited(agent="x", path="C:/shop/a.py"), Edited(agent="x", path="b.py"))
-    assert found.signals[2:] == (AgentEnded(agent="x", type="explore"),)
+    parsed = parse("subagentStop", subagent_id="x", subagent_type="explore", status="completed", modified_files=files)
+    assert parsed.signals[:2] == (Edited(agent="x", path="C:/shop/a.py"), Edited(agent="x", path="b.py"))
+    assert parsed.signals[2:] == (AgentEnded(agent="x", type="explore"),)
     none = parse("subagentStop", subagent_id="x", subagent_type="explore", modified_files="b.py")
     assert none.signals == (AgentEnded(agent="x", type="explore"),)

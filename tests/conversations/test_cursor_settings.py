@@ -13,7 +13,7 @@ from holdfast.conversations.connect.agent_settings import Manner, SettingsEntry,
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
-def told(manner: Manner) -> str:
+def command(manner: Manner) -> str:
     return f"holdfast-hook {manner}"
 
 
@@ -24,14 +24,14 @@ def at(tmp_path: Path) -> AgentDirs:
 def test_scope_chooses_file(tmp_path: Path) -> None:
     """A person's hooks and a project's each have a file of their own."""
     places = at(tmp_path)
-    assert SETTINGS.changes(places, "user", told)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
-    assert SETTINGS.changes(places, "project", told)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
+    assert SETTINGS.changes(places, "user", command)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
+    assert SETTINGS.changes(places, "project", command)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
     assert settings_of("cursor") is SETTINGS
 
 
 def test_hooks_file_has_cursor_form(tmp_path: Path) -> None:
     """A version, without which Cursor reads nothing, and a command with its time in seconds for each event."""
-    (change,) = SETTINGS.changes(at(tmp_path), "user", told)
+    (change,) = SETTINGS.changes(at(tmp_path), "user", command)
     assert change.entries[0] == SettingsEntry(("version",), 1, only=True)
     assert [entry.at for entry in change.entries[1:]] == [("hooks", event) for event in HOOKS]
     shapes = {entry.at[1]: entry.value for entry in change.entries[1:]}
@@ -69,7 +69,7 @@ def test_refused_file_is_an_obstacle(tmp_path: Path, content: object, words: str
     path = tmp_path / "home" / ".cursor" / "hooks.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    found = SETTINGS.obstacles(at(tmp_path), "user")
-    assert bool(found) is (words is not None)
-    assert words is None or words in found[0]
+    obstacles = SETTINGS.obstacles(at(tmp_path), "user")
+    assert bool(obstacles) is (words is not None)
+    assert words is None or words in obstacles[0]
     assert SETTINGS.obstacles(at(tmp_path), "project") == ()

@@ -71,7 +71,7 @@ def transcripts(places: AgentDirs) -> list[Transcript]:
     return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def told(transcript: Transcript, kind: type) -> list[object]:
+def signals_in(transcript: Transcript, kind: type) -> list[object]:
     return [line.signal for line in transcript.signals if isinstance(line.signal, kind)]
 
 
@@ -84,20 +84,20 @@ def test_conversation_is_read(tmp_path: Path, *, editor: bool) -> None:
     assert transcript.resume == f"cursor-agent --resume={ID}"
     assert transcript.cwd == "/home/anna/web shop"
     assert transcript.messages == 8
-    assert told(transcript, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
-    edits = told(transcript, Edited)
+    assert signals_in(transcript, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
+    edits = signals_in(transcript, Edited)
     assert edits == [
         Edited(path="/home/anna/web shop/src/cart.ts", lines_added=2, lines_removed=1),
         Edited(path="/home/anna/web shop/old.ts", action="deleted"),
     ]
-    assert told(transcript, Ran) == [Ran(command="npm test")]
-    assert len(told(transcript, Planned)) == 1
-    (began,) = told(transcript, AgentBegan)
-    (ended,) = told(transcript, AgentEnded)
+    assert signals_in(transcript, Ran) == [Ran(command="npm test")]
+    assert len(signals_in(transcript, Planned)) == 1
+    (began,) = signals_in(transcript, AgentBegan)
+    (ended,) = signals_in(transcript, AgentEnded)
     assert isinstance(began, AgentBegan)
     assert isinstance(ended, AgentEnded)
     assert (began.type, began.task, began.agent) == ("explore", "Find callers", ended.agent)
-    (erred,) = told(transcript, Erred)
+    (erred,) = signals_in(transcript, Erred)
     assert isinstance(erred, Erred)
     assert erred.category == "transient"
     assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
@@ -145,8 +145,8 @@ def test_subagents_are_read(tmp_path: Path) -> None:
     (source,) = READER.sources(places)
     assert source.stamp != alone
     (transcript,) = READER.read(source)
-    assert Ran(agent="s1", command="rg getUser") in told(transcript, Ran)
-    assert len(told(transcript, Prompted)) == 2
+    assert Ran(agent="s1", command="rg getUser") in signals_in(transcript, Ran)
+    assert len(signals_in(transcript, Prompted)) == 2
 
 
 def test_slug_equals_cursor_slug() -> None:

@@ -208,8 +208,8 @@ def test_edit_modified_by_person_has_no_hash() -> None:
 @pytest.mark.parametrize(("path", "sure"), [("/home/anna/a", True), ("C:\\shop\\a", False), ("c:/shop/a", False)])
 def test_windows_line_ends_give_no_hash(path: str, sure: bool) -> None:
     """Where files often have line ends that the agent does not show, no hash is made of what it shows."""
-    told: dict[str, Json] = {"filePath": path, "oldString": "x", "newString": "y", "originalFile": "x\nz\n"}
-    (edited,) = tools.signals_of("Edit", {}, told)
+    result: dict[str, Json] = {"filePath": path, "oldString": "x", "newString": "y", "originalFile": "x\nz\n"}
+    (edited,) = tools.signals_of("Edit", {}, result)
     assert isinstance(edited, Edited)
     assert (edited.before, edited.after) == ((sha("x\nz\n"), sha("y\nz\n")) if sure else (None, None))
     assert (edited.old, edited.new, edited.lines_added) == ("x", "y", 1)
@@ -248,8 +248,8 @@ def test_failed_tool_is_activity() -> None:
 
 def test_command_carrying_patch_is_edit() -> None:
     """A shell that is only used to hand a patch over is the patch."""
-    told = tools.signals_of("Bash", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF"}, {"exit_code": 0})
-    assert [line.path for line in told if isinstance(line, Edited)] == [
+    result = tools.signals_of("Bash", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF"}, {"exit_code": 0})
+    assert [line.path for line in result if isinstance(line, Edited)] == [
         "src/new.py",
         "old.py",
         "here.py",
@@ -272,8 +272,8 @@ def test_agent_brings_own_table() -> None:
 
 def test_checklist_is_parsed() -> None:
     """To-dos may be boxes to tick."""
-    told = tools.signals_of("TodoWrite", {"todos": "# Plan\n- [x] Cart\n- [ ] Totals \n* [-] Wish\n1. [~] Ship"})
-    assert told == (
+    result = tools.signals_of("TodoWrite", {"todos": "# Plan\n- [x] Cart\n- [ ] Totals \n* [-] Wish\n1. [~] Ship"})
+    assert result == (
         Planned(
             todos=(Todo("Cart", "completed"), Todo("Totals"), Todo("Wish", "dropped"), Todo("Ship", "in_progress"))
         ),

@@ -20,9 +20,9 @@ ID = "bfb80a18-5296-4134-a07f-30b14532a433"
 
 
 def parse(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
+    assert parsed is not None
+    return parsed
 
 
 def after(tool: str, given: Json, response: Json) -> AnySignal:
@@ -129,9 +129,9 @@ def test_reply_uses_gemini_fields() -> None:
 
 def test_blocked_prompt_is_denied() -> None:
     """Only a prompt is held back, with the reason alone: a message beside it would be shown in its place."""
-    held = AGENT.reply(HookAnswer(say="a word", block="Ninety minutes: rest"), "BeforeAgent")
-    assert json.loads(held.stdout) == {"decision": "deny", "reason": "Ninety minutes: rest"}
-    assert held.code == 0
+    blocked = AGENT.reply(HookAnswer(say="a word", block="Ninety minutes: rest"), "BeforeAgent")
+    assert json.loads(blocked.stdout) == {"decision": "deny", "reason": "Ninety minutes: rest"}
+    assert blocked.code == 0
     assert AGENT.reply(HookAnswer(block="rest"), "SessionStart").stdout == ""
 
 

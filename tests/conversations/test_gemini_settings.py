@@ -11,7 +11,7 @@ from holdfast.conversations.connect.agent_settings import Manner, settings_of
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
-def told(manner: Manner) -> str:
+def command(manner: Manner) -> str:
     return f"holdfast-hook {manner}"
 
 
@@ -30,16 +30,16 @@ def test_scope_chooses_file(tmp_path: Path) -> None:
     """A person's settings and a project's are Gemini's own files; its variable moves the person's."""
     places = at(tmp_path)
     home, project = tmp_path / "home", tmp_path / "home" / "shop"
-    assert SETTINGS.changes(places, "user", told)[0].path == str(home / ".gemini" / "settings.json")
-    assert SETTINGS.changes(places, "project", told)[0].path == str(project / ".gemini" / "settings.json")
+    assert SETTINGS.changes(places, "user", command)[0].path == str(home / ".gemini" / "settings.json")
+    assert SETTINGS.changes(places, "project", command)[0].path == str(project / ".gemini" / "settings.json")
     moved = at(tmp_path, GEMINI_CLI_HOME=str(tmp_path / "else"))
-    assert SETTINGS.changes(moved, "user", told)[0].path == str(tmp_path / "else" / ".gemini" / "settings.json")
+    assert SETTINGS.changes(moved, "user", command)[0].path == str(tmp_path / "else" / ".gemini" / "settings.json")
     assert settings_of("gemini") is SETTINGS
 
 
 def test_hook_has_gemini_form(tmp_path: Path) -> None:
     """Each event has a group with one command, its time in milliseconds."""
-    (change,) = SETTINGS.changes(at(tmp_path), "user", told)
+    (change,) = SETTINGS.changes(at(tmp_path), "user", command)
     assert [entry.at for entry in change.entries] == [("hooks", event) for event in HOOKS]
     assert not any(entry.only for entry in change.entries)
     shapes = {entry.at[1]: entry.value for entry in change.entries}
@@ -75,9 +75,9 @@ def test_switched_off_hooks_are_an_obstacle(tmp_path: Path) -> None:
         '{ // mine\n "security": {"folderTrust": {"enabled": false}},\n'
         ' "hooksConfig": {"enabled": false, "disabled": ["holdfast"],},\n}',
     )
-    found = SETTINGS.obstacles(at(tmp_path), "user")
-    assert len(found) == 2
-    assert all(str(settings) in name for name in found)
+    obstacles = SETTINGS.obstacles(at(tmp_path), "user")
+    assert len(obstacles) == 2
+    assert all(str(settings) in name for name in obstacles)
     system = tmp_path / "system.json"
     system.write_text('{"hooksConfig": {"enabled": false}}')
     trusting(tmp_path)
@@ -101,9 +101,9 @@ def test_untrusted_folder_is_an_obstacle(tmp_path: Path) -> None:
         ({"a\0b": "TRUST_FOLDER", "": "TRUST_FOLDER", home: 7}, "yet: start it there"),
     ]:
         rules.write_text(json.dumps(content))
-        found = SETTINGS.obstacles(places, "user")
-        assert bool(found) is (words is not None), content
-        assert words is None or words in found[0]
+        obstacles = SETTINGS.obstacles(places, "user")
+        assert bool(obstacles) is (words is not None), content
+        assert words is None or words in obstacles[0]
     assert SETTINGS.obstacles(at(tmp_path, GEMINI_CLI_TRUST_WORKSPACE="true"), "user") == ()
 
 

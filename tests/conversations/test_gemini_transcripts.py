@@ -33,11 +33,11 @@ def user(second: int, text: str, name: str = "") -> dict[str, Json]:
 
 
 def model(second: int, *calls: Json, name: str = "") -> dict[str, Json]:
-    said: dict[str, Json] = {
+    record: dict[str, Json] = {
         "id": name or f"g{second}", "timestamp": at(second), "type": "gemini", "content": "", "tokens": TOKENS,
         "model": "gemini-2.5-pro",
     }  # fmt: skip
-    return {**said, "toolCalls": list(calls)} if calls else said
+    return {**record, "toolCalls": list(calls)} if calls else record
 
 
 def call(second: int, tool: str, given: Json, status: str = "success", **more: Json) -> dict[str, Json]:
@@ -91,7 +91,7 @@ def transcripts(places: AgentDirs) -> list[Transcript]:
     return [transcript for source in READER.sources(places) for transcript in READER.read(source)]
 
 
-def told(transcript: Transcript, kind: type) -> list[object]:
+def signals_in(transcript: Transcript, kind: type) -> list[object]:
     return [line.signal for line in transcript.signals if isinstance(line.signal, kind)]
 
 
@@ -116,13 +116,13 @@ def test_conversation_is_read(tmp_path: Path) -> None:
     )
     assert transcript.messages == 8
     assert transcript.problems == []
-    assert told(transcript, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
-    (edited,) = told(transcript, Edited)
+    assert signals_in(transcript, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
+    (edited,) = signals_in(transcript, Edited)
     assert isinstance(edited, Edited)
     assert (edited.action, edited.after) == ("created", hashlib.sha256(b"one\n").hexdigest())
-    assert told(transcript, Ran) == [Ran(command="make", code=3)]
-    assert len(told(transcript, Planned)) == 1
-    assert told(transcript, Measured) == [Measured(tokens=1200)]
+    assert signals_in(transcript, Ran) == [Ran(command="make", code=3)]
+    assert len(signals_in(transcript, Planned)) == 1
+    assert signals_in(transcript, Measured) == [Measured(tokens=1200)]
     assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
     assert [line.at for line in transcript.signals] == sorted(line.at for line in transcript.signals)
 
@@ -136,12 +136,12 @@ def test_subagents_are_read(tmp_path: Path) -> None:
     (directory / f"{AGENT}.jsonl").write_bytes(lines(*AGENT_RECORDS))
     assert next(READER.sources(places)).stamp != alone
     (transcript,) = transcripts(places)
-    assert told(transcript, AgentBegan) == [AgentBegan(agent=AGENT, type="generalist", task="Look")]
-    (ended,) = told(transcript, AgentEnded)
+    assert signals_in(transcript, AgentBegan) == [AgentBegan(agent=AGENT, type="generalist", task="Look")]
+    (ended,) = signals_in(transcript, AgentEnded)
     assert isinstance(ended, AgentEnded)
     assert (ended.agent, ended.took_ms) == (AGENT, 4_000)
-    assert Ran(agent=AGENT, command="ls", code=3) in told(transcript, Ran)
-    assert len(told(transcript, Prompted)) == 2
+    assert Ran(agent=AGENT, command="ls", code=3) in signals_in(transcript, Ran)
+    assert len(signals_in(transcript, Prompted)) == 2
     assert transcript.input_tokens == 7_000
 
 
@@ -151,7 +151,7 @@ def test_compression_is_compacted(tmp_path: Path) -> None:
         "$set": {"messages": [user(16, "<state_snapshot>…</state_snapshot>", "s"), *RECORDS[2:3], model(2)]}
     }
     (transcript,) = transcripts(store(tmp_path, lines(*RECORDS, anew)))
-    assert told(transcript, Compacted) == [Compacted()]
+    assert signals_in(transcript, Compacted) == [Compacted()]
     assert transcript.messages == 8
     assert transcript.input_tokens == 6_000
 
@@ -180,7 +180,7 @@ def test_older_document_is_read(tmp_path: Path) -> None:
     places = store(tmp_path, whole, "session-2026-01-15T16-03-bfb80a18.json")
     (transcript,) = transcripts(places)
     assert (transcript.conversation, transcript.input_tokens) == (ID, 5_000)
-    assert len(told(transcript, Ran)) == 1
+    assert len(signals_in(transcript, Ran)) == 1
     store(tmp_path, None, "session-2026-01-15T16-03-bfb80a18.jsonl")
     assert len(transcripts(places)) == 1
 
@@ -227,11 +227,11 @@ def test_cut_document_keeps_earlier_messages(tmp_path: Path, data: st.DataObject
     messages: list[Json] = [user(second, f"Prompt {second}") for second in range(1, 6)]
     content = json.dumps({**HEAD, "messages": messages}).encode()
     cut = data.draw(st.integers(1, len(content) - 1))
-    found = transcripts(store(tmp_path, content[:cut], NAME[:-1]))
+    results = transcripts(store(tmp_path, content[:cut], NAME[:-1]))
     whole = sum(json.dumps(message).encode() in content[:cut] for message in messages)
-    assert len(found) == 1
-    assert found[0].messages == whole
-    assert found[0].problems
+    assert len(results) == 1
+    assert results[0].messages == whole
+    assert results[0].problems
 
 
 @pytest.mark.parametrize(

@@ -305,9 +305,9 @@ def _cline(home: Path, project: str, talk: Talk) -> None:
         call = f"c{number}"
         match step.kind:
             case "prompt":
-                made = [cline.asked(number, cline.said(f'<user_input mode="act">{step.words}</user_input>'))]
+                made = [cline.asked(number, cline.text_block(f'<user_input mode="act">{step.words}</user_input>'))]
             case "reply":
-                made = [cline.answered(number, cline.said(step.words))]
+                made = [cline.answered(number, cline.text_block(step.words))]
             case "command":
                 made = [
                     cline.answered(number, cline.use(call, "run_commands", {"commands": [step.words]})),

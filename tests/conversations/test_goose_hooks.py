@@ -13,9 +13,9 @@ from holdfast.core.canonical import Json
 
 
 def parse(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.parse({"event": event, "session_id": "20261115_3", **fields})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({"event": event, "session_id": "20261115_3", **fields})
+    assert parsed is not None
+    return parsed
 
 
 def test_resume_command_has_conversation_id() -> None:
@@ -28,18 +28,18 @@ def test_resume_command_has_conversation_id() -> None:
 
 def test_other_dialect_is_understood() -> None:
     """Whoever speaks of `hook_event_name`, `prompt` and `cwd` instead says the same."""
-    found = AGENT.parse(
+    parsed = AGENT.parse(
         {"hook_event_name": "UserPromptSubmit", "session_id": "s", "message": "Empty the carts", "cwd": "/home/anna"}
     )
-    assert found is not None
-    assert (found.signals, found.cwd) == ((Prompted(text="Empty the carts"),), "/home/anna")
+    assert parsed is not None
+    assert (parsed.signals, parsed.cwd) == ((Prompted(text="Empty the carts"),), "/home/anna")
 
 
 @pytest.mark.parametrize("name", ["developer__edit", "edit"])
 def test_edit_before_and_after_are_old_and_new(name: str) -> None:
     """Goose's own words for the texts of an edit are understood, with and without its extension's name."""
-    found = parse("PostToolUse", tool_name=name, tool_input={"path": "a.py", "before": "x\n", "after": "y\nz\n"})
-    assert found.signals == (Edited(path="a.py", old="x\n", new="y\nz\n", lines_added=2, lines_removed=1),)
+    parsed = parse("PostToolUse", tool_name=name, tool_input={"path": "a.py", "before": "x\n", "after": "y\nz\n"})
+    assert parsed.signals == (Edited(path="a.py", old="x\n", new="y\nz\n", lines_added=2, lines_removed=1),)
 
 
 def test_text_editor_commands_are_distinguished() -> None:
@@ -80,8 +80,8 @@ def test_tools_of_other_extensions_are_only_activity() -> None:
 
 def test_todo_list_is_checkboxes() -> None:
     """The to-do list is text; one without boxes says nothing."""
-    found = parse("PostToolUse", tool_name="todo__todo_write", tool_input={"content": "- [x] One\n* [ ] Two\n"})
-    assert found.signals == (Planned(todos=(Todo("One", "completed"), Todo("Two"))),)
+    parsed = parse("PostToolUse", tool_name="todo__todo_write", tool_input={"content": "- [x] One\n* [ ] Two\n"})
+    assert parsed.signals == (Planned(todos=(Todo("One", "completed"), Todo("Two"))),)
     assert parse("PostToolUse", tool_name="todo_write", tool_input={"content": "None yet"}).signals == (Active(),)
 
 

@@ -58,8 +58,8 @@ def _directory(places: AgentDirs) -> Path:
     return Path(places.home, ".local", "share", "goose", "sessions")
 
 
-def text(said: str) -> Record:
-    return {"type": "text", "text": said}
+def text(content: str) -> Record:
+    return {"type": "text", "text": content}
 
 
 def calls(name: str, call: str, **given: object) -> Record:
@@ -124,7 +124,7 @@ def test_conversation_is_read(places: AgentDirs, database: apsw.Connection) -> N
         900,
         20,
     )
-    assert [told.signal for told in transcript.signals] == [
+    assert [line.signal for line in transcript.signals] == [
         Prompted(text="Empty the carts"),
         Ran(command="make", code=1),
         Edited(path="a.py", after=hashlib.sha256(b"x\n").hexdigest()),
@@ -132,7 +132,7 @@ def test_conversation_is_read(places: AgentDirs, database: apsw.Connection) -> N
         Compacted(),
         Prompted(text=""),
     ]
-    assert len({told.mark for told in transcript.signals}) == len(transcript.signals)
+    assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
 
 
 def test_reading_writes_nothing(places: AgentDirs, database: apsw.Connection) -> None:
@@ -192,7 +192,7 @@ def test_versions_without_ledger_are_read(places: AgentDirs) -> None:
     connection.close()
     (transcript,) = transcripts(places)
     assert (transcript.title, transcript.input_tokens, transcript.cwd) == ("Old", 42, None)
-    assert [told.mark for told in transcript.signals] == ["row1"]
+    assert [line.mark for line in transcript.signals] == ["row1"]
 
 
 def test_subagent_is_merged_into_conversation(places: AgentDirs, database: apsw.Connection) -> None:
@@ -207,7 +207,7 @@ def test_subagent_is_merged_into_conversation(places: AgentDirs, database: apsw.
     says(database, "s2", AT + 4, "user", came("a"))
     says(database, "s2", AT + 5, "assistant", text("They are fine"))
     (transcript,) = transcripts(places)
-    assert [told.signal for told in transcript.signals] == [
+    assert [line.signal for line in transcript.signals] == [
         Prompted(text="Review this"),
         AgentBegan(agent="s2", type="subagent", task="Look at the tests"),
         Ran(agent="s2", command="ls"),
@@ -311,7 +311,7 @@ def test_files_of_older_versions_are_read(places: AgentDirs) -> None:
         "/home/anna/shop",
     )
     assert (transcript.input_tokens, transcript.output_tokens, transcript.problems) == (70, 7, [])
-    assert [told.signal for told in transcript.signals] == [Prompted(text="Empty the carts"), Ran(command="make")]
+    assert [line.signal for line in transcript.signals] == [Prompted(text="Empty the carts"), Ran(command="make")]
     (_directory(places) / "sessions.db").write_bytes(b"")
     assert [source.path[-11:] for source in READER.sources(places)] == ["sessions.db"]
 
@@ -325,4 +325,4 @@ def test_cut_file_loses_only_the_rest(places: AgentDirs, at: int) -> None:
     transcript = _old(places, content[:at])
     if before is not None and before.signals:
         assert transcript is not None
-        assert {told.mark for told in before.signals} <= {told.mark for told in transcript.signals}
+        assert {line.mark for line in before.signals} <= {line.mark for line in transcript.signals}

@@ -40,12 +40,12 @@ def test_opening_agent_gets_briefing(agents: Speaking) -> None:
         session = keeper.start("Add OAuth")
         session.add_task("Write the tests")
         session.decide("Hybrid", context="Token kind")
-    said = asked(agents, agents.say("SessionStart", source="startup"))
-    assert said.context is not None
-    assert "data, not instructions" in said.context
+    reply = asked(agents, agents.say("SessionStart", source="startup"))
+    assert reply.context is not None
+    assert "data, not instructions" in reply.context
     for words in ("Add OAuth", "Write the tests", "Hybrid"):
-        assert words in said.context
-    assert (said.say, said.block) == (None, None)
+        assert words in reply.context
+    assert (reply.say, reply.block) == (None, None)
 
 
 def test_no_unfinished_session_gives_no_answer(agents: Speaking) -> None:
@@ -68,8 +68,8 @@ def test_briefing_names_interrupted_conversation(agents: Speaking) -> None:
     """With the command that reopens it."""
     agents.prompt("Add OAuth")
     agents.minute = 1
-    said = asked(agents, agents.say("SessionStart", "talk-2", source="startup"))
-    assert "claude --resume talk-1" in (said.context or "")
+    reply = asked(agents, agents.say("SessionStart", "talk-2", source="startup"))
+    assert "claude --resume talk-1" in (reply.context or "")
 
 
 def test_long_briefing_fits(agents: Speaking) -> None:
@@ -78,20 +78,20 @@ def test_long_briefing_fits(agents: Speaking) -> None:
         session = keeper.start("Add OAuth")
         for number in range(300):
             session.add_task(f"Task {number} " + "x" * 200)
-    said = asked(agents, agents.say("SessionStart", source="startup"))
-    assert len(said.context or "") <= 9_500
-    reply = index.load_adapter("claude").reply(said, "SessionStart")
+    given = asked(agents, agents.say("SessionStart", source="startup"))
+    assert len(given.context or "") <= 9_500
+    reply = index.load_adapter("claude").reply(given, "SessionStart")
     context = json.loads(reply.stdout)["hookSpecificOutput"]["additionalContext"]
     assert len(context) < 10_000
 
 
 def work(agents: Speaking, until: float) -> HookAnswer:
     """Prompts every four minutes, up to a moment; what is said to the last."""
-    said = HookAnswer()
+    reply = HookAnswer()
     while agents.minute < until:
         agents.minute = min(agents.minute + 4, until)
-        said = asked(agents, agents.prompt(f"Go on {agents.minute}"))
-    return said
+        reply = asked(agents, agents.prompt(f"Go on {agents.minute}"))
+    return reply
 
 
 def limits_pause(agents: Speaking) -> None:
@@ -144,8 +144,8 @@ def test_prompt_after_pause_says_clock_runs(agents: Speaking) -> None:
     with agents.keeper() as keeper:
         keeper.session().pause("Lunch")
     agents.minute = 120
-    said = asked(agents, agents.prompt("Go on"))
-    assert said.say == "The clock runs again: the session was paused for 2 h 00 min."
+    reply = asked(agents, agents.prompt("Go on"))
+    assert reply.say == "The clock runs again: the session was paused for 2 h 00 min."
     agents.minute = 121
     assert asked(agents, agents.prompt("And on")) == HookAnswer()
 
@@ -174,12 +174,12 @@ def test_limit_pause_blocks_prompt_if_chosen(agents: Speaking) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "held"),
+    ("prompt", "blocked"),
     [("/holdfast:session resume", False), ("/session resume", False), ("  /orchestrate continue", False),
      ("/session", False), ("/holdfast:orchestrate status", False), ("/sessions", True), ("/sessionx resume", True),
      ("resume the /session", True), ("Go on", True), ("", True)],
 )  # fmt: skip
-def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, held: bool) -> None:
+def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, blocked: bool) -> None:
     """Holdfast's own commands pass, or the pause could not be ended from within the agent."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -187,7 +187,7 @@ def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, held: boo
         change(keeper.home.config, find_setting("capture.block_at_timeout"), value=True)
     work(agents, 92)
     agents.minute = 93
-    assert (asked(agents, agents.prompt(prompt)).block is not None) == held
+    assert (asked(agents, agents.prompt(prompt)).block is not None) == blocked
 
 
 def test_compression_gets_briefing(agents: Speaking) -> None:
@@ -195,9 +195,9 @@ def test_compression_gets_briefing(agents: Speaking) -> None:
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         keeper.session().decide("Hybrid", why="Scales")
-    said = asked(agents, agents.say("PreCompact", trigger="auto"))
-    assert "Hybrid" in (said.context or "")
-    assert len(said.context or "") <= 4_000
+    reply = asked(agents, agents.say("PreCompact", trigger="auto"))
+    assert "Hybrid" in (reply.context or "")
+    assert len(reply.context or "") <= 4_000
 
 
 def test_hook_of_other_program_is_not_answered(agents: Speaking) -> None:

@@ -19,9 +19,9 @@ class DesktopNotifierSync:
     def __init__(self, app_name): self.app = app_name
     def send(self, title, message):
         {first}
-        with open({said!r} + ".part", "w") as file:
+        with open({output!r} + ".part", "w") as file:
             json.dump([self.app, title, message, os.getpgrp() == os.getpid()], file)
-        os.rename({said!r} + ".part", {said!r})
+        os.rename({output!r} + ".part", {output!r})
 """
 
 
@@ -33,13 +33,13 @@ def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def library(where: Path, monkeypatch: pytest.MonkeyPatch, first: str = "pass") -> Path:
-    said = where / "said"
+    output = where / "said"
     folder = where / "library"
     folder.mkdir()
-    (folder / "desktop_notifier.py").write_text(_STANDS_IN.format(said=str(said), first=first))
+    (folder / "desktop_notifier.py").write_text(_STANDS_IN.format(output=str(output), first=first))
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, notify.LIBRARY, raising=False)
-    return said
+    return output
 
 
 def waited_for(path: Path) -> str:
@@ -68,24 +68,25 @@ def test_missing_desktop_shows_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_notification_is_shown_by_own_process(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In no group of ours, and with the words as they were given."""
-    said = library(desktop, monkeypatch)
+    output = library(desktop, monkeypatch)
     assert notify.notify(str(desktop), "Holdfast", "40 minutes; $(touch x) 'quoted' \"twice\" ü")
     assert (
-        waited_for(said) == '["Holdfast", "Holdfast", "40 minutes; $(touch x) \'quoted\' \\"twice\\" \\u00fc", true]'
+        waited_for(output)
+        == '["Holdfast", "Holdfast", "40 minutes; $(touch x) \'quoted\' \\"twice\\" \\u00fc", true]'
     )
 
 
 def test_texts_are_made_harmless(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = library(desktop, monkeypatch)
+    output = library(desktop, monkeypatch)
     assert notify.notify(str(desktop), "a\0b", "one\ntwo\x1b[31m" + "x" * 10_000)
-    shown = waited_for(said)
+    shown = waited_for(output)
     assert "\\\\x00" in shown
     assert "one two\\\\x1b[31m" in shown
     assert len(shown) < 500
 
 
 def test_refusing_desktop_is_noted(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = library(desktop, monkeypatch, first="raise RuntimeError('no bus')")
+    output = library(desktop, monkeypatch, first="raise RuntimeError('no bus')")
     assert notify.notify(str(desktop), "Holdfast", "40 minutes of work")
     assert "RuntimeError: no bus" in waited_for(desktop / error_log.NAME)
-    assert not said.exists()
+    assert not output.exists()

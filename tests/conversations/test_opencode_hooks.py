@@ -13,9 +13,9 @@ from holdfast.core.canonical import Json
 
 
 def parse(event: str, **more: Json) -> HookEvent:
-    found = AGENT.parse({"hook_event_name": event, "session_id": "ses_1", "cwd": "/home/anna/shop", **more})
-    assert found is not None
-    return found
+    parsed = AGENT.parse({"hook_event_name": event, "session_id": "ses_1", "cwd": "/home/anna/shop", **more})
+    assert parsed is not None
+    return parsed
 
 
 def test_default_title_is_none() -> None:
@@ -99,6 +99,6 @@ def test_context_is_measured() -> None:
 def test_subagent_end_has_tokens() -> None:
     """The tokens of a subagent's last answer are told as it ends, counted as its store is counted."""
     tokens: Json = {"input": 100, "output": 30, "reasoning": 9, "cache": {"read": 20, "write": 0}}
-    found = parse("session.idle", agent_id="ses_2", reply="Done.", tokens=tokens)
-    assert found.signals == (AgentEnded(agent="ses_2", summary="Done.", tokens=150),)
-    assert found.rest == {}
+    parsed = parse("session.idle", agent_id="ses_2", reply="Done.", tokens=tokens)
+    assert parsed.signals == (AgentEnded(agent="ses_2", summary="Done.", tokens=150),)
+    assert parsed.rest == {}

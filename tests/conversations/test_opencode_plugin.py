@@ -51,12 +51,12 @@ console.log(JSON.stringify({ result, toasts }))
 class Bench:
     def __init__(self, top: Path) -> None:
         self.top = top
-        self.heard = top / "heard"
-        self.heard.mkdir()
+        self.inbox = top / "heard"
+        self.inbox.mkdir()
         (top / "record.py").write_text(RECORD, encoding="utf-8")
 
     def command(self, manner: str) -> str:
-        return f'"{sys.executable}" -I -S "{self.top / "record.py"}" "{self.heard}" {manner}'
+        return f'"{sys.executable}" -I -S "{self.top / "record.py"}" "{self.inbox}" {manner}'
 
     def run(self, scenario: str, command: Any = None) -> dict[str, Any]:
         (self.top / "holdfast.mjs").write_bytes(render_plugin(command or self.command))
@@ -68,12 +68,12 @@ class Bench:
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         lines = done.stdout.splitlines()
-        found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-        return found
+        result: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+        return result
 
     def payloads(self) -> list[tuple[str, dict[str, Any]]]:
-        names = sorted(path.name for path in self.heard.iterdir() if path.name != "answer")
-        return [(name.split(".")[1], json.loads((self.heard / name).read_bytes())) for name in names]
+        names = sorted(path.name for path in self.inbox.iterdir() if path.name != "answer")
+        return [(name.split(".")[1], json.loads((self.inbox / name).read_bytes())) for name in names]
 
 
 @pytest.fixture
@@ -101,17 +101,17 @@ def test_events_are_handed_over_in_their_order(bench: Bench) -> None:
         await hooks.dispose()
         """
     )
-    told = bench.payloads()
-    assert [(manner, line["hook_event_name"]) for manner, line in told] == [
+    payloads = bench.payloads()
+    assert [(manner, line["hook_event_name"]) for manner, line in payloads] == [
         ("ask", "session.created"), ("ask", "chat.message"), ("tell", "tool.execute.before"),
         ("tell", "tool.execute.after"), ("tell", "todo.updated"), ("tell", "message.updated"),
         ("stir", "session.idle"), ("stir", "session.closed"),
     ]  # fmt: skip
-    assert {line["session_id"] for _, line in told} == {"ses_1"}
-    assert {line["cwd"] for _, line in told} == {"/home/anna/shop"}
-    assert "x" * 100 not in json.dumps(told)
-    said = [signal for _, line in told for signal in AGENT.parse(line).signals]  # type: ignore[union-attr]
-    kinds = [type(signal).__name__ for signal in said]
+    assert {line["session_id"] for _, line in payloads} == {"ses_1"}
+    assert {line["cwd"] for _, line in payloads} == {"/home/anna/shop"}
+    assert "x" * 100 not in json.dumps(payloads)
+    signals = [signal for _, line in payloads for signal in AGENT.parse(line).signals]  # type: ignore[union-attr]
+    kinds = [type(signal).__name__ for signal in signals]
     assert {"Opened", "Prompted", "Ran", "Planned", "Measured", "Replied", "Closed"} <= set(kinds)
 
 
@@ -128,21 +128,21 @@ def test_a_subagent_comes_under_the_conversation_it_belongs_to(bench: Bench) -> 
         await hooks.dispose()
         """
     )
-    told = [
+    payloads = [
         (manner, entry["hook_event_name"], entry["session_id"], entry.get("agent_id"))
         for manner, entry in bench.payloads()
     ]
-    assert ("tell", "chat.message", "ses_1", "ses_3") in told
-    assert ("stir", "session.idle", "ses_1", "ses_3") in told
-    assert [line for line in told if line[0] == "ask"] == [("ask", "session.created", "ses_1", None)]
+    assert ("tell", "chat.message", "ses_1", "ses_3") in payloads
+    assert ("stir", "session.idle", "ses_1", "ses_3") in payloads
+    assert [line for line in payloads if line[0] == "ask"] == [("ask", "session.created", "ses_1", None)]
     idle = next(entry for _, entry in bench.payloads() if entry["hook_event_name"] == "session.idle")
     assert idle["error"]["data"]["message"] == "down"
 
 
 def test_answers_reach_the_agent_and_the_person(bench: Bench) -> None:
     """Facts stand behind the prompt as a part that nobody wrote, and before a compression; a sentence is shown."""
-    (bench.heard / "answer").write_text('{"context": "forty-two carts", "say": "a break is due"}')
-    found = bench.run(
+    (bench.inbox / "answer").write_text('{"context": "forty-two carts", "say": "a break is due"}')
+    result = bench.run(
         """
         const parts = await prompt("ses_9", "go on")
         const compacting = { context: [] }
@@ -151,28 +151,28 @@ def test_answers_reach_the_agent_and_the_person(bench: Bench) -> None:
         return { parts, compacting }
         """
     )
-    own, added = found["result"]["parts"]
+    own, added = result["result"]["parts"]
     assert own["text"] == "go on"
     assert added["synthetic"] is True
     assert added["text"] == "forty-two carts\n\nforty-two carts"  # as it is opened again, and for the prompt
     assert added["id"] > own["id"]
     assert added["messageID"] == "msg_go on"
-    assert found["result"]["compacting"]["context"] == ["forty-two carts"]
-    assert found["toasts"] == ["a break is due"] * 2
+    assert result["result"]["compacting"]["context"] == ["forty-two carts"]
+    assert result["toasts"] == ["a break is due"] * 2
     assert [entry["hook_event_name"] for _, entry in bench.payloads()][:2] == ["session.resumed", "chat.message"]
 
 
 def test_a_prompt_is_held_back_only_where_that_was_chosen(bench: Bench) -> None:
     """The one error that leaves the plugin is the one the person asked for, and the reason is shown."""
-    (bench.heard / "answer").write_text('{"block": "ninety minutes"}')
-    found = bench.run(
+    (bench.inbox / "answer").write_text('{"block": "ninety minutes"}')
+    result = bench.run(
         """
         try { await prompt("ses_1", "hello") }
         catch (error) { return error.message }
         finally { await hooks.dispose() }
         """
     )
-    assert found == {"result": "ninety minutes", "toasts": ["ninety minutes"]}
+    assert result == {"result": "ninety minutes", "toasts": ["ninety minutes"]}
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ def test_a_prompt_is_held_back_only_where_that_was_chosen(bench: Bench) -> None:
 )
 def test_an_answer_that_is_none_changes_nothing(bench: Bench, answer: str) -> None:
     """Whatever the command prints instead of an answer is passed over."""
-    (bench.heard / "answer").write_text(answer)
-    found = bench.run('const parts = await prompt("ses_1", "hello"); await hooks.dispose(); return parts.length')
-    assert found == {"result": 1, "toasts": []}
+    (bench.inbox / "answer").write_text(answer)
+    result = bench.run('const parts = await prompt("ses_1", "hello"); await hooks.dispose(); return parts.length')
+    assert result == {"result": 1, "toasts": []}
 
 
 def test_nothing_happens_where_holdfast_is_gone(bench: Bench) -> None:
     """A command that is not there, or that never ends, holds nobody up and throws nothing."""
     for command in ("holdfast-is-not-here-at-all", f'"{sys.executable}" -c "import time; time.sleep(4)"'):
-        found = bench.run(
+        result = bench.run(
             """
             bus("session.created", { info: info("ses_1") })
             const parts = await prompt("ses_1", "hello")
@@ -198,12 +198,12 @@ def test_nothing_happens_where_holdfast_is_gone(bench: Bench) -> None:
             """,
             lambda manner, line=command: line if manner == "ask" else "exit 1",
         )
-        assert found == {"result": 1, "toasts": []}
+        assert result == {"result": 1, "toasts": []}
 
 
 def test_events_of_another_shape_are_survived(bench: Bench) -> None:
     """Hooks called with too little, too much or something else throw nothing."""
-    found = bench.run(
+    result = bench.run(
         """
         const odd = [undefined, null, 7, "x", [], {}, { info: null }, { info: 7 }, { sessionID: {} }, { part: 7 },
           { error: 1n, sessionID: "s" }, { todos: 1n, sessionID: "s" }]
@@ -220,7 +220,7 @@ def test_events_of_another_shape_are_survived(bench: Bench) -> None:
         """,
         lambda manner: "exit 0",
     )
-    assert found["result"] == "alive"
+    assert result["result"] == "alive"
 
 
 def test_what_is_left_is_handed_over_at_the_exit(bench: Bench) -> None:
@@ -233,6 +233,6 @@ def test_what_is_left_is_handed_over_at_the_exit(bench: Bench) -> None:
         """
     )
     # The first was on its way already, and nobody waits for it.
-    told = [entry for _, entry in bench.payloads() if entry["hook_event_name"] != "session.created"]
-    assert [line["todos"][0]["content"] for line in told[:-1]] == list("01234")
-    assert told[-1]["hook_event_name"] == "session.closed"
+    payloads = [entry for _, entry in bench.payloads() if entry["hook_event_name"] != "session.created"]
+    assert [line["todos"][0]["content"] for line in payloads[:-1]] == list("01234")
+    assert payloads[-1]["hook_event_name"] == "session.closed"

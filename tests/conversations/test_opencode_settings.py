@@ -32,8 +32,8 @@ def test_plugin_is_one_file() -> None:
 def test_command_lines_stay_text(line: str) -> None:
     """Whatever is in a command line, it is one string in the file, and the three are where they belong."""
     file = render_plugin(lambda manner: f"{manner} {line}").decode()
-    found = dict(re.findall(r"^const (TELL|STIR|ASK) = (.+)$", file, re.MULTILINE))
-    assert {name: json.loads(text) for name, text in found.items()} == {
+    commands = dict(re.findall(r"^const (TELL|STIR|ASK) = (.+)$", file, re.MULTILINE))
+    assert {name: json.loads(text) for name, text in commands.items()} == {
         "TELL": f"tell {line}", "STIR": f"stir {line}", "ASK": f"ask {line}",
     }  # fmt: skip
     assert not re.search(r'"@[a-z]+@"', file.replace(json.dumps(line), ""))

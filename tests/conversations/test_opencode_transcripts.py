@@ -161,23 +161,23 @@ def test_database_is_read(places: AgentDirs, store: Path) -> None:
     )
     assert (transcript.messages, transcript.cost_usd, transcript.problems) == (7, 1.5, [])
     assert (transcript.began, len(transcript.signs)) == (T, 5)
-    told = [line.signal for line in transcript.signals]
-    assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
+    signals = [line.signal for line in transcript.signals]
+    assert [line.text for line in signals if type(line) is Prompted] == ["Write a greeting", ""]
     assert "secret" not in repr(transcript)
-    assert [(line.path, line.action, line.agent) for line in told if type(line) is Edited] == [
+    assert [(line.path, line.action, line.agent) for line in signals if type(line) is Edited] == [
         ("/home/anna/shop/a.txt", "created", None), ("b", "modified", "ses_2"),
     ]  # fmt: skip
-    assert [(line.command, line.code, line.took_ms) for line in told if type(line) is Ran] == [("make", 2, 7)]
-    (began,) = [line for line in told if type(line) is AgentBegan]
-    (ended,) = [line for line in told if type(line) is AgentEnded]
+    assert [(line.command, line.code, line.took_ms) for line in signals if type(line) is Ran] == [("make", 2, 7)]
+    (began,) = [line for line in signals if type(line) is AgentBegan]
+    (ended,) = [line for line in signals if type(line) is AgentEnded]
     assert (began.agent, began.type, began.task) == ("ses_2", "general", "look")
     assert (ended.agent, ended.summary, ended.tokens) == ("ses_2", "All fine.", 18)
-    (plan,) = [line for line in told if type(line) is Planned]
+    (plan,) = [line for line in signals if type(line) is Planned]
     assert [(todo.text, todo.status) for todo in plan.todos] == [
         ("Write it", "completed"),
         ("Test it", "in_progress"),
     ]
-    assert {Compacted, Erred, Measured} <= {type(line) for line in told}
+    assert {Compacted, Erred, Measured} <= {type(line) for line in signals}
     assert [line.at for line in transcript.signals] == sorted(line.at for line in transcript.signals)
     assert len({line.mark for line in transcript.signals}) == len(transcript.signals)
 
@@ -222,8 +222,8 @@ def test_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatc
     other.execute("CREATE TABLE more (x)")
     other.execute("PRAGMA locking_mode=EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
-    found = transcripts(places)
-    assert all(transcript.problems or transcript.signals for transcript in found)
+    results = transcripts(places)
+    assert all(transcript.problems or transcript.signals for transcript in results)
     other.close()
 
 
@@ -324,11 +324,11 @@ def test_conversation_of_deleted_caller_counts_alone(places: AgentDirs, store: P
 def test_older_files_are_read(places: AgentDirs, store: Path) -> None:
     """Without a database the files are read, one source for each conversation."""
     files(store / "storage")
-    found = {transcript.conversation: transcript for transcript in transcripts(places)}
-    assert set(found) == {"ses_1", "ses_2"}
-    assert found["ses_2"].parent == "ses_1"
-    assert found["ses_1"].messages == 5
-    assert {Prompted, Edited, Ran, Planned, Compacted} <= {type(line.signal) for line in found["ses_1"].signals}
+    results = {transcript.conversation: transcript for transcript in transcripts(places)}
+    assert set(results) == {"ses_1", "ses_2"}
+    assert results["ses_2"].parent == "ses_1"
+    assert results["ses_1"].messages == 5
+    assert {Prompted, Edited, Ran, Planned, Compacted} <= {type(line.signal) for line in results["ses_1"].signals}
     (store / "storage" / "message" / "ses_1" / "msg_2.json").write_text("{", encoding="utf-8")
     again = {transcript.conversation: transcript for transcript in transcripts(places)}["ses_1"]
     assert again.problems == ["msg_2.json cannot be understood"]

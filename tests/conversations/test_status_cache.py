@@ -29,9 +29,9 @@ def speaking(tmp_path: Path) -> Speaking:
 
 def shown(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
     """What a status line finds in the files alone."""
-    found = status_cache.find(str(speaking.home), f"claude:{talk}", str(speaking.project), "")
-    assert found is not None
-    return found.fields
+    status = status_cache.find(str(speaking.home), f"claude:{talk}", str(speaking.project), "")
+    assert status is not None
+    return status.fields
 
 
 def ask(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
@@ -131,17 +131,17 @@ def test_conversation_without_session_shows_work_tree_session(speaking: Speaking
     assert ask(speaking, "new") == shown(speaking, "new")
     with speaking.keeper() as keeper:
         keeper.session(session.id).edit(goal="Tidy up more")
-    found = shown(speaking, "new")
-    assert found is not None
-    assert found["goal"] == "Tidy up more"
+    status = shown(speaking, "new")
+    assert status is not None
+    assert status["goal"] == "Tidy up more"
     with speaking.keeper() as keeper:
         keeper.session(session.id).complete()
     assert shown(speaking, "new") is None
     with speaking.keeper() as keeper:
         keeper.start("Something else")
-    found = shown(speaking, "new")
-    assert found is not None
-    assert found["goal"] == "Something else"
+    status = shown(speaking, "new")
+    assert status is not None
+    assert status["goal"] == "Something else"
 
 
 def test_conversation_shows_own_session_after_first_prompt(speaking: Speaking) -> None:
@@ -149,10 +149,10 @@ def test_conversation_shows_own_session_after_first_prompt(speaking: Speaking) -
     assert shown(speaking) is None
     speaking.prompt("Add OAuth with PKCE")
     session = speaking.session()
-    found = shown(speaking)
-    assert found is not None
-    assert found["session"] == session.id
-    assert status_cache.work_at(found, BEGAN) == (0, "", 0)
+    status = shown(speaking)
+    assert status is not None
+    assert status["session"] == session.id
+    assert status_cache.work_at(status, BEGAN) == (0, "", 0)
 
 
 def test_conversation_keeps_session_when_work_tree_changes(speaking: Speaking) -> None:
@@ -161,10 +161,10 @@ def test_conversation_keeps_session_when_work_tree_changes(speaking: Speaking) -
     ask(speaking)
     with speaking.keeper() as keeper:
         keeper.start("Something urgent", replace=True)
-    found = shown(speaking)
-    assert found is not None
-    assert found["session"] == own
-    assert status_cache.work_at(found, speaking.now)[1] == "paused"
+    status = shown(speaking)
+    assert status is not None
+    assert status["session"] == own
+    assert status_cache.work_at(status, speaking.now)[1] == "paused"
 
 
 def test_change_from_other_work_tree_is_shown(speaking: Speaking, tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ def test_change_from_other_work_tree_is_shown(speaking: Speaking, tmp_path: Path
     (tmp_path / "elsewhere").mkdir()
     with speaking.keeper(tmp_path / "elsewhere") as keeper:
         keeper.session(session).edit(goal="From elsewhere")
-    found = shown(speaking)
-    assert found is not None
-    assert found["goal"] == "From elsewhere"
+    status = shown(speaking)
+    assert status is not None
+    assert status["goal"] == "From elsewhere"
 
 
 def test_deleted_session_is_removed_from_cache(speaking: Speaking) -> None:

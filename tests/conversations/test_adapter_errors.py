@@ -36,8 +36,8 @@ CLAUDE = {
 @pytest.mark.parametrize(("kind", "meant"), CLAUDE.items())
 def test_word_has_category(kind: str, meant: str) -> None:
     """An error that the agent names is of the category that the name has."""
-    told = classify(kind, "Something happened")
-    assert told == Erred(message=f"{kind}: Something happened", category=meant)
+    signal = classify(kind, "Something happened")
+    assert signal == Erred(message=f"{kind}: Something happened", category=meant)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_word_for_limit_is_limit(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sentence",
     [
         "Claude AI usage limit reached|1760000000",
         "5-hour limit reached ∙ resets 3pm",
@@ -65,14 +65,14 @@ def test_word_for_limit_is_limit(kind: str) -> None:
         "You're out of extra usage · resets 5pm",
     ],
 )
-def test_sentence_about_limit_is_limit(said: str) -> None:
+def test_sentence_about_limit_is_limit(sentence: str) -> None:
     """A limit is also known by what is said to the person."""
-    assert classify(None, said) == Limited(reason=said)
-    assert categorize(None, said) == "resource"
+    assert classify(None, sentence) == Limited(reason=sentence)
+    assert categorize(None, sentence) == "resource"
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("sentence", "meant"),
     [
         ("ENOSPC: no space left on device, write", "resource"),
         ("Prompt is too long", "resource"),
@@ -90,10 +90,10 @@ def test_sentence_about_limit_is_limit(said: str) -> None:
         ("", "logical"),
     ],
 )
-def test_sentence_has_category(said: str, meant: str) -> None:
+def test_sentence_has_category(sentence: str, meant: str) -> None:
     """An error without a name is known by its sentence, and is the work's own fault if nothing else is known."""
-    assert categorize(None, said) == meant
-    assert not is_limit(None, said)
+    assert categorize(None, sentence) == meant
+    assert not is_limit(None, sentence)
 
 
 def test_word_wins_over_sentence() -> None:
@@ -111,17 +111,17 @@ def test_words_are_in_one_table() -> None:
 @given(st.none() | st.text(), st.none() | st.text())
 def test_any_error_raises_nothing(kind: str | None, text: str | None) -> None:
     """Whatever an agent says becomes a short message of a known category."""
-    told = classify(kind, text)
-    if isinstance(told, Erred):
-        assert 0 < len(told.message) <= MAX_MESSAGE_LENGTH + 70
-        assert told.category in CATEGORIES
+    signal = classify(kind, text)
+    if isinstance(signal, Erred):
+        assert 0 < len(signal.message) <= MAX_MESSAGE_LENGTH + 70
+        assert signal.category in CATEGORIES
     else:
-        assert 0 < len(told.reason) <= MAX_MESSAGE_LENGTH
+        assert 0 < len(signal.reason) <= MAX_MESSAGE_LENGTH
 
 
 def test_whole_log_is_classified_quickly() -> None:
     """Megabytes of output are judged by their beginning."""
-    told = classify(None, "usage limit reached " * 1_000_000)
-    assert isinstance(told, Limited)
-    assert told.reason.startswith("usage limit reached")
+    signal = classify(None, "usage limit reached " * 1_000_000)
+    assert isinstance(signal, Limited)
+    assert signal.reason.startswith("usage limit reached")
     assert isinstance(classify("x" * 1_000_000, "y" * 1_000_000), Erred)

@@ -34,10 +34,10 @@ def test_short_texts_are_unchanged() -> None:
 
 def test_longest_text_is_cut_first() -> None:
     """A sentence stays whole beside a text that is far too long, which loses whole lines."""
-    said = json.loads(reply_json({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
-    assert said["say"] == "a break is due"
-    assert said["context"].endswith("one line of many\n…")
-    assert len(said["context"]) > MAX_REPLY_LENGTH * 0.8
+    fields = json.loads(reply_json({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
+    assert fields["say"] == "a break is due"
+    assert fields["context"].endswith("one line of many\n…")
+    assert len(fields["context"]) > MAX_REPLY_LENGTH * 0.8
 
 
 def test_controls_are_removed() -> None:

@@ -1,24 +1,33 @@
-"""Subagents that somebody ended before they were done: stopped, and no failure of theirs."""
+"""Signals of subagents, whichever agent program runs them: stopped ones are no failures, to-dos belong to them."""
 
 from __future__ import annotations
 
 import pytest
 
 from holdfast.conversations.adapters import index
-from holdfast.conversations.signals import Active, AgentEnded, AnySignal, Ran
+from holdfast.conversations.adapters.claude.hooks import AGENT
+from holdfast.conversations.adapters.cline.hooks import tool_signals
+from holdfast.conversations.adapters.codex import tools as codex
+from holdfast.conversations.adapters.copilot import hooks as copilot
+from holdfast.conversations.adapters.cursor import hooks as cursor
+from holdfast.conversations.adapters.gemini import hooks as gemini
+from holdfast.conversations.adapters.goose import hooks as goose
+from holdfast.conversations.adapters.opencode.hooks import AGENT as OPENCODE
+from holdfast.conversations.adapters.tools import CLAUDE, Table, signals_of
+from holdfast.conversations.signals import Active, AgentEnded, AnySignal, Planned, Ran
 from holdfast.core.canonical import Json
 
 
-def told(agent: str, **fields: Json) -> tuple[AnySignal, ...]:
-    found = index.load_adapter(agent).parse({"session_id": "s", "cwd": "/home/anna/shop", **fields})
-    assert found is not None
-    return found.signals
+def signals_from(agent: str, **fields: Json) -> tuple[AnySignal, ...]:
+    parsed = index.load_adapter(agent).parse({"session_id": "s", "cwd": "/home/anna/shop", **fields})
+    assert parsed is not None
+    return parsed.signals
 
 
 def ended(agent: str, **fields: Json) -> AgentEnded:
-    found = next(line for line in told(agent, **fields) if isinstance(line, AgentEnded))
-    assert isinstance(found, AgentEnded)
-    return found
+    parsed = next(line for line in signals_from(agent, **fields) if isinstance(line, AgentEnded))
+    assert isinstance(parsed, AgentEnded)
+    return parsed
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
@@ -38,8 +47,8 @@ def test_claude_interrupted_tool_is_no_error() -> None:
     after: dict[str, Json] = {
         "hook_event_name": "PostToolUseFailure", "error": "Connection error.", "is_interrupt": True,
     }  # fmt: skip
-    assert told("claude", **after, tool_name="WebFetch", tool_input={}) == (Active(),)
-    ran = told("claude", **after, tool_name="Bash", tool_input={"command": "make"})
+    assert signals_from("claude", **after, tool_name="WebFetch", tool_input={}) == (Active(),)
+    ran = signals_from("claude", **after, tool_name="Bash", tool_input={"command": "make"})
     assert ran == (Ran(command="make", code=130),)
 
 
@@ -58,15 +67,15 @@ def test_claude_background_subagent_killed_is_stopped(
         '<summary>Agent "Look" was stopped</summary>\n<result><status>killed</status></result>\n'
         "<usage><subagent_tokens>139</subagent_tokens></usage>\n</task-notification>"
     )
-    found = ended("claude", hook_event_name="UserPromptSubmit", source="system", prompt=prompt)
-    assert found == AgentEnded(agent="a93", tokens=139, stopped=stopped, failed=failed)
+    parsed = ended("claude", hook_event_name="UserPromptSubmit", source="system", prompt=prompt)
+    assert parsed == AgentEnded(agent="a93", tokens=139, stopped=stopped, failed=failed)
 
 
 @pytest.mark.parametrize(("status", "stopped"), [("aborted", True), ("error", False), ("completed", False)])
 def test_cursor_aborted_subagent_is_stopped(status: str, stopped: bool) -> None:
     """Cursor says of a subagent's end whether somebody aborted it."""
-    found = ended("cursor", hook_event_name="subagentStop", subagent_id="x", subagent_type="explore", status=status)
-    assert (found.stopped, found.failed is None) == (stopped, status == "completed")
+    parsed = ended("cursor", hook_event_name="subagentStop", subagent_id="x", subagent_type="explore", status=status)
+    assert (parsed.stopped, parsed.failed is None) == (stopped, status == "completed")
 
 
 def test_cline_cancelled_subagent_is_stopped() -> None:
@@ -101,3 +110,51 @@ def test_opencode_aborted_subagent_is_stopped() -> None:
     assert ended("opencode", **call, error="Tool execution aborted").stopped
     assert ended("opencode", **call, error="stopped", metadata={"interrupted": True}).stopped
     assert not ended("opencode", **call, error="No such agent").stopped
+
+
+TODOS: Json = [{"content": "Empty the carts", "status": "pending"}]
+TICKED = "- [ ] Empty the carts"
+
+
+@pytest.mark.parametrize(
+    ("table", "tool", "given", "response"),
+    [
+        (CLAUDE, "TodoWrite", {"todos": TODOS}, None),
+        (CLAUDE, "TaskCreate", {"subject": "Empty"}, {"task": {"id": "1", "subject": "Empty"}}),
+        (CLAUDE, "TaskUpdate", {"taskId": "1", "status": "completed"}, {"success": True}),
+        (CLAUDE, "TaskList", {}, {"tasks": [{"id": "1", "subject": "Empty", "status": "pending"}]}),
+        (codex.AFTER, "update_plan", {"plan": [{"step": "Empty", "status": "pending"}]}, None),
+        (copilot.AFTER, "update_todo", {"todos": TICKED}, None),
+        (cursor.AFTER, "TodoWrite", {"todos": TODOS, "merge": True}, None),
+        (gemini.AFTER, "write_todos", {"todos": TODOS}, None),
+        (goose.AFTER, "todo__todo_write", {"content": TICKED}, None),
+    ],
+)
+def test_subagent_todos_have_its_id(table: Table, tool: str, given: Json, response: Json) -> None:
+    """A list that a subagent wrote names the subagent, and one of the conversation names none."""
+    for agent in ("a1", None):
+        (parsed,) = signals_of(tool, given, response, agent=agent, table=table)
+        assert isinstance(parsed, Planned)
+        assert parsed.agent == agent
+        assert parsed.todos
+
+
+def test_todo_events_name_subagent() -> None:
+    """So it is where an event of its own tells of the list, and where any tool carries it along."""
+    task: dict[str, Json] = {"task_id": "1", "task_subject": "Empty", "agent_id": "a1"}
+    created = AGENT.parse({"session_id": "s", "hook_event_name": "TaskCreated", **task})
+    updated = OPENCODE.parse({"session_id": "s", "hook_event_name": "todo.updated", "agent_id": "a1", "todos": TODOS})
+    assert created is not None
+    assert updated is not None
+    assert [signal.agent for signal in (*created.signals, *updated.signals) if isinstance(signal, Planned)] == [
+        "a1",
+        "a1",
+    ]
+
+
+def test_cline_todos_come_with_any_tool() -> None:
+    """The list that comes with another tool is of whoever called it."""
+    parsed = tool_signals(
+        "read_files", {"task_progress": TICKED}, None, agent="a1", call=None, failed=None, took_ms=None
+    )
+    assert [match.agent for match in parsed if isinstance(match, Planned)] == ["a1"]

@@ -18,38 +18,38 @@ ADDRESS: dict[str, Json] = {
 }  # fmt: skip
 
 
-def heard(agent: str, event: str, **fields: Json) -> HookEvent:
+def parse(agent: str, event: str, **fields: Json) -> HookEvent:
     names: dict[str, Json] = {"hook_event_name": event, "hookName": event}
-    found = index.load_adapter(agent).parse({**ADDRESS, **names, **fields})
-    assert found is not None
-    return found
+    parsed = index.load_adapter(agent).parse({**ADDRESS, **names, **fields})
+    assert parsed is not None
+    return parsed
 
 
 def test_goose_prompt_in_other_dialect_is_not_kept() -> None:
     """A prompt by Claude Code's name for it is what was asked, and nothing besides."""
-    found = heard("goose", "UserPromptSubmit", prompt=WORDS)
-    assert found.signals == (Prompted(text=WORDS),)
-    assert "prompt" not in found.rest
+    parsed = parse("goose", "UserPromptSubmit", prompt=WORDS)
+    assert parsed.signals == (Prompted(text=WORDS),)
+    assert "prompt" not in parsed.rest
 
 
 def test_goose_tool_output_is_not_kept() -> None:
     """What a tool answered, by the other dialect's name, says how it went and is not kept."""
-    found = heard(
+    parsed = parse(
         "goose", "PostToolUse", tool_name="developer__shell", tool_input={"command": "make"},
         tool_response={"exit_code": 2, "stdout": WORDS},
     )  # fmt: skip
-    assert found.signals == (Ran(command="make", code=2),)
-    assert WORDS not in repr(found.rest)
+    assert parsed.signals == (Ran(command="make", code=2),)
+    assert WORDS not in repr(parsed.rest)
 
 
 @pytest.mark.parametrize("agent", index.NAMES)
 def test_unknown_event_keeps_no_words(agent: str) -> None:
     """Of an event nobody knows the words are left out, at any depth, and everything else is kept."""
     inner: dict[str, Json] = {"text": WORDS, "kind": "long", "parts": [{"content": WORDS, "at": 3}]}
-    found = heard(agent, "Dreamt", prompt=WORDS, toolResult={"a": WORDS}, messages=[WORDS], dream=inner, depth=7)
-    assert WORDS not in repr(found.rest)
-    assert found.rest["dream"] == {"kind": "long", "parts": [{"at": 3}]}
-    assert found.rest["depth"] == 7
+    parsed = parse(agent, "Dreamt", prompt=WORDS, toolResult={"a": WORDS}, messages=[WORDS], dream=inner, depth=7)
+    assert WORDS not in repr(parsed.rest)
+    assert parsed.rest["dream"] == {"kind": "long", "parts": [{"at": 3}]}
+    assert parsed.rest["depth"] == 7
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ _values: st.SearchStrategy[Json] = st.recursive(
 @given(st.dictionaries(_names, _values, max_size=5))
 def test_leaving_out_twice_changes_nothing(fields: dict[str, Json]) -> None:
     """What is left holds nothing private, is part of what there was, and stays as it is."""
-    found = unknown_fields(fields, ())
-    assert unknown_fields(found, ()) == found
-    assert set(found) <= set(fields)
-    assert all(found[name] == value for name, value in fields.items() if name in found and type(value) is not dict
+    parsed = unknown_fields(fields, ())
+    assert unknown_fields(parsed, ()) == parsed
+    assert set(parsed) <= set(fields)
+    assert all(parsed[name] == value for name, value in fields.items() if name in parsed and type(value) is not dict
                and type(value) is not list)  # fmt: skip
-    assert not any(is_private(name) and type(value) in (str, list, dict) for name, value in found.items())
+    assert not any(is_private(name) and type(value) in (str, list, dict) for name, value in parsed.items())

@@ -27,14 +27,14 @@ B = b'{"type":"b","text":"2"}'
 def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[list[tuple[int, str, str]], list[str]]:
     problems = ReadProblems()
     pieces = (data[at : at + size] for at in range(0, len(data), size))
-    found = [
+    records = [
         (n, record.type, record.text) for n, record in decode_records(pieces, DECODER, problems, longest=longest)
     ]
-    return found, problems.sentences()
+    return records, problems.sentences()
 
 
 @pytest.mark.parametrize(
-    ("data", "found", "problems"),
+    ("data", "records", "problems"),
     [
         (b"\xef\xbb\xbf" + A + b"\r\n" + B + b"\r\n", [(1, "a", "1"), (2, "b", "2")], []),
         (A + b"\n\n  \n" + B, [(1, "a", "1"), (4, "b", "2")], []),
@@ -58,10 +58,12 @@ def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[lis
         (b"", [], []),
     ],
 )  # fmt: skip
-def test_damage_loses_only_damaged_lines(data: bytes, found: list[tuple[int, str, str]], problems: list[str]) -> None:
+def test_damage_loses_only_damaged_lines(
+    data: bytes, records: list[tuple[int, str, str]], problems: list[str]
+) -> None:
     """Whole records around and within damaged lines are read, and what is lost is said, with its line."""
-    assert read(data) == (found, problems)
-    assert read(data, size=7) == (found, problems) or len(data) > 100_000
+    assert read(data) == (records, problems)
+    assert read(data, size=7) == (records, problems) or len(data) > 100_000
 
 
 @given(
@@ -74,17 +76,17 @@ def test_good_lines_are_unchanged(texts: list[str], ends: bytes, size: int, bom:
     """Every record is read once, in order, with its number, however the pieces fall."""
     whole = [json.dumps({"type": "t", "text": text}, ensure_ascii=False) for text in texts]
     data = (b"\xef\xbb\xbf" if bom else b"") + b"".join(name.encode("utf-8", "replace") + ends for name in whole)
-    found, problems = read(data, size)
-    assert [text for _, _, text in found] == [text.encode("utf-8", "replace").decode() for text in texts]
-    assert [number for number, _, _ in found] == list(range(1, len(texts) + 1))
+    records, problems = read(data, size)
+    assert [text for _, _, text in records] == [text.encode("utf-8", "replace").decode() for text in texts]
+    assert [number for number, _, _ in records] == list(range(1, len(texts) + 1))
     assert problems == []
 
 
 @given(data=st.binary(max_size=400), size=st.integers(1, 64))
 def test_any_bytes_raise_nothing(data: bytes, size: int) -> None:
     """Bytes that are no transcript are problems, never exceptions; good lines around them are found."""
-    found, _ = read(A + b"\n" + data + b"\n" + B, size)
-    assert found[0] == (1, "a", "1")
+    records, _ = read(A + b"\n" + data + b"\n" + B, size)
+    assert records[0] == (1, "a", "1")
 
 
 @given(data=st.binary(max_size=200).filter(lambda one: b"\n" not in one), at=st.integers(0, 5))
@@ -92,15 +94,15 @@ def test_bad_line_loses_no_other(data: bytes, at: int) -> None:
     """A line of rubbish between good ones takes none of them with it, unless it can be read as their beginning."""
     lines = [A] * 6
     lines.insert(at, b"#" + data)
-    found, _ = read(b"\n".join(lines))
-    assert len([match for match in found if match[1:] == ("a", "1")]) >= 6
+    records, _ = read(b"\n".join(lines))
+    assert len([match for match in records if match[1:] == ("a", "1")]) >= 6
 
 
 def test_too_long_line_is_skipped() -> None:
     """Its number is said, and what follows is read under its own number."""
     long = b'{"type":"long","text":"' + b"x" * 5_000 + b'"}'
-    found, problems = read(A + b"\n" + long + b"\n" + B, size=64, longest=1_000)
-    assert found == [(1, "a", "1"), (3, "b", "2")]
+    records, problems = read(A + b"\n" + long + b"\n" + B, size=64, longest=1_000)
+    assert records == [(1, "a", "1"), (3, "b", "2")]
     assert problems == ["line 2 is longer than 0 MiB"]
 
 
@@ -109,8 +111,8 @@ def test_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large.jsonl"
     path.write_bytes(A + b'\n{"type":"b","text":"' + b"y" * 20_000_000 + b'"}\n' + B)
     problems = ReadProblems()
-    found = [(n, record.type, len(record.text)) for n, record in read_records(str(path), DECODER, problems)]
-    assert found == [(1, "a", 1), (2, "b", 20_000_000), (3, "b", 1)]
+    records = [(n, record.type, len(record.text)) for n, record in read_records(str(path), DECODER, problems)]
+    assert records == [(1, "a", 1), (2, "b", 20_000_000), (3, "b", 1)]
     assert not problems
 
 
