@@ -5,7 +5,7 @@
         samples = samples_in("tests/conversations/payloads/mine")
 
 A sample is a file `{"event": …, "payload": …, "origin": "recorded" | "documented"}`. Its `signals`, if it has any,
-are expected, each by its `kind` and some of its fields. `"conversation": null` says that it belongs to no conversation.
+are expected, each by its `kind` and some of its fields. `"conversation": null` says that it belongs to none.
 """
 
 from __future__ import annotations
