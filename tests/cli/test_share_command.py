@@ -150,7 +150,7 @@ def test_from_writing_to_reading(sharing: Sharing) -> None:
     sharing.at("ada")
     spoken = sharing("sync")
     assert spoken.code == 0
-    assert "to read from now on" in spoken.out + spoken.err
+    assert "read-only for you from now on" in spoken.out + spoken.err
     assert "removed" not in spoken.out + spoken.err
     assert "Not taken in" not in spoken.out + spoken.err
     assert sharing.refused(1, "note", "too late")["session"] == sharing.shared

@@ -308,5 +308,5 @@ def test_session_of_a_member_is_not_shared_through_ones_own_vault(team: Team, tm
         put(bob, session, started("Bob's"))
         members.share(bob, session, team.role("anna"), writes=True)
     desk = Desk(tmp_path, team.address("anna", "shop").secret)
-    with desk.keeper() as keeper, pytest.raises(Refused, match="only they share it"):
+    with desk.keeper() as keeper, pytest.raises(Refused, match="only they may share it"):
         vault_sharing.share(keeper, session, "carl@example.org")

@@ -79,7 +79,7 @@ class Endless(Window):
 
     def get(self, name: str, limit: int) -> bytes:
         assert limit < 1 << 30
-        raise ObjectTooLarge("the object is larger than it may be")
+        raise ObjectTooLarge("the object is too large")
 
 
 class Faulty:

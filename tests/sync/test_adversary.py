@@ -348,7 +348,7 @@ def test_a_remote_rolled_back_is_noticed_and_made_good(three: Three) -> None:
 def test_an_emptied_remote_is_filled_again(three: Three, tmp_path: Path) -> None:
     """Once a person has said that it is the right place, the devices put everything back that a newcomer needs."""
     three.shelf.objects.clear()
-    with pytest.raises(Unreachable, match="not at this remote any more"):
+    with pytest.raises(Unreachable, match="no longer at this remote"):
         three.anna.sync()
     assert not three.shelf.objects
     assert "no longer shows" in reasons(three.anna.sync(put_back=True))

@@ -103,10 +103,10 @@ def test_a_bomb_is_not_unpacked(three: Three, insider: Insider) -> None:
     report = three.cleo.sync()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert "larger than it may be" in reasons(report)
+    assert "too large" in reasons(report)
     assert peak < 300 << 20
     insider.sealed("head", heads.name_of(insider.vault.id, three.ben.writer, insider.counter + 1), zeros)
-    assert "a head is larger than it may be" in reasons(three.cleo.sync())
+    assert "a head is too large" in reasons(three.cleo.sync())
     others_hold(three)
 
 

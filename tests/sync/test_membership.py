@@ -49,7 +49,7 @@ def test_who_lets_itself_in_stays_outside() -> None:
     acts = Acts()
     own = acts.admit("eve", "eve")
     assert acts.names() == {"ann"}
-    assert reasons(acts) == {own: "it is by a device that nobody has let in"}
+    assert reasons(acts) == {own: "its author was never let in"}
 
 
 def test_two_admissions_at_the_same_time_are_one_member() -> None:

@@ -187,4 +187,4 @@ def test_removing_a_stranger_is_nothing() -> None:
     """A removal names a device that its author can know."""
     acts = Acts()
     own = acts.remove("ann", "eve")
-    assert reasons(acts) == {own: "it names a device that nobody has let in"}
+    assert reasons(acts) == {own: "it names a device that was never let in"}

@@ -213,7 +213,7 @@ def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
     vault_shares.invite(small, "gus@example.org", [guest.public.age], write=True, expires=None)
     fleet.ben.sync()
     report = fleet.anna.sync()
-    assert any("neither began" in refused.reason for refused in report.rejected)
+    assert any("neither started" in refused.reason for refused in report.rejected)
     fleet.anna.note("s1", "after the share")
     settle([fleet.anna, fleet.cleo], 2)
     assert not fleet.shelf.list(f"p/{small.tag}/") or all(
@@ -370,7 +370,7 @@ def test_change_that_no_device_would_heed_is_not_called_done(fleet: Fleet) -> No
     vault = fleet.anna.vault()
     change = vault.change()
     change.add(Admit, device=DeviceKeys.generate().public, name="x", admin=True, role="guest")
-    with pytest.raises(Refused, match="would not heed"):
+    with pytest.raises(Refused, match="would not accept"):
         change.commit()
 
 
@@ -618,7 +618,7 @@ def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, k
     sync_vault(main)
     vault_shares.begin(main, "s7")
     fleet.ben.sync()
-    assert any("neither began" in refused.reason for refused in fleet.anna.sync().rejected)
+    assert any("neither started" in refused.reason for refused in fleet.anna.sync().rejected)
 
 
 # ── what a removal, an invitation and a role are made of ─────────────────────────────────────────────────
@@ -638,7 +638,7 @@ def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monke
         assert not device.vault().membership.is_member(fleet.ben.keys.public.id)
     change = fleet.anna.vault().change()
     change.add(Remove, device=fleet.cleo.keys.public.id, cut={"w": {f"s{number}": 1 for number in range(20)}})
-    with pytest.raises(Refused, match="would not heed"):
+    with pytest.raises(Refused, match="would not accept"):
         change.commit()
 
 
@@ -721,7 +721,7 @@ def test_beginning_that_is_added_gives_no_right_to_share(fleet: Fleet) -> None:
     main = fleet.ben.vault()
     vault_shares.begin(main, "s1")
     fleet.ben.sync()
-    assert any("neither began" in refused.reason for refused in fleet.anna.sync().rejected)
+    assert any("neither started" in refused.reason for refused in fleet.anna.sync().rejected)
 
 
 # ── whose signing key a device names ─────────────────────────────────────────────────────────────────────

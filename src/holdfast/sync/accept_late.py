@@ -56,14 +56,14 @@ class _LateAcceptor:
 
     def run(self) -> AcceptedEvents:
         vault = self._vault
-        self._kept()
+        self._accept_kept()
         listing = read_listing(vault.remote.list("h/"), vault.tag)
         left = sum(
-            self._life(life, cursor, listing)
+            self._accept_life(life, cursor, listing)
             for life, cursor in self._memory.cursors().items()
             if cursor.device == self._device and life in listing.rivals
         )
-        self._kept()  # what was read by now may be what it follows
+        self._accept_kept()  # what was read by now may be what it follows
         change = vault.change()
         if self._cut:
             change.add(Restore, device=self._device, cut=self._cut)
@@ -72,15 +72,15 @@ class _LateAcceptor:
         change.commit()
         return AcceptedEvents(self._new, left)
 
-    def _kept(self) -> None:
+    def _accept_kept(self) -> None:
         """Accept what was read before and kept aside."""
         for session, writer, stretch in list(device_removal.list_kept(self._memory)):
             if stretch.device == self._device:
-                rest = self._take([(session, writer, stretch.events)])
+                rest = self._store([(session, writer, stretch.events)])
                 with self._vault.here.transaction() as transaction:
                     device_removal.replace_kept(self._memory, transaction, session, writer, self._device, rest)
 
-    def _life(self, life: str, cursor: ReadPosition, listing: HeadListing) -> int:
+    def _accept_life(self, life: str, cursor: ReadPosition, listing: HeadListing) -> int:
         """Read and accept the unread pushes of one life; return how many are left."""
         vault = self._vault
         verified = retired_writers.newest_verified(vault, listing.rivals[life], cursor)
@@ -102,7 +102,7 @@ class _LateAcceptor:
                     self._reject(vault.pack_name(pack.name), f"a pack cannot be read: {error.message}")
                     left += pack.last - pack.first + 1
                 continue
-            if self._stretches(stretches, vault.pack_name(pack.name)):
+            if self._accept_stretches(stretches, vault.pack_name(pack.name)):
                 left += pack.last - pack.first + 1
         last = head.packs[-1].last if head.packs else 0
         position = replace(cursor, counter=head.counter, digest=digest, unread=left)
@@ -114,7 +114,7 @@ class _LateAcceptor:
             self._memory.write(transaction, position, "life", life)
         return left
 
-    def _stretches(self, stretches: Iterable[PackedEvents], name: str) -> bool:
+    def _accept_stretches(self, stretches: Iterable[PackedEvents], name: str) -> bool:
         """Accept what is acceptable of these; True when something is left."""
         good, objections = [], set()
         for stretch in stretches:
@@ -123,13 +123,13 @@ class _LateAcceptor:
                 good.append((stretch.session, stretch.writer, stretch.events))
             else:
                 objections.add(objection)
-        if self._take(good):
+        if self._store(good):
             objections.add("the events it follows are not here")
         for objection in sorted(objections):
             self._reject(name, objection)
         return bool(objections)
 
-    def _take(self, streams: Iterable[tuple[str, str, Sequence[Event]]]) -> list[Event]:
+    def _store(self, streams: Iterable[tuple[str, str, Sequence[Event]]]) -> list[Event]:
         """Store the events that follow what is here; return the others."""
         vault, store = self._vault, self._vault.here.store
         streams_to_store: list[tuple[str, str, list[Event], set[str]]] = []
@@ -165,10 +165,10 @@ class _LateAcceptor:
                         self._memory.write(transaction, True, "branch", session, writer)
                     self._memory.vouch(transaction, session, writer, self._device, events[-1].seq)
             for session, writer, events, stored in streams_to_store:
-                self._count(session, writer, events, stored)
+                self._count_new(session, writer, events, stored)
         return rest
 
-    def _count(self, session: str, writer: str, events: Iterable[Event], stored: set[str]) -> None:
+    def _count_new(self, session: str, writer: str, events: Iterable[Event], stored: set[str]) -> None:
         accepted = self._before.get(writer, {}).get(session, 0)
         for event in events:
             if event.seq > accepted or event.hash not in stored:

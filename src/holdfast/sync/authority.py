@@ -80,7 +80,7 @@ class Authority:
         # By session and key: the events with that key.
         self._keyed: dict[str, dict[str, list[Event]]] = {}
 
-    def taken(self, stretches: Iterable[PackedEvents]) -> tuple[list[PackedEvents], list[RefusedEvents]]:
+    def accept(self, stretches: Iterable[PackedEvents]) -> tuple[list[PackedEvents], list[RefusedEvents]]:
         """Split events that came together into acceptable ones and refused ones."""
         good: list[PackedEvents] = []
         refused: list[RefusedEvents] = []

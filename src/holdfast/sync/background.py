@@ -130,10 +130,10 @@ def catch_up(ws: Workspace, *, seconds: float = CATCH_UP_SECONDS) -> list[str]:
         return [f"Could not reach {', '.join(names)} in time; continuing with what is here."]
     if isinstance(outcome, HoldfastError):
         return [f"Not synced: {outcome.message}. Continuing with what is here."]
-    return [*_failed(outcome), *outcome.report.notes, *_rejected(outcome)]
+    return [*_failure_notes(outcome), *outcome.report.notes, *_rejection_notes(outcome)]
 
 
-def _failed(result: SyncResult) -> list[str]:
+def _failure_notes(result: SyncResult) -> list[str]:
     return [
         f"Could not reach {name}; continuing with what is here."
         if error.retry_helps
@@ -142,7 +142,7 @@ def _failed(result: SyncResult) -> list[str]:
     ]
 
 
-def _rejected(result: SyncResult) -> list[str]:
+def _rejection_notes(result: SyncResult) -> list[str]:
     rejected = result.report.rejected
     if not rejected:
         return []

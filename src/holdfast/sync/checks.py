@@ -80,7 +80,7 @@ def _look_at_people(ws: Workspace) -> None:
 def _guarded(ws: Workspace, remote: KnownRemote) -> Check:
     name = f"remote {one_line(remote.name)}"
     try:
-        return _remote(ws, remote, name)
+        return _check_remote(ws, remote, name)
     except Damaged as error:
         return Check(name, "failed", error.message, error.hint)
     except HoldfastError as error:
@@ -89,10 +89,10 @@ def _guarded(ws: Workspace, remote: KnownRemote) -> Check:
         return Check(name, "failed", f"it could not be checked ({type(error).__name__}: {error})")
 
 
-def _remote(ws: Workspace, remote: KnownRemote, name: str) -> Check:
+def _check_remote(ws: Workspace, remote: KnownRemote, name: str) -> Check:
     from holdfast.sync import open_vault
 
-    findings: list[tuple[str, str | None]] = list(_remembered(ws, remote))
+    findings: list[tuple[str, str | None]] = list(_check_memory(ws, remote))
     try:
         with open_vault.vault(ws, remote, hurried=True) as vault:
             findings += _check_objects(vault, remote)
@@ -116,7 +116,7 @@ def _last(ws: Workspace, remote: KnownRemote) -> str:
     return "never synced" if last is None else f"last synced at {format_time(last)}"
 
 
-def _remembered(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
+def _check_memory(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
     """What is known here: this device's status, and what was rejected."""
     from holdfast.sync import device_removal, open_vault, session_status
     from holdfast.sync.accept_late import describe_unaccepted
@@ -188,11 +188,11 @@ def _check_objects(vault: Vault, remote: KnownRemote) -> Iterator[tuple[str, str
     if vault.membership.is_member(vault.me):
         lost: dict[str, str | None] = {}
         for item in [vault, *shares(vault)]:
-            lost.update(_lost(item))
+            lost.update(_check_lost(item))
         yield from lost.items()
 
 
-def _lost(vault: Vault) -> Iterator[tuple[str, str | None]]:
+def _check_lost(vault: Vault) -> Iterator[tuple[str, str | None]]:
     """What the remote has lost of one vault."""
     from holdfast.sync import create_vault, retired_writers
     from holdfast.sync.read_heads import read_listing

@@ -34,7 +34,7 @@ from holdfast.sync.vault import LocalDevice, Vault
 from holdfast.workspace.keys.device_keys import PublicKeys
 
 if TYPE_CHECKING:
-    from holdfast.sync.remotes.base import RemoteStore as Place
+    from holdfast.sync.remotes.base import RemoteStore
     from holdfast.workspace.workspace import Workspace
 
 # Anybody can leave offers of any size: limits on their number, and on the time and bytes for each.
@@ -65,8 +65,13 @@ class Offer(NamedTuple):
     wrapped: KeyWrap
 
 
-def listed(
-    ws: Workspace, place: Place, identities: Sequence[str | bytes], skip: Collection[str], *, name: str | None = None
+def list_offers(
+    ws: Workspace,
+    place: RemoteStore,
+    identities: Sequence[str | bytes],
+    skip: Collection[str],
+    *,
+    name: str | None = None,
 ) -> tuple[list[Offer], int]:
     """The readable offers at a remote for these identities, except `skip`; and how many were not read.
 
@@ -95,7 +100,7 @@ def listed(
 
 
 def _looked_into(
-    ws: Workspace, scratch: LocalDevice, place: Place, wrapped: KeyWrap, recipients: set[str], trusted: _Trust
+    ws: Workspace, scratch: LocalDevice, place: RemoteStore, wrapped: KeyWrap, recipients: set[str], trusted: _Trust
 ) -> Offer | None:
     """The contents of an offer; None when it was revoked, has expired or cannot be read."""
     bounded = LimitedRemote(place, requests=_REQUESTS_EACH, bytes=_BYTES_EACH, seconds=_SECONDS_EACH)

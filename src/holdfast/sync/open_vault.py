@@ -12,8 +12,7 @@ from holdfast.machine import files
 from holdfast.machine.locks import locked
 from holdfast.sync import outgoing, provenance, remote_list
 from holdfast.sync.remote_list import KnownRemote
-from holdfast.sync.remotes.base import ObjectInfo
-from holdfast.sync.remotes.base import RemoteStore as Place
+from holdfast.sync.remotes.base import ObjectInfo, RemoteStore
 from holdfast.sync.remotes.index import open_remote
 from holdfast.sync.remotes.wrappers import LimitedRemote, RetryingRemote
 from holdfast.sync.vault import LocalDevice, Vault
@@ -131,7 +130,7 @@ def exclusive(ws: Workspace, *, patience: float = _PATIENCE) -> Iterator[None]:
 
 
 @contextmanager
-def remote_at(ws: Workspace, url: str, *, create: bool = False, hurried: bool = False) -> Iterator[Place]:
+def remote_at(ws: Workspace, url: str, *, create: bool = False, hurried: bool = False) -> Iterator[RemoteStore]:
     """The remote at an address, with limits and retries."""
     scratch = os.path.join(ws.home.path, "remotes")
     files.make_private_dir(scratch)

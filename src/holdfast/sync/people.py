@@ -54,7 +54,7 @@ def add(home: Home, email: str, key: str) -> Person:
         known = load(home)
         before = next((person for person in known if person.email.lower() == email.lower()), Person(email))
         if recipient in before.keys or device in before.devices:
-            raise Conflict("this key of the person is known already", hint="See: holdfast people list")
+            raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
         keys, devices = [recipient] * bool(recipient), [device] * bool(device)
         person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
         rest = [person for person in known if person.email != before.email]

@@ -70,7 +70,7 @@ class Pull:
                     cursor = self._give_up(claimed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
                     break
                 cursor = self._pack(claimed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
-                failed += _missing(pack, cursor)
+                failed += _has_gap(pack, cursor)
                 done += 1
                 self._progress(done, total, "packs read")
             head = claimed.head
@@ -100,7 +100,7 @@ class Pull:
                 continue
             for pushes in head.wanting:
                 self.wanted.setdefault(pushes.life, set()).add((pushes.first, pushes.last))
-            wanted = [pack for pack in head.packs if pack.last > cursor.applied or _missing(pack, cursor)]
+            wanted = [pack for pack in head.packs if pack.last > cursor.applied or _has_gap(pack, cursor)]
             yield listed, claimed, digest, cursor, wanted
 
     def _hold_back(self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition) -> None:
@@ -123,13 +123,13 @@ class Pull:
         try:
             stretches = read_pack(vault, pack, foreign=self._is_foreign(head.device))
         except HoldfastError as error:
-            return self._missed(head, pack, cursor, error)
+            return self._note_unreadable(head, pack, cursor, error)
         vouched = [stretch for stretch in stretches if self._vouched(stretch, name)]
-        good, refused = Authority(vault, everything_read=self._everything_read).taken(vouched)
+        good, refused = Authority(vault, everything_read=self._everything_read).accept(vouched)
         try:
-            return self._take(claimed, pack, cursor, good, refused)
+            return self._store(claimed, pack, cursor, good, refused)
         except Damaged as error:
-            return self._missed(head, pack, cursor, error)
+            return self._note_unreadable(head, pack, cursor, error)
         except Refused:
             # The team's store keeps sessions with these ids for another member: the others are stored.
             theirs = {packed.session for packed in good if is_refused(vault.here.store, packed.events)}
@@ -140,7 +140,7 @@ class Pull:
                 RefusedEvents(packed.device, reasons[packed.session]) for packed in good if packed.session in theirs
             ]
             good = [packed for packed in good if packed.session not in theirs]
-            return self._take(claimed, pack, cursor, good, refused)
+            return self._store(claimed, pack, cursor, good, refused)
 
     def _is_foreign(self, device: str) -> bool:
         """Whether another person's device packed it: a guest, or the owner of a share."""
@@ -150,7 +150,7 @@ class Pull:
         member = members.members.get(device)
         return member is not None and member.kind == "guest"
 
-    def _take(
+    def _store(
         self,
         claimed: SignedHead,
         pack: IndexedPack,
@@ -160,7 +160,7 @@ class Pull:
     ) -> ReadPosition:
         vault, head = self.vault, claimed.head
         name = vault.pack_name(pack.name)
-        moved = _moved(cursor, pack, _without(cursor.gaps, pack))
+        moved = _moved(cursor, pack, _gaps_without(cursor.gaps, pack))
         if any(reason == LATER for _, reason in refused):
             self._later.append((life_tag(vault.id, head.writer), claimed, pack))
         if refused:
@@ -172,7 +172,7 @@ class Pull:
                     self._reject(name, device, reason)
         store = vault.here.store
         self._prefer_own(good)
-        deletions = self._deleted(good)
+        deletions = self._find_deletions(good)
         repeated = [
             packed
             for packed in good
@@ -199,7 +199,7 @@ class Pull:
         if new:
             vault.report.sessions |= {events.session for events in good}
             for item in repeated:
-                self._tell_of_fork(item)
+                self._note_fork(item)
         return moved
 
     def _prefer_own(self, stretches: Sequence[PackedEvents]) -> None:
@@ -221,7 +221,7 @@ class Pull:
             ):
                 provenance.give_up(vault, session, None)
 
-    def _deleted(self, stretches: Sequence[PackedEvents]) -> list[DeletedSession]:
+    def _find_deletions(self, stretches: Sequence[PackedEvents]) -> list[DeletedSession]:
         """The sessions that these events are about to delete."""
         deletions: dict[str, DeletedSession] = {}
         for stretch in stretches:
@@ -240,7 +240,7 @@ class Pull:
         device = self.vault.membership.author_of(writer)
         return None if device is None else device.keys.id
 
-    def _tell_of_fork(self, stretch: PackedEvents) -> None:
+    def _note_fork(self, stretch: PackedEvents) -> None:
         """Report once that a stream forked. Both branches are signed, and both are kept."""
         vault, (session, writer) = self.vault, stretch[:2]
         stored = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
@@ -254,7 +254,7 @@ class Pull:
             f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept; holdfast doctor lists it."
         )
 
-    def _missed(
+    def _note_unreadable(
         self, head: PublishedHead, pack: IndexedPack, cursor: ReadPosition, error: HoldfastError
     ) -> ReadPosition:
         """Note a pack that cannot be read. It is tried again, and asked for if that fails too."""
@@ -263,8 +263,8 @@ class Pull:
         name = self.vault.pack_name(pack.name)
         reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
         self._reject(name, head.device, f"a pack {reason}")
-        again = _missing(pack, cursor)
-        moved = _moved(cursor, pack, (*_without(cursor.gaps, pack), PushGap(pack.first, pack.last, name, again)))
+        again = _has_gap(pack, cursor)
+        moved = _moved(cursor, pack, (*_gaps_without(cursor.gaps, pack), PushGap(pack.first, pack.last, name, again)))
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
@@ -273,9 +273,9 @@ class Pull:
         first, last = packs[0].first, packs[-1].last
         name = self.vault.pack_name(packs[0].name)
         self._reject(name, head.device, "many packs cannot be read, and those after them were not fetched")
-        again = any(_missing(pack, cursor) for pack in packs)
+        again = any(_has_gap(pack, cursor) for pack in packs)
         rest = IndexedPack(packs[0].name, first, last, 1, b"")
-        moved = _moved(cursor, rest, (*_without(cursor.gaps, rest), PushGap(first, last, name, again)))
+        moved = _moved(cursor, rest, (*_gaps_without(cursor.gaps, rest), PushGap(first, last, name, again)))
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
@@ -318,12 +318,12 @@ def read_pack(vault: Vault, pack: IndexedPack, *, foreign: bool = False) -> list
     return packs.unpack(vault.open("pack", name, sealed, vault.ring, limit=limit))
 
 
-def _missing(pack: IndexedPack, cursor: ReadPosition) -> bool:
+def _has_gap(pack: IndexedPack, cursor: ReadPosition) -> bool:
     """Whether some of its pushes could not be read before."""
     return any(pack.overlaps(gap.first, gap.last) for gap in cursor.gaps)
 
 
-def _without(gaps: tuple[PushGap, ...], pack: IndexedPack) -> tuple[PushGap, ...]:
+def _gaps_without(gaps: tuple[PushGap, ...], pack: IndexedPack) -> tuple[PushGap, ...]:
     """The gaps that are left once these pushes were read."""
     left: list[PushGap] = []
     for gap in gaps:

@@ -86,7 +86,7 @@ class HeadReader:
     def read_all(self) -> None:
         """Read new heads, and with them new membership entries. Known lives come first."""
         vault = self.vault
-        lives = sorted(self.listing.newest.keys() - {self.own_life}, key=lambda one: (one not in self._cursors, one))
+        lives = sorted(self.listing.newest.keys() - {self.own_life}, key=lambda key: (key not in self._cursors, key))
         rivals = {life: self._worth_reading(life) for life in lives}
         first = {life: head for life in lives if (head := self._first(rivals[life])) is not None}
         named = vault.memory.read(dict[str, tuple[str, ...]], "named") or {}
@@ -96,10 +96,10 @@ class HeadReader:
         for device, names_of in named.items():
             tips.setdefault(device, []).extend(names_of)
         # One device after the other, admins first: nobody can name so many entries that others' are not fetched.
-        for device in sorted(tips, key=lambda one: (self._rank(one), one)):
+        for device in sorted(tips, key=lambda key: (self._rank(key), key)):
             vault.learn(tips[device], most_bad=_MAX_NAMED)
         missing = vault.missing()
-        for device in sorted(missing, key=lambda one: (self._rank(one), one)):
+        for device in sorted(missing, key=lambda key: (self._rank(key), key)):
             names = random.sample(missing[device], len(missing[device]))
             vault.learn(names, most_bad=_MAX_NAMED, by=device)
         for life, head in first.items():

@@ -93,7 +93,7 @@ def find(home: Home, name: str) -> KnownRemote:
     for remote in load(home):
         if remote.name == name:
             return remote
-    raise NotFound(f"no remote called {name[:60]!a}", hint="See: holdfast remote list")
+    raise NotFound(f"no remote called {name[:60]!a}", hint="holdfast remote list shows them.")
 
 
 def check_free(home: Home, name: str) -> str:

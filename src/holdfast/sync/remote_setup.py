@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.store.interface import Transaction
     from holdfast.sync.protocol.entries import SignedEntry
-    from holdfast.sync.remotes.base import RemoteStore as Place
+    from holdfast.sync.remotes.base import RemoteStore
     from holdfast.workspace.workspace import Workspace
 
 # `member`: it belonged to the vault before, or used the recovery code.
@@ -63,7 +63,7 @@ def add(
         here = open_vault.this_device(ws)
         signed = create_vault.read_founding(place) or _beginning(place)
         vault = create_vault.create_vault(here, place) if signed is None and code is None and wanted is None else None
-        what: AddOutcome = "founded"
+        outcome: AddOutcome = "founded"
         if vault is None:
             signed = signed or create_vault.read_founding(place)
             if signed is None:
@@ -72,7 +72,7 @@ def add(
                     hint="Check the address; or leave out the words or the code to create one.",
                 )
             refuse_known_vault(ws, entries.hash_of(signed.payload))
-            vault, what = _existing(ws, place, signed, wanted, code)
+            vault, outcome = _existing(ws, place, signed, wanted, code)
         scope = _project(ws) if this_project else ()
         with ws.transaction() as transaction:
             _narrow(vault.memory, transaction, scope)
@@ -80,10 +80,10 @@ def add(
         remote_list.add(ws.home, remote)
         waiting = vault.memory.read(tuple[str, ...], "earlier") or ()
     ws.remotes_changed()
-    return AddedRemote(remote, what, vault_words(remote.vault), len(waiting))
+    return AddedRemote(remote, outcome, vault_words(remote.vault), len(waiting))
 
 
-def _beginning(place: Place) -> SignedEntry | None:
+def _beginning(place: RemoteStore) -> SignedEntry | None:
     """The founding entry, if there is a vault; `Refused` where it lost that entry."""
     if not create_vault.has_remains(place):
         return None
@@ -106,7 +106,7 @@ def _spelled_out(ws: Workspace, url: str) -> str:
 
 
 def _existing(
-    ws: Workspace, place: Place, signed: SignedEntry, wanted: bytes | None, code: str | None
+    ws: Workspace, place: RemoteStore, signed: SignedEntry, wanted: bytes | None, code: str | None
 ) -> tuple[Vault, AddOutcome]:
     here = open_vault.this_device(ws)
     own = entries.hash_of(signed.payload)
@@ -270,31 +270,31 @@ def _status(ws: Workspace, remote: KnownRemote) -> str:
     return status
 
 
-def advice(one: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | None]]:
+def advice(status: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | None]]:
     """What is wrong or pending between this device and a remote, and what to do about it."""
-    remote = one.remote
-    if one.status == "pending":
+    remote = status.remote
+    if status.status == "pending":
         yield (
             "this device waits to be let in",
             f"On one that belongs to the vault: holdfast device approve {fingerprint}",
         )
-    elif one.status == "removed":
+    elif status.status == "removed":
         yield (
             "this device was removed from the vault",
             f"holdfast remote remove {remote.name}; to join again: holdfast remote add {remote.name} {remote.url}",
         )
-    elif one.status == "other-keys":
+    elif status.status == "other-keys":
         yield (
             "this device has new keys, and the vault knows it by its old ones",
             f"Ask to join again: {remote_list.rejoining(remote)}",
         )
-    if one.waiting and not one.confirmed:
+    if status.waiting and not status.confirmed:
         yield (
-            f"{count(one.waiting, 'earlier session')} held back until you confirm that the vault is yours",
+            f"{count(status.waiting, 'earlier session')} held back until you confirm that the vault is yours",
             f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
         )
-    if one.error is not None:
-        yield f"the last sync failed: {one.error}", "holdfast sync tries again."
+    if status.error is not None:
+        yield f"the last sync failed: {status.error}", "holdfast sync tries again."
 
 
 def all_statuses(ws: Workspace) -> list[RemoteStatus]:

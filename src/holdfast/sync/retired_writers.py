@@ -1,8 +1,8 @@
-"""Writers that will not write again: earlier ones of this device, and those of removed devices.
+"""Clean up objects of retired writers: earlier ones of this device, and those of removed devices.
 
-Nobody else looks after what they left at the remote. What is erased must go from there too, and what somebody else
-vouches for by now need not stay. What a removed device wrote and nobody accepted stays until an admin has decided;
-but erased data goes from it, as far as it can be read.
+Nobody else looks after what they left at the remote. Erased data must be removed there too, and what somebody else
+vouches for by now need not stay. What a removed device wrote and nobody accepted stays until an admin has decided,
+but without erased data, as far as it can be read.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Pushes: TypeAlias = Collection[tuple[int, int]]  # from this one to that one
 
 _HEAD_LIMIT: Final = 16 << 20
 _MAX_RIVALS: Final = 16
-# Of one life of a removed device: what is looked through for erased data. It could put there as much as it likes.
+# Bytes per life of a removed device that are searched for erased data: it could publish any amount.
 _LOOKED_THROUGH: Final = 64 << 20
 
 
 def rewrite(push: Publisher, listing: HeadListing, sessions: frozenset[str]) -> None:
-    """Pack again what our own earlier lives published of these sessions: their data was erased."""
+    """Repack what our earlier lives published of these sessions, whose data was erased."""
     vault = push.vault
     _clear(vault, listing)
     looked = vault.memory.raw_under("looked")
     if looked:
         with vault.here.transaction() as transaction:
-            for life in looked:  # what removed devices left is looked through again
+            for life in looked:  # what removed devices left is searched again
                 vault.memory.forget(transaction, "looked", life)
     for life, cursor in vault.memory.cursors().items():
         listed = listing.newest.get(life)
@@ -67,7 +67,7 @@ def _rewritten(push: Publisher, head: PublishedHead, life: str, sessions: frozen
         except HoldfastError as error:
             if error.retry_helps:
                 raise
-            kept.append(pack)  # who cannot read it reports it; nothing can be said about it here
+            kept.append(pack)  # unreadable; whoever pulls it reports it
             continue
         if not any(events.session in sessions for events in packed):
             kept.append(pack)
@@ -82,7 +82,7 @@ def _rewritten(push: Publisher, head: PublishedHead, life: str, sessions: frozen
 
 
 def _replaced(push: Publisher, head: PublishedHead, life: str, objects: Objects, obsolete: list[str]) -> None:
-    """A life that is over says this from now on."""
+    """Publish a new head for a life that is over."""
     vault = push.vault
     new = replace(
         head, counter=head.counter + 1, at=vault.here.now(), tips=push.tips(), seen=push.seen(), wanting=()
@@ -91,7 +91,7 @@ def _replaced(push: Publisher, head: PublishedHead, life: str, objects: Objects,
     sealed = push.seal_head(new)
     objects.append((name, sealed))
     with vault.here.transaction() as transaction:
-        # Should we not get to the end of it, these are what nobody names.
+        # If this is interrupted, no head names these packs.
         for name_made, _ in objects[:-1]:
             vault.memory.write(transaction, life, "loose", name_made.rpartition("/")[2])
     is_taken = name in vault.remote.put(objects, remove=obsolete)
@@ -106,11 +106,11 @@ def _replaced(push: Publisher, head: PublishedHead, life: str, objects: Objects,
                 vault.memory.forget(transaction, "loose", name_made.rpartition("/")[2])
 
 
-# ── what the remote has lost of them ─────────────────────────────────────────────────────────────────────
+# ── restoring what the remote lost ─────────────────────────────────────────────────────────────────────
 
 
 class Life(NamedTuple):
-    """One of this device's lives: the newest head of it that is known, and whether the remote shows it."""
+    """One of this device's lives: its newest known head, and whether the remote shows it."""
 
     writer: str
     counter: int
@@ -119,15 +119,15 @@ class Life(NamedTuple):
 
 
 def lives(vault: Vault, listing: HeadListing) -> list[Life]:
-    """Every life of this device that has published something. A copy of this home may have gone on with any.
+    """Every life of this device that has published something. A copy of this home may have continued any of them.
 
-    Each head is read: one that is there may have been changed.
+    Each head is read, since it may have been replaced.
     """
     owns = dict(vault.memory.under(Published, "own"))
     cursors = {cursor.writer: cursor for cursor in vault.memory.cursors().values() if cursor.device == vault.me}
     result = []
     signing = vault.here.keys.public.signing
-    # What was published under keys this device no longer has is nobody's to put back but a device's that has them.
+    # Only a device that has the keys of a life can put back its head.
     for writer in sorted(name for name in {*owns, *cursors} if certifies(name, signing)):
         own, cursor = owns.get(writer, Published()), cursors.get(writer)
         known = max(own.there, 0 if cursor is None else cursor.counter)
@@ -142,7 +142,7 @@ def lives(vault: Vault, listing: HeadListing) -> list[Life]:
         elif known:
             packs = own.packs
             if not packs and cursor is not None and cursor.applied:
-                packs = (IndexedPack("0" * 40, 1, cursor.applied, 1, bytes(32)),)  # it is not known which
+                packs = (IndexedPack("0" * 40, 1, cursor.applied, 1, bytes(32)),)  # it is not known which packs
             result.append(Life(writer, max(known, own.counter), packs, shown=False))
     return result
 
@@ -158,9 +158,9 @@ def is_wanted(vault: Vault, writer: str, wanted: Mapping[str, Pushes]) -> bool:
 
 
 def restore(push: Publisher, listing: HeadListing, wanted: Mapping[str, Pushes]) -> None:
-    """Put back what our earlier lives published, as far as the remote has lost it: nobody else would.
+    """Put back what the remote lost of our earlier lives: nobody else would.
 
-    `wanted`: what others say that they could not read, by life; it is lost if it cannot be read here either.
+    `wanted`: by life, the pushes that others could not read; they count as lost if we cannot read them either.
     """
     vault = push.vault
     over = [life for life in lives(vault, listing) if life.writer != push.writer]
@@ -189,7 +189,7 @@ def restore(push: Publisher, listing: HeadListing, wanted: Mapping[str, Pushes])
         head = PublishedHead(
             vault=vault.id, device=vault.me, writer=life.writer, counter=life.counter, at=0, packs=tuple(now)
         )  # fmt: skip
-        obsolete = [vault.pack_name(pack.name) for pack in lost]  # what cannot be read helps nobody
+        obsolete = [vault.pack_name(pack.name) for pack in lost]  # unreadable packs are useless
         obsolete += [heads.name_of(vault.id, life.writer, life.counter)] if life.shown else []
         _replaced(push, head, sealing.life_tag(vault.id, life.writer), objects, obsolete)
     if not whole:
@@ -207,7 +207,7 @@ def _is_readable(vault: Vault, pack: IndexedPack) -> bool:
 
 
 def _spans(push: Publisher, writer: str, pack: IndexedPack) -> tuple[StreamSpan, ...]:
-    """What is in a pack of an earlier life, by the pushes it covers: it may have been packed anew since."""
+    """The spans of a pack of an earlier life, by the pushes it covers: it may have been repacked since."""
     known = [
         indexed
         for indexed in push.memory.own(writer).packs
@@ -223,7 +223,7 @@ def _span(vault: Vault, span: StreamSpan) -> list[Event]:
     return events
 
 
-# ── taking away ──────────────────────────────────────────────────────────────────────────────────────────
+# ── removing objects ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _as_kept(vault: Vault, stretch: PackedEvents) -> list[Event]:
@@ -235,13 +235,13 @@ def _as_kept(vault: Vault, stretch: PackedEvents) -> list[Event]:
 
 
 def sweep(vault: Vault, listing: HeadListing) -> None:
-    """Take away what is in nobody's use any more."""
+    """Remove objects that nobody uses any more."""
     _clear(vault, listing)
     cursors = vault.memory.cursors()
     own = vault.memory.own(vault.here.writer())
     newest = {life: cursor.counter for life, cursor in cursors.items() if cursor.device == vault.me}
     newest[sealing.life_tag(vault.id, vault.here.writer())] = own.there
-    # Only what is older than one that we know to be ours: a planted name above it makes nothing old.
+    # Only heads older than one that is certainly ours: a planted newer name proves nothing.
     obsolete = [
         name.name
         for life, rivals in listing.rivals.items()
@@ -271,17 +271,17 @@ def sweep(vault: Vault, listing: HeadListing) -> None:
 
 
 def _without_device(vault: Vault, listing: HeadListing, device: str) -> None:
-    """What a removed device published and was accepted is vouched for by us now: its own packs can go."""
+    """Remove packs of a removed device whose accepted events we vouch for by now."""
     lives = {life: cursor for life, cursor in vault.memory.cursors().items() if cursor.device == device}
     if device not in vault.membership.removed or not vault.membership.is_admin(vault.me):
-        lives = {}  # let in again, or not for us to say
+        lives = {}  # let in again, or we are no admin
     left = False
     for life, cursor in lives.items():
         listed = listing.newest.get(life)
         if listed is None:
             continue
         if cursor.unaccepted or cursor.gaps or cursor.counter != listed.counter:
-            left = True  # something of it was never accepted, or never read: it stays, and is reported
+            left = True  # not all of it was accepted or read: it stays and is reported
             continue
         verified = newest_verified(vault, [listed], cursor)
         if verified is None or verified[1] != cursor.digest:
@@ -290,7 +290,7 @@ def _without_device(vault: Vault, listing: HeadListing, device: str) -> None:
         packs_of = [vault.pack_name(pack.name) for pack in verified[0].packs]
         vault.remote.put([], remove=[*packs_of, listed.name])
         with vault.here.transaction() as transaction:
-            # Whatever it publishes from now on is looked at anew, under whichever number.
+            # Whatever it publishes from now on is read, under whichever number.
             again = replace(cursor, counter=0, digest=b"", applied=0, read=max(cursor.read, cursor.applied))
             vault.memory.write(transaction, again, "life", life)
             vault.memory.forget(transaction, "looked", life)
@@ -300,7 +300,7 @@ def _without_device(vault: Vault, listing: HeadListing, device: str) -> None:
 
 
 def _look_through(vault: Vault, listing: HeadListing) -> None:
-    """Take erased data out of what removed devices left at the remote, when they or the log said something new."""
+    """Remove erased data from what removed devices left at the remote, when something changed."""
     for life, cursor in vault.memory.cursors().items():
         rivals = listing.rivals.get(life)
         if not rivals or not cursor.counter or cursor.device not in vault.membership.removed:
@@ -318,9 +318,9 @@ def _look_through(vault: Vault, listing: HeadListing) -> None:
 
 
 def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
-    """Packs with erased data go. What else is in them and was not accepted is kept aside here, for who decides.
+    """Remove packs with erased data; keep aside here what else is in them and was not accepted.
 
-    True when nothing is to be decided: all that the head names was read, and is in the log.
+    True when nothing is left to accept: all that the head names was read and is in the log.
     """
     known = True
     author, room = device_removal.RemovedAuthor(vault, device), _LOOKED_THROUGH
@@ -334,7 +334,7 @@ def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
         except HoldfastError as error:
             if error.retry_helps or isinstance(error, OverLimit):
                 raise
-            known = False  # nobody can say what is in it
+            known = False  # unreadable
             continue
         for session in {stretch.session for stretch in stretches} - erased.keys():
             erased[session] = device_removal.find_erased(vault, session)
@@ -356,7 +356,7 @@ def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
 
 
 def _clear(vault: Vault, listing: HeadListing) -> None:
-    """After a crash: packs that were put there, and that no head names."""
+    """After a crash, remove packs that no head names."""
     loose = dict(vault.memory.under(str, "loose"))
     if not loose:
         return
@@ -381,7 +381,7 @@ def _head(vault: Vault, listed: HeadName, cursor: ReadPosition) -> PublishedHead
 def newest_verified(
     vault: Vault, rivals: Iterable[HeadName], cursor: ReadPosition
 ) -> tuple[PublishedHead, bytes] | None:
-    """The first of these heads that is by the device the life belongs to, and its digest."""
+    """The first of these heads that is signed by the life's device, and its digest."""
     signing = vault.membership.signing_of(cursor.device)
     for listed in list(rivals)[:_MAX_RIVALS]:
         try:

@@ -1,6 +1,6 @@
-"""How far a session was synced, as this device remembers it; no remote is asked, and no key is needed.
+"""How far a session was synced, from memory: no remote is asked, and no key is needed.
 
-Loaded only where there is a remote: `status` pays nothing for what nobody uses.
+Loaded only where there is a remote.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from holdfast.sync.remote_list import KnownRemote
     from holdfast.workspace.workspace import Workspace
 
-_REMOVED: Final = "this device was removed from the vault: nothing of it is sent any more"
+_REMOVED: Final = "this device was removed from the vault: nothing is sent from here any more"
 _NO_KEYS: Final = "this device's keys are missing"
-_STUCK: Final = "some of it is by keys that this device does not have, and cannot be sent from here: holdfast doctor"
-# Where the store remembers of a work tree that its session was deleted on another device.
+_STUCK: Final = "some events are signed by keys that this device does not have, and cannot be sent: holdfast doctor"
+# The name in the store's memory under which a work tree's deleted session is remembered.
 DELETED_AT: Final = "gone/"
-# What is looked at to count what waits: nobody reads on from there.
+# Limits for counting what is pending: the number is only shown.
 _MAX_EVENTS: Final = 2_000
 _MAX_SESSIONS: Final = 200
 _WORST_FIRST: Final = ("error", "pending", "synced")
 
 
 def sync_of(ws: Workspace, state: State) -> Sync:
-    """Where the session stands with its remotes: with the one where it stands worst."""
+    """The sync status of a session: that of the remote with the worst one."""
     try:
         worst = _worst(ws, state)
-    except HoldfastError as error:  # of what lies beside the store: it is told, and keeps nobody from their work
+    except HoldfastError as error:  # damaged files in the home are shown, and stop nobody
         return Sync(status="error", error=error.message)
     return Sync() if worst is None else worst[1]
 
 
 def sync_facts(ws: Workspace, state: State) -> SyncFacts | None:
-    """The same for formats; None when the session goes nowhere."""
+    """The same for formats; None when the session is not synced."""
     try:
         worst = _worst(ws, state)
     except HoldfastError:
@@ -63,7 +63,7 @@ def _worst(ws: Workspace, state: State) -> tuple[KnownRemote, Sync] | None:
 
 
 def _taking(ws: Workspace, state: State) -> Iterator[KnownRemote]:
-    """The remotes that the session goes to."""
+    """The remotes that the session is sent to."""
     return (remote for remote in remote_list.load(ws.home) if remote.takes(state))
 
 
@@ -89,7 +89,7 @@ def _at(ws: Workspace, remote: KnownRemote, state: State) -> Sync:
 
 
 def _wrong(ws: Workspace, remote: KnownRemote, status: DeviceStatus) -> str | None:
-    """What keeps this device from sending anything."""
+    """Why this device cannot send anything, if it cannot."""
     if status.place == "out":
         return _REMOVED
     try:
@@ -104,7 +104,7 @@ def _wrong(ws: Workspace, remote: KnownRemote, status: DeviceStatus) -> str | No
 
 
 class _Pending(NamedTuple):
-    """Whether the vault lacks something of a session that this device could tell it, or that it may not."""
+    """Whether the vault lacks events of a session that this device can send (`here`), or may not (`stuck`)."""
 
     here: bool
     stuck: bool
@@ -117,7 +117,7 @@ def _waits(ws: Workspace, memory: VaultState, status: DeviceStatus, state: State
         return _Pending(here=True, stuck=False)
     try:
         public = key_files.public(ws.home.path)
-    except HoldfastError:  # damaged, or open to others: nothing can be signed before that is mended
+    except HoldfastError:  # damaged, or readable by others: nothing can be signed
         return _Pending(here=True, stuck=False)
     known = {writer: max(stream.by.values(), default=0) for _, writer, stream in memory.streams(state.session)}
     unsaid = [writer for writer, head in state.heads.items() if head.seq > known.get(writer, 0)]
@@ -130,7 +130,7 @@ def _waits(ws: Workspace, memory: VaultState, status: DeviceStatus, state: State
 
 
 def count_unsendable(ws: Workspace, remote: KnownRemote) -> int:
-    """How many sessions that go to a remote hold something this device may not vouch for, and nobody else has."""
+    """How many sessions of a remote hold events that this device may not vouch for and nobody else has."""
     memory = VaultState(ws.store(), remote.vault)
     status = memory.status()
     if status.place != "member" or status.last_sync is None:
@@ -144,14 +144,14 @@ def count_unsendable(ws: Workspace, remote: KnownRemote) -> int:
 
 
 class UnsentSessions(NamedTuple):
-    """How many sessions hold something that a remote was not sent, and whether there may be more than these."""
+    """How many sessions have unsent events, and whether there may be more."""
 
     sessions: int
     more: bool
 
 
 def count_unsent(ws: Workspace, remote: KnownRemote) -> UnsentSessions:
-    """Counted among what came into the store since the last push: asked often, it looks at no more than that."""
+    """Count sessions with unsent events, among those that changed since the last push."""
     store, memory = ws.store(), VaultState(ws.store(), remote.vault)
     status = memory.status()
     if remote.session is not None:
@@ -169,7 +169,7 @@ def count_unsent(ws: Workspace, remote: KnownRemote) -> UnsentSessions:
 
 
 def take_deleted_session(ws: Workspace) -> tuple[str, str] | None:
-    """The session that this work tree was at, if another device deleted it, and which one; told once."""
+    """The deleted session that this work tree was at, and the device that deleted it; returned once."""
     store, name = ws.existing_store(), DELETED_AT + ws.place.root
     left = None if store is None else store.remembered(name)
     if left is None:

@@ -1,6 +1,6 @@
 """Sessions that others shared with this device, and what this device may do in them.
 
-Loaded only where there is a list of remotes: who takes part in nothing pays nothing.
+Loaded only where there is a list of remotes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def shares(home: Home) -> dict[str, str]:
             if remote.kind == "share" and remote.session
         }
     except HoldfastError:
-        return {}  # a damaged list is told where remotes are asked for, and keeps nobody from their work
+        return {}  # a damaged list is reported by commands on remotes, and stops nobody
 
 
 def is_through(ws: Workspace, session: str, vault: str) -> bool:
-    """Whether a session that is listed as shared with us is no session of our own."""
+    """Whether a session that is listed as shared with us is not our own."""
     store = ws.store()
     if origin.owned(store, session) is not None:
         return False
     share = origin.share_of(store, session)
-    # Accepted by an earlier version, which kept no record: it is through the share unless it began here.
+    # Accepted by an earlier version, which kept no record: it is through the share unless it started here.
     return share == vault or (share is None and not any(wrote(ws, event) for event in _starts(ws, session)))
 
 
@@ -48,7 +48,7 @@ def _starts(ws: Workspace, session: str) -> list[Event]:
 
 
 def _own_vaults(ws: Workspace, session: str) -> list[KnownRemote]:
-    """The vaults of ours that a session travels by and that this device belongs to."""
+    """The vaults of ours that a session is sent to and this device belongs to."""
     store = ws.store()
     state = store.state(session)
     return [
@@ -66,7 +66,7 @@ def _is_admin(ws: Workspace, remote: KnownRemote) -> bool:
 
 
 def decides(ws: Workspace, session: str) -> bool:
-    """Whether others obey when this device deletes or shares a session: an admin, or the device that began it."""
+    """Whether this device may delete or share a session: as an admin, or as the device that started it."""
     store = ws.store()
     if origin.share_of(store, session) is not None:
         return False
@@ -83,7 +83,7 @@ def _began(ws: Workspace, owner: KnownRemote, session: str) -> bool:
     if known is not None and known.began:
         public = key_files.public(ws.home.path)
         return public is not None and certifies(known.began, public.signing)
-    # Of days without keys: what others vouched for, they brought.
+    # Streams without keys: what others vouched for came from them.
     me, memory = open_vault.keys(ws).public.id, VaultState(ws.store(), owner.vault)
     starts = _starts(ws, session)
     unsigned = [event.writer for event in starts if not is_certified(event.writer)]
@@ -92,7 +92,7 @@ def _began(ws: Workspace, owner: KnownRemote, session: str) -> bool:
 
 
 def may_erase(ws: Workspace, event: Event) -> bool:
-    """Whether all others obey when this device erases an event: as its author, or an admin wherever it goes."""
+    """Whether this device may erase an event: as its author, or as an admin of every vault it is sent to."""
     if wrote(ws, event):
         return True
     if origin.share_of(ws.store(), event.session) is not None:
@@ -101,14 +101,14 @@ def may_erase(ws: Workspace, event: Event) -> bool:
 
 
 def refuse_deleting(ws: Workspace, session: str) -> None:
-    """A session is deleted for all devices of a vault: not by any of them. What others share is left, as one."""
+    """Refuse to delete a session, or leave a share, for all devices of a vault without the right to."""
     shared = origin.share_of(ws.store(), session) is not None
     may = all(_is_admin(ws, vault) for vault in _own_vaults(ws, session)) if shared else decides(ws, session)
     if not may:
         raise Refused(
-            "only an admin device may delete a session that somebody shared, for all devices of the vault"
+            "only an admin device may delete a shared session for all devices of the vault"
             if shared
-            else "only an admin device, or the device that began the session, may delete it for the vault",
+            else "only an admin device, or the device that started the session, may delete it for the vault",
             hint=f"On an admin device: holdfast delete {session[:8]} --confirm."
             f" Or make this one an admin, there: holdfast device approve {open_vault.keys(ws).public.words} --admin",
             session=session,
@@ -116,39 +116,39 @@ def refuse_deleting(ws: Workspace, session: str) -> None:
 
 
 def refuse_widening(ws: Workspace, session: str) -> None:
-    """Who was given a session does not pass it on."""
+    """Refuse to share a session that is not ours to share."""
     if origin.share_of(ws.store(), session) is not None:
         raise Refused(
-            "the session was shared with you: only its owner shares it with others",
+            "the session was shared with you: only its owner may share it",
             hint=f"Ask them; or share a copy of your own: holdfast fork {session[:8]}",
             session=session,
         )
     if not decides(ws, session):
         raise Refused(
-            "only an admin device, or the device that began the session, may share it",
-            hint="Share it on an admin device; holdfast device list shows which are.",
+            "only an admin device, or the device that started the session, may share it",
+            hint="Share it on an admin device; see: holdfast device list",
             session=session,
         )
 
 
 def reads_only(ws: Workspace, vault: str) -> bool:
-    """Whether nothing that is recorded here could ever reach the others, as of the last sync."""
+    """Whether the others accept nothing that is recorded here, as of the last sync."""
     status = VaultState(ws.store(), vault).status()
-    # Who asked to write, and waits to be let in, may go on: it is sent once they are.
+    # With a pending request to write, recording goes on: it is sent once the request is approved.
     return status.place in ("reader", "out") and status.request is None
 
 
 def wrote(ws: Workspace, event: Event) -> bool:
-    """Whether this device wrote it, as others can tell: they heed no erasure of a guest but of their own events."""
+    """Whether this device wrote the event, as others can verify."""
     try:
         public = key_files.public(ws.home.path)
-    except HoldfastError:  # damaged, or open to others
+    except HoldfastError:  # damaged, or readable by others
         return False
     return public is not None and certifies(event.writer, public.signing)
 
 
 def leave(ws: Workspace, session: str) -> list[str]:
-    """Take part in this shared session no longer, and tell nobody there; gives the remotes that are forgotten."""
+    """Leave this shared session without telling the others; return the remotes that are removed."""
     with open_vault.exclusive(ws):
         left = [
             remote for remote in remote_list.load(ws.home) if remote.kind == "share" and remote.session == session
@@ -159,7 +159,7 @@ def leave(ws: Workspace, session: str) -> list[str]:
 
 
 def leave_deleted(ws: Workspace, remote: KnownRemote) -> bool:
-    """Leave a shared session that was deleted on another device of ours: the others keep theirs."""
+    """Leave a shared session that another device of ours deleted: the others keep theirs."""
     if remote.kind != "share" or remote.session is None:
         return False
     store = ws.store()
@@ -170,13 +170,13 @@ def leave_deleted(ws: Workspace, remote: KnownRemote) -> bool:
     deletions = [event for event in store.events(remote.session) if event.type == "session.deleted"]
     known = {event.writer: memory.vouched(event.session, event.writer).by.values() for event in deletions}
     if any(max(known[event.writer], default=0) >= event.seq for event in deletions):
-        return False  # its owner deleted it: what we wrote there has to go from there, too
+        return False  # its owner deleted it: what we wrote has to be removed there too
     _forget(ws, remote)
     return True
 
 
 def leave_superseded(ws: Workspace, remote: KnownRemote) -> bool:
-    """Leave a share whose session is our own, or came through another share: its id is all they have in common."""
+    """Leave a share whose session id belongs to our own session, or to another share's."""
     if remote.kind != "share" or remote.session is None or ws.store().state(remote.session) is None:
         return False
     with ws.transaction() as transaction:

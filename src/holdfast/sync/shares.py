@@ -1,4 +1,4 @@
-"""Sharing one session with a person, taking part in one that was shared, and taking it back."""
+"""Share a session with a person, revoke it, and accept sessions that others share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.sync import (
     shared_with_me,
     vault_shares,
 )
-from holdfast.sync import offers as offering
+from holdfast.sync import offers as offer_reader
 from holdfast.sync.offers import Offer
 from holdfast.sync.protocol import wraps
 from holdfast.sync.protocol.wraps import KeyWrap
@@ -32,7 +32,7 @@ from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 
 if TYPE_CHECKING:
-    from holdfast.sync.remotes.base import RemoteStore as Place
+    from holdfast.sync.remotes.base import RemoteStore
     from holdfast.workspace.workspace import Workspace
 
 _MAX_IDENTITY = 64 << 10
@@ -46,19 +46,19 @@ class ShareResult(NamedTuple):
     url: str
     write: bool
     expires: int | None
-    # The fingerprint of this device, by which they know whose offer it is.
+    # This device's fingerprint, by which they recognise the offer.
     words: str
 
 
 class AcceptedShare(NamedTuple):
     session: str
     remote: str
-    # Whether the person may write; and whether this device was let in to do so already.
+    # Whether this person may write; and whether this device was let in already.
     writes: bool
     admitted: bool
 
 
-# ── giving ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── sharing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def share(
@@ -70,13 +70,13 @@ def share(
     expires: int | None = None,
     name: str | None = None,
 ) -> ShareResult:
-    """Let a person read this session (and write, unless told otherwise) at the remote it travels by."""
+    """Let a person read this session, and write unless `write` is false, through its remote."""
     if expires is not None and expires <= ws.now():
-        raise Invalid("the share would be over before it began", hint="Give a time to come: --expires 7d")
+        raise Invalid("the share would expire before it starts", hint="Give a time in the future: --expires 7d")
     if origin.is_members(ws.store(), session):
         raise Refused(
-            "the session is another member's of the team's store: only they share it",
-            hint=f"A copy of your own can be shared: holdfast fork {session[:8]}",
+            "the session belongs to another member of the team's store: only they may share it",
+            hint=f"You can share a copy of your own: holdfast fork {session[:8]}",
             session=session,
         )
     person = people.find(ws.home, email)
@@ -88,11 +88,11 @@ def share(
             if not main.membership.is_member(main.me):
                 raise Refused(
                     "this device does not belong to the vault",
-                    hint=f"Where it stands: holdfast remote list. Its words: {main.here.keys.public.words}",
+                    hint=f"See: holdfast remote list. The words of this device: {main.here.keys.public.words}",
                 )
             if session in (main.memory.read(tuple[str, ...], "earlier") or ()):
                 raise Refused(
-                    "the session is held back until you have confirmed the vault",
+                    "the session is held back until you confirm the vault",
                     hint=f"Compare its words on another device, then: holdfast remote confirm {remote.name}",
                     session=session,
                 )
@@ -106,7 +106,7 @@ def share(
 
 
 def revoke(ws: Workspace, session: str, email: str) -> list[str]:
-    """Take it back wherever it was shared with this person; gives the remotes."""
+    """Revoke every share of this session with this person; return the remotes."""
     done: list[str] = []
     away: HoldfastError | None = None
     with open_vault.exclusive(ws):
@@ -126,7 +126,7 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
     if not done:
         raise away or NotFound(
             f"the session is not shared with {email[:80]!a}",
-            hint="holdfast people list shows how you spelled their address.",
+            hint="See how their address is spelled: holdfast people list",
             session=session,
         )
     return done
@@ -139,15 +139,15 @@ def _home_of(ws: Workspace, name: str | None) -> KnownRemote:
     )
     if not matching:
         raise NotFound(
-            "no remote is set up to share by", hint="For instance: holdfast remote add team s3://BUCKET/PREFIX"
+            "no remote is set up for sharing", hint="For example: holdfast remote add team s3://BUCKET/PREFIX"
         )
     if len(matching) > 1:
         choices = " or --remote ".join(remote.name for remote in matching)
-        raise Refused("there are several remotes", hint=f"Say which: --remote {choices}")
+        raise Refused("there are several remotes", hint=f"Name one: --remote {choices}")
     return matching[0]
 
 
-# ── taking ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── accepting ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def identities(path: str) -> list[str | bytes]:
@@ -156,16 +156,16 @@ def identities(path: str) -> list[str | bytes]:
 
 
 class Offers(list[Offer]):
-    """Offers, and how many more there are that were not looked into."""
+    """Offers, and how many more were not read."""
 
     unread = 0
 
 
 def offers(ws: Workspace, *, url: str | None = None, keys: Sequence[str | bytes] = ()) -> Offers:
-    """Who offers what to this device, or to the holder of these secret keys. Nothing is taken in."""
+    """The offers for this device and for the holder of these secret keys. Nothing is accepted."""
     unread = 0
 
-    def look(place: Place, _: str) -> list[Offer]:
+    def look(place: RemoteStore, _: str) -> list[Offer]:
         nonlocal unread
         result, more = _offered(ws, place, keys)
         unread += more
@@ -178,11 +178,11 @@ def offers(ws: Workspace, *, url: str | None = None, keys: Sequence[str | bytes]
 
 
 def _offered(
-    ws: Workspace, place: Place, keys: Sequence[str | bytes], name: str | None = None
+    ws: Workspace, place: RemoteStore, keys: Sequence[str | bytes], name: str | None = None
 ) -> tuple[list[Offer], int]:
     joined = {remote.vault for remote in remote_list.load(ws.home)}
     identities = [open_vault.keys(ws).identity, *keys]
-    return offering.listed(ws, place, identities, offering.own_shares(ws) | joined, name=name)
+    return offer_reader.list_offers(ws, place, identities, offer_reader.own_shares(ws) | joined, name=name)
 
 
 def accept(
@@ -192,9 +192,9 @@ def accept(
     keys: Sequence[str | bytes] = (),
     name: str | None = None,
 ) -> list[AcceptedShare]:
-    """Take part in one offered session, by its name; without one, in all whose sender is trusted and not revoked.
+    """Accept one offered session, by its name; without one, all from trusted senders that are not revoked.
 
-    Sessions that were accepted before are looked at again: they may be shared with other rights by now.
+    Sessions that were accepted before are read again: their rights may have changed.
     """
     deleted: list[str] = []
     waiting: list[Offer] = []
@@ -207,15 +207,15 @@ def accept(
     where = "" if url is None else f" {url}"
     if waiting and name is None:
         raise Refused(
-            f"{count(len(waiting), 'offer')} that nobody you trust has made, or that cannot be taken",
-            hint=f"Look at them: holdfast accept{where} --list. Then take one by its name, for instance:"
+            f"{count(len(waiting), 'offer')} from people you do not trust, or that cannot be accepted",
+            hint=f"To see them: holdfast accept{where} --list. Then accept one by its name, for example:"
             f" holdfast accept{where} {waiting[0].name[:8]}",
         )
     if name is not None and not deleted:
-        raise NotFound(f"there is no offer {name[:70]!a}", hint=f"They are shown by: holdfast accept{where} --list")
+        raise NotFound(f"no offer {name[:70]!a}", hint=f"To see the offers: holdfast accept{where} --list")
     if deleted:
         raise NotFound(
-            "what was shared with this device there was deleted", hint="holdfast history shows what is here."
+            "what was shared with this device there was deleted", hint="See what is here: holdfast history"
         )
     raise NotFound(
         "nothing was shared with this device there",
@@ -224,13 +224,15 @@ def accept(
     )
 
 
-def _at_each(ws: Workspace, url: str | None, look: Callable[[Place, str], list[_T]]) -> list[_T]:
-    """Look at one address, or at every remote there is; one that is away is an error only if nothing is found."""
+def _at_each(ws: Workspace, url: str | None, look: Callable[[RemoteStore, str], list[_T]]) -> list[_T]:
+    """Call `look` with one address, or with every remote; an unreachable one is an error only if all are."""
     places = (
         [checked_url(url)] if url is not None else list({remote.url: None for remote in remote_list.load(ws.home)})
     )
     if not places:
-        raise NotFound("no remote is set up to look for shared sessions", hint="Say where: holdfast accept URL")
+        raise NotFound(
+            "no remote is set up to look for shared sessions", hint="Give the address: holdfast accept URL"
+        )
     done: list[_T] = []
     away: HoldfastError | None = None
     for where in places:
@@ -245,10 +247,10 @@ def _at_each(ws: Workspace, url: str | None, look: Callable[[Place, str], list[_
 
 
 def _accepted_at(
-    ws: Workspace, place: Place, where: str, keys: Sequence[str | bytes], name: str | None, deleted: list[str],
+    ws: Workspace, place: RemoteStore, where: str, keys: Sequence[str | bytes], name: str | None, deleted: list[str],
     waiting: list[Offer],
 ) -> list[AcceptedShare]:  # fmt: skip
-    """What was accepted there. `gone`: sessions that were deleted; `waiting`: offers that take a person's word."""
+    """What was accepted there; adds to `deleted` sessions, and to `waiting` offers that a person has to choose."""
     joined = {remote.vault for remote in remote_list.load(ws.home) if remote.kind == "share"}
     wanted: list[KeyWrap] = []
     if name is None:
@@ -263,7 +265,7 @@ def _accepted_at(
             waiting.append(offer)
     if name is not None and len(wanted) > 1:
         choices = ", ".join(wrapped.vault[:16] for wrapped in wanted)
-        raise Refused(f"several offers begin with {name[:70]!a}", hint=f"Give more of it: {choices}")
+        raise Refused(f"several offers begin with {name[:70]!a}", hint=f"Give more of the name: {choices}")
     results = (_accept(ws, place, where, wrapped, deleted) for wrapped in wanted)
     return [accepted for accepted in results if accepted is not None]
 
@@ -272,18 +274,20 @@ def _is_named(offer: Offer, name: str | None) -> bool:
     return name is not None and len(name) >= _SHORTEST_NAME and offer.name.startswith(name.lower())
 
 
-def _accept(ws: Workspace, place: Place, where: str, offer: KeyWrap, deleted: list[str]) -> AcceptedShare | None:
+def _accept(
+    ws: Workspace, place: RemoteStore, where: str, offer: KeyWrap, deleted: list[str]
+) -> AcceptedShare | None:
     here = open_vault.this_device(ws)
     session = offer.session or ""
     known = any(remote.vault == offer.vault for remote in remote_list.load(ws.home))
     if _is_deleted(ws, session):
         deleted.append(session)
         return None
-    # First to read: who was invited, and whether the secret is of an invitation that still stands, is in it.
+    # First only to read: the share itself says whether the invitation is still valid.
     vault = vault_shares.accept(here, place, replace(offer, secret=None))
     sync_vault(vault)
     if not known and ws.store().state(session) is None:
-        _forget(ws, vault, session)  # it was taken back: what its keys open is gone
+        _forget(ws, vault, session)  # it was revoked
         return None
     if _is_deleted(ws, session):
         deleted.append(session)
@@ -296,7 +300,7 @@ def _accept(ws: Workspace, place: Place, where: str, offer: KeyWrap, deleted: li
     if secret is not None:
         vault_shares.accept(here, place, replace(offer, secret=secret, secrets=(secret,)))
     elif not admitted:
-        join_vault.withdraw_request(vault)  # asked when it was still shared to write
+        join_vault.withdraw_request(vault)  # left when it was still shared to write
     return AcceptedShare(session, name, admitted or secret is not None, admitted)
 
 

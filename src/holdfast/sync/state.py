@@ -1,7 +1,7 @@
-"""What this store remembers of a vault: how far it was read and published, who belongs to it, what was rejected.
+"""What this store remembers of a vault: how far it was read and published, its members, and what was rejected.
 
-It lies in the store itself, in the same transaction as the events it speaks of: whatever becomes of the store, its
-memory never claims more than its log holds. All of it can be had again from the remote.
+The memory is part of the store and is written in the same transaction as the events it is about, so it never claims
+more than the log holds. All of it can be read again from the remote.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ class StreamSpan(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one of our own lives has published."""
+    """What one of our own lives published."""
 
     counter: int = 0
-    # The newest head that is known to have been there: those after it were sent, and nobody answered.
+    # The newest head that is known to have been there; the outcome of later ones is unknown.
     there: int = 0
     pushes: int = 0
     packs: tuple[IndexedPack, ...] = ()
-    # Events that came into the store up to this place were looked at.
+    # Events that arrived in the store up to this place were looked at.
     place: int = 0
     tips: tuple[str, ...] = ()
-    # Packs that no head of ours names any more: removed with the next push, when nobody reads them any longer.
+    # Packs that no head of ours names any more: removed with the next push.
     stale: tuple[str, ...] = ()
-    # Packs that hold so much that they are not merged again.
+    # Packs that are too large to be merged again.
     large: tuple[str, ...] = ()
-    # What our head says that we could not read.
+    # What our head reports as unreadable to us.
     wanting: tuple[WantedPushes, ...] = ()
-    # Of a vault with one session: how many erasures in it were heeded.
+    # In a share's vault: how many erasures were carried out.
     erasures: int = 0
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A push about to happen, written down before it does: whoever finds it knows what a crash left behind."""
+    """A push about to happen, stored before it does: after a crash it says what may be at the remote."""
 
     own: Published
     made: dict[str, tuple[StreamSpan, ...]] = {}
     published: tuple[StreamSpan, ...] = ()
-    # Of the head as it was sent.
+    # Of the sealed head.
     digest: bytes = b""
-    # Objects that go once it is there.
+    # Objects to remove once the push is there.
     obsolete: tuple[str, ...] = msgspec.field(default=(), name="gone")
-    # What it holds of streams that a copy of this home went on with too: session/writer, and the events' hashes.
+    # Of streams that a copy of this home continued too: session/writer, and the events' hashes.
     forks: dict[str, tuple[str, ...]] = {}
 
 
 class PushGap(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Pushes that could not be read, and where they were said to be."""
+    """Pushes that could not be read, and the pack that should hold them."""
 
     first: int
     last: int
     pack: str
-    # Not read the first time: perhaps it was only just replaced. Only what fails again is asked for.
+    # Failed twice: the first time it may just have been replaced. Only these are asked for.
     again: bool = False
-    # Read, and not all of it taken in: why not.
+    # Read, but not all of it was accepted: why not.
     reason: str = ""
 
 
@@ -84,18 +84,18 @@ class ReadPosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: bytes = b""
     applied: int = 0
     gaps: tuple[PushGap, ...] = msgspec.field(default=(), name="holes")
-    # Its device was removed, and not all of it was accepted: read anew should the device be let in again.
+    # Its device was removed, and not all of it was accepted: read again if the device is let in again.
     unaccepted: bool = msgspec.field(default=False, name="held")
-    # Then also: how many of its pushes had been read, and how many of those at the remote have not.
+    # Then also: how many of its pushes were read, and how many at the remote were not.
     read: int = 0
     unread: int = 0
-    # When its author wrote the newest head, by the author's own clock; and when we read it.
+    # When its author wrote the newest head, by the author's clock; and when we read it.
     published_at: int = msgspec.field(default=0, name="said_at")
     read_at: int = msgspec.field(default=0, name="heard_at")
 
 
 class VouchedStream(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How far each device has vouched for a stream in the vault: the same events may come from several."""
+    """How far each device vouches for a stream in the vault: the same events may come from several."""
 
     by: dict[str, int] = {}
 
@@ -103,16 +103,16 @@ class VouchedStream(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return VouchedStream({**self.by, device: max(seq, self.by.get(device, 0))})
 
     def accepted(self, members: Membership, session: str, writer: str) -> int:
-        """How far it counts: all that a member vouches for, and of the others what was accepted of them."""
+        """How far the stream counts: all that members vouch for, and what was accepted of removed devices."""
         return max((members.accepted(device, writer, session, seq) for device, seq in self.by.items()), default=0)
 
     def by_members(self, members: Membership) -> int:
-        """How far those vouch for it who belong to the vault now."""
+        """How far present members vouch for the stream."""
         return max((seq for device, seq in self.by.items() if members.is_member(device)), default=0)
 
 
 class PastRejection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something that was not taken in."""
+    """An object that was rejected, and when."""
 
     pack: str
     device: str
@@ -121,21 +121,21 @@ class PastRejection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where this device stands in the vault."""
+    """This device's status in the vault, as of the last sync."""
 
     # `pending`: asked to join. `member`: may read, and write unless it only reads. `out`: was removed.
     place: str = "pending"
-    # Sessions that were here before a person confirmed the vault are not uploaded.
+    # Until a person confirms the vault, sessions that were here before are not uploaded.
     confirmed: bool = False
     last_sync: int | None = None
     error: str | None = None
-    # The request we left, to take it away once it was heard.
+    # The request we left, to remove it once it was approved.
     request: str | None = None
-    # Whether it may vouch for what others wrote, as of the last sync.
+    # Whether it may vouch for what others wrote.
     admin: bool = False
-    # What others wrote last is sealed with keys that we were not given: as good as being told that we were removed.
+    # What others wrote last is sealed with keys we were not given: we were most likely removed.
     shut_out: bool = False
-    # The device that all this is about, by its keys: a home that lost its keys goes on as another one.
+    # The id of the device this is about: a home that lost its keys continues as another device.
     device: str = ""
 
 
@@ -160,7 +160,7 @@ class VaultState:
         return self._store.remembered(self.name(*parts))
 
     def under(self, kind: type[_D], *parts: str) -> Iterator[tuple[str, _D]]:
-        """Everything under a name, with the rest of its name; what cannot be read is as good as forgotten."""
+        """Everything under a name, with the rest of its name; what cannot be decoded is skipped."""
         prefix = self.name(*parts, "")
         for name, value in self._store.remembered_under(prefix).items():
             read = decoded(kind, value)
@@ -180,7 +180,7 @@ class VaultState:
     def forget(self, transaction: Transaction, *parts: str) -> None:
         transaction.remember(self.name(*parts), None)
 
-    # ── the things most asked for ────────────────────────────────────────────────────────────────────────
+    # ── common values ────────────────────────────────────────────────────────────────────────
 
     def status(self) -> DeviceStatus:
         return self.read(DeviceStatus, "standing") or DeviceStatus()
@@ -195,7 +195,7 @@ class VaultState:
         return self.read(VouchedStream, "stream", session, writer) or VouchedStream()
 
     def vouch(self, transaction: Transaction, session: str, writer: str, device: str, seq: int) -> None:
-        """A device vouches for a stream up to here; that it did so for less before stays true."""
+        """Record that a device vouches for a stream up to `seq`, unless it did for more already."""
         before = (
             decoded(VouchedStream, transaction.remembered(self.name("stream", session, writer)) or b"")
             or VouchedStream()
@@ -204,23 +204,23 @@ class VaultState:
             self.write(transaction, before.and_by(device, seq), "stream", session, writer)
 
     def forks(self, session: str, writer: str) -> tuple[str, ...]:
-        """Of a stream of ours that forked: the events that are published, whatever their numbers."""
+        """The hashes of published events of a stream of ours that forked."""
         return self.read(tuple[str, ...], "fork", session, writer) or ()
 
     def streams(self, session: str | None = None) -> Iterator[tuple[str, str, VouchedStream]]:
-        """Session, writer, and how far the stream is known in the vault."""
+        """Session, writer, and who vouches for how much of the stream."""
         parts = ("stream",) if session is None else ("stream", session)
         for name, known in self.under(VouchedStream, *parts):
             where = name if session is None else f"{session}/{name}"
-            found_session, _, writer = where.partition("/")
-            yield found_session, writer, known
+            session_id, _, writer = where.partition("/")
+            yield session_id, writer, known
 
     def rejections(self) -> list[PastRejection]:
         return [rejection for _, rejection in self.under(PastRejection, "turned")]
 
 
 def decoded(kind: type[_D], value: bytes) -> _D | None:
-    """What was remembered; None where an older or newer program wrote it otherwise: it can be asked for again."""
+    """The decoded value; None where another version wrote it differently: it can be read from the remote again."""
     try:
         return msgspec.msgpack.decode(value, type=decodable(kind))
     except (msgspec.MsgspecError, UnicodeDecodeError):

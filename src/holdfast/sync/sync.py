@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class SessionNews(NamedTuple):
-    """A session that something was learned of, and how many of its conflicts nobody has settled."""
+    """A session with new events, and how many of its conflicts are open."""
 
     id: str
     goal: str
@@ -54,13 +54,13 @@ class SessionNews(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """What came of it: all remotes together, and those that failed."""
+    """The result of a sync: all remotes together, and those that failed."""
 
     report: SyncReport
     failed: dict[str, HoldfastError]
     conflicts: int
     reached: list[str]
-    # What was learned of, the latest first.
+    # Sessions with new events, the latest first.
     sessions: list[SessionNews]
 
 
@@ -73,10 +73,10 @@ def sync(
     put_back: bool = False,
     begun: Callable[[], None] = lambda: None,
 ) -> SyncResult:
-    """Exchange what is missing. `patient`: a person waits for it.
+    """Exchange what is missing with every remote, or one. `patient`: a person waits for it.
 
-    `put_back`: a remote that was emptied gets everything again. `begun` is told when it is this one's turn: whatever
-    was recorded until then is in it.
+    `put_back`: a remote that was emptied gets everything again. `begun` is called once this process has the lock:
+    everything recorded until then is sent.
     """
     wanted = [remote_list.find(ws.home, name)] if name is not None else remote_list.load(ws.home)
     if not wanted:
@@ -87,10 +87,10 @@ def sync(
         begun()
         for remote in wanted:
             if shared_with_me.leave_deleted(ws, remote):
-                report.note(f"The session of {remote.name} was deleted here: it is not followed any more.")
+                report.note(f"The session of {remote.name} was deleted here: it is no longer followed.")
                 continue
             if shared_with_me.leave_superseded(ws, remote):
-                report.note(f"{remote.name} has the id of a session of your own: it is not followed any more.")
+                report.note(f"{remote.name} has the id of a session of your own: it is no longer followed.")
                 continue
             try:
                 with open_vault.vault(ws, remote, hurried=not patient) as vault:
@@ -113,7 +113,7 @@ def sync(
 
 
 def note_error(ws: Workspace, remote: KnownRemote, error: HoldfastError) -> None:
-    """Let `status` show it, until a sync succeeds."""
+    """Let `status` show the error until a sync succeeds."""
     memory = VaultState(ws.store(), remote.vault)
     status = memory.status()
     if status.error != error.message:
@@ -122,7 +122,7 @@ def note_error(ws: Workspace, remote: KnownRemote, error: HoldfastError) -> None
 
 
 def news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
-    """What these sessions are about, the latest first; those that were deleted are not among them."""
+    """These sessions with their goals, the latest first, without deleted ones."""
     dated: list[tuple[int, SessionNews]] = []
     for session in sessions:
         state = ws.store().state(session)
@@ -134,7 +134,7 @@ def news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
 
 
 def _note_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
-    """Only devices that accepted a share take part in it: what others of the same person record reaches no owner."""
+    """Note sessions that another device of this person accepted: what is recorded here does not reach the owner."""
     accepted = shared_with_me.shares(ws.home)
     for session in sorted(report.sent - accepted.keys()):
         if origin.share_of(ws.store(), session) is not None:
@@ -148,7 +148,7 @@ def _note_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
 
 
 def _remember_deleted(ws: Workspace, report: SyncReport) -> None:
-    """So that whoever was at work on it is told, also where nobody saw this sync. What it was about is erased."""
+    """Remember sessions that others deleted, so that their work trees can say so once."""
     left = [(place, deleted) for deleted in report.deleted for place in deleted.places]
     if left:
         with ws.transaction() as transaction:
@@ -158,7 +158,7 @@ def _remember_deleted(ws: Workspace, report: SyncReport) -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Within this, nothing looks for cycles: it would look at every object again and again, and find none."""
+    """Pause garbage collection, for work that makes very many objects and no cycles."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -169,29 +169,28 @@ def uncollected() -> Iterator[None]:
 
 
 _TAKEN_BACK: Final = (
-    "what others write lately cannot be opened here: the session may no longer be shared with you,"
+    "recent writes of others cannot be opened here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
-_NOT_THEIRS: Final = "it shares a session that it neither began nor decides over"
-_FOREIGN: Final = "somebody put there what is not Holdfast's, under a name that no object can have"
+_NOT_THEIRS: Final = "it shares a session that it neither started nor may decide over"
+_FOREIGN: Final = "somebody put a foreign object there, under a name that no object can have"
 _ONLY_TO_READ: Final = (
-    "The session {0} is shared with you to read from now on: what you had sent by then is in it."
-    " To go on with a copy of your own: holdfast fork {0}"
+    "The session {0} is read-only for you from now on; what you had sent by then is in it."
+    " To continue with a copy of your own: holdfast fork {0}"
 )
 _UNPLACED: Final = (
-    "An admin removed somebody, and the remote lacks what that follows: nothing is sent until it has it."
+    "An admin removed somebody, and the remote lacks entries before the removal: nothing is sent until it has them."
     " On a device of that admin: holdfast sync --put-back"
 )
-_LOCKED_OUT: Final = "what others write lately cannot be opened here: this device may have been removed"
+_LOCKED_OUT: Final = "recent writes of others cannot be opened here: this device may have been removed"
 
 
 def sync_vault(
     main: Vault, *, progress: Progress = silent, patient: bool = True, put_back: bool = False
 ) -> SyncReport:
-    """Exchange what is missing in both directions. `patient`: a person waits, what failed before is tried again.
+    """Sync a vault and its shares in both directions. `patient`: a person waits; what failed before is tried again.
 
-    `put_back`: a remote that lost anything gets all of it again that this device has; without a person's word, an
-    empty one is none of ours.
+    `put_back`: put back everything the remote lost. Only a person can order this: an empty place may be a wrong one.
     """
     if put_back:
         replace_unreadable(main.remote)
@@ -216,11 +215,11 @@ def sync_vault(
 
 
 def _refuse_emptied(main: Vault) -> None:
-    """An empty place is most often a disk that is not mounted, or another bucket: nothing is written there."""
+    """Refuse an empty place: most often it is an unmounted disk, or the wrong bucket."""
     published = main.memory.own(main.here.writer()).counter or main.memory.cursors()
     if published and create_vault.is_missing(main.remote):
         raise Unreachable(
-            "the vault is not at this remote any more",
+            "the vault is no longer at this remote",
             hint="Is the disk mounted, is it the right place? If it was emptied for good: holdfast sync --put-back",
         )
 
@@ -256,10 +255,7 @@ def _exchange(
     patient: bool,
     put_back: bool,
 ) -> tuple[str | None, bool]:
-    """All of it; gives what is to be said about it from now on, should something be wrong, and whether we are out.
-
-    `put_back`: the remote lost something, and is to have it again, whatever it shows.
-    """
+    """Exchange everything with one vault; return the error to remember, if any, and whether we are shut out."""
     listing = read_listing(listed, vault.tag)
     if vault.membership.session is not None and main is None and not _comes_through(vault):
         return None, False
@@ -278,33 +274,33 @@ def _exchange(
     authority.settle_guests(vault)
     device_removal.remember_unread(vault, listing)
     if pull.own_seen > push.own.counter:
-        # Others have seen more of us than this store knows, though the remote does not show it.
+        # Others have seen newer heads of ours than this store knows, although the remote does not show them.
         push.renew()
     _withheld(vault, pull)
     lost = push.lost()
-    if lost and vault.membership.is_member(vault.me):  # of who was removed it is taken away
+    if lost and vault.membership.is_member(vault.me):  # those of removed devices are removed on purpose
         where = heads.name_of(vault.id, push.writer, push.own.there)
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
     key_maintenance.maintain(vault, listing, main, lost=lost or put_back)
     join_vault.remember(vault, listing)
     if vault.removes_unplaced() or (main is not None and main.removes_unplaced()):
-        vault.report.note(_UNPLACED)  # who was removed has the present key
+        vault.report.note(_UNPLACED)  # the removed device has the present key
     elif vault.membership.is_member(vault.me) and not (main is not None and _has_foreign_devices(vault)):
         if lost or put_back or retired_writers.is_wanted(vault, push.writer, pull.wanted):
             retired_writers.restore(push, listing, pull.wanted)
         if vault.membership.is_admin(vault.me) and not vault.memory.status().admin:
-            push.look_again()  # it may vouch for more than before
+            push.look_again()  # an admin may vouch for more than before
         before = vault.report.pushed
         with uncollected():
             push.publish_all(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
         if pull.heads.shut_out:
-            # Others use a key that we were not given: what we wrote lies there, and is taken in by nobody.
+            # Others use a key that we were not given: nobody accepts what we just pushed.
             vault.report.pushed = before
     elif vault.me in vault.membership.removed and _still_reads(vault):
         if vault.memory.status().place == "member":
             vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
     elif vault.me in vault.membership.removed:
-        vault.report.note("This device was removed from the vault: nothing of it is sent any more.")
+        vault.report.note("This device was removed from the vault: nothing is sent from here any more.")
     vault.reject_planted()
     if pull.heads.locked_out:
         as_guest = vault.membership.session is not None and main is None
@@ -315,7 +311,7 @@ def _exchange(
 
 
 def _has_foreign_devices(share: Vault) -> bool:
-    """Nothing is exchanged in a share of ours while a device has a part in it that does not belong to the vault."""
+    """Whether foreign devices are in a share of ours; nothing is exchanged with it then."""
     foreign = authority.has_foreign_devices(share)
     if foreign:
         session = str(share.membership.session)[:8]
@@ -327,7 +323,7 @@ def _has_foreign_devices(share: Vault) -> bool:
 
 
 def _comes_through(vault: Vault) -> bool:
-    """Nothing is exchanged with a share once a session of its id is our own."""
+    """Whether a share may be followed: not once a session with its id is our own."""
     session = vault.membership.session
     assert session is not None
     if origin.share_of(vault.here.store, session) == vault.id:
@@ -340,7 +336,7 @@ def _comes_through(vault: Vault) -> bool:
 
 
 def _remember_rejected(vault: Vault, *, whole: bool) -> None:
-    """Keep what was turned away for the doctor; what is in order again, after a whole sync, is forgotten."""
+    """Remember what was rejected for the doctor; after a whole sync, forget what is in order again."""
     now = {hashlib.sha256("\n".join(refused).encode()).hexdigest()[:16]: refused for refused in vault.report.rejected}
     before = vault.memory.raw_under("turned").keys()
     new = now.keys() - before
@@ -356,7 +352,7 @@ def _remember_rejected(vault: Vault, *, whole: bool) -> None:
 
 
 def _note_reached(vault: Vault) -> None:
-    """Nothing could be read, and nothing failed: what failed before is over."""
+    """Forget an earlier error: the remote was reached, although nothing could be read yet."""
     status = vault.memory.status()
     if status.error is not None:
         with vault.here.transaction() as transaction:
@@ -364,7 +360,7 @@ def _note_reached(vault: Vault) -> None:
 
 
 def _save_status(vault: Vault, main: Vault | None, error: str | None, *, shut_out: bool) -> None:
-    """What can be told of it later without asking the remote, and without any key."""
+    """Remember the status, to show it without the remote and without keys."""
     status, members = vault.memory.status(), vault.membership
     removed_place = "reader" if _still_reads(vault) else "out"
     place = (
@@ -384,20 +380,20 @@ def _save_status(vault: Vault, main: Vault | None, error: str | None, *, shut_ou
 
 
 def _still_reads(vault: Vault) -> bool:
-    """Whether this device was given the key of a shared session that nobody has who does not belong there."""
+    """Whether this device still has the current key of a shared session."""
     return vault.membership.session is not None and vault.sealing_key() is not None
 
 
 def _belongs(vault: Vault) -> bool:
-    """Whether there is anything to read for us: a request may have been heard since."""
+    """Whether this device can read the vault; completes a join that was approved since."""
     status = vault.memory.status()
     if join_vault.has_other_keys(vault):
-        return join_vault.complete_join(vault)  # whoever asked says what is to be done
+        return join_vault.complete_join(vault)  # the caller reports it
     if status.place == "pending":
         if join_vault.complete_join(vault):
             return True
         vault.report.note(
-            "This device waits to be let in. On one that belongs to the vault:"
+            "This device waits to be let in. On a device that belongs to the vault:"
             f" holdfast device approve {vault.here.keys.public.words}"
         )
         return False
@@ -412,7 +408,7 @@ def _belongs(vault: Vault) -> bool:
 
 
 def _other_vaults(vault: Vault, main: Vault | None) -> list[Vault]:
-    """The other vaults through which the same sessions travel."""
+    """The other vaults through which the same sessions are exchanged."""
     if main is not None:
         return [main]
     return [
@@ -422,7 +418,7 @@ def _other_vaults(vault: Vault, main: Vault | None) -> list[Vault]:
 
 
 def _has_readers(vault: Vault) -> bool:
-    """A session that is no longer shared need not be sent."""
+    """Whether anybody reads the vault: not a share that is shared with nobody any more."""
     members = vault.membership
     if members.session is None:
         return True
@@ -432,14 +428,14 @@ def _has_readers(vault: Vault) -> bool:
 
 
 def _withheld(vault: Vault, pull: Pull) -> None:
-    """Say which devices' words are missing. Looked at twice: a head may have been replaced while we looked."""
+    """Report withheld heads. They are listed twice: a head may have been replaced meanwhile."""
     heads_reader = pull.heads
     if not heads_reader.withheld() and not heads_reader.absent:
         return
     heads_reader.listing = read_listing(vault.remote.list("h/"), vault.tag)
     for life, device in heads_reader.withheld():
         name = name_of(vault, device) if device else ""
-        vault.report.reject(f"h/{vault.tag}.{life}", name, "newer word of a device is not shown by the remote")
+        vault.report.reject(f"h/{vault.tag}.{life}", name, "the remote does not show a newer head of this device")
     for names in heads_reader.listing.rivals.values():
         for item in names:
             if item.name in heads_reader.absent:

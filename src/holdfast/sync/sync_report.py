@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-# More than this says nothing more to anybody, and whoever keeps the objects decides how many are bad.
+# More helps nobody, and whoever controls the remote decides how many objects are bad.
 _MAX_REJECTED: Final = 1_000
 
-# How far a long sync is: done, of how many, and what is counted.
+# Progress of a long sync: done, total, and what is counted.
 Progress: TypeAlias = Callable[[int, int, str], None]
 
 
 def silent(done: int, total: int, what: str) -> None:
-    """Nobody watches."""
+    """Report no progress."""
 
 
 class RejectedObject(NamedTuple):
-    """Something at a remote that was not taken in: where it is, whose it says it is, and why not."""
+    """An object at a remote that was rejected: where it is, whose it claims to be, and why."""
 
     pack: str
     device: str
@@ -25,12 +25,12 @@ class RejectedObject(NamedTuple):
 
 
 class DeletedSession(NamedTuple):
-    """A session that was here, and that another device deleted; what it was about is known a last time."""
+    """A session of this store that another device deleted."""
 
     session: str
     goal: str
     device: str
-    # The work trees that were at it.
+    # The work trees whose current session it was.
     places: tuple[str, ...]
 
 
@@ -38,14 +38,14 @@ class SyncReport:
     def __init__(self) -> None:
         self.pushed = 0
         self.pulled = 0
-        # Sessions of which something was sent.
+        # Sessions with events that were sent.
         self.sent: set[str] = set()
         self.rejected: list[RejectedObject] = []
         self._known: set[RejectedObject] = set()
-        # Sessions that something new was learned of.
+        # Sessions with new events.
         self.sessions: set[str] = set()
         self.deleted: list[DeletedSession] = []
-        # Sentences for a person: waiting for approval, cut off, sessions held back.
+        # Sentences for a person.
         self.notes: list[str] = []
 
     def reject(self, pack: str, device: str, reason: str) -> None:
@@ -53,7 +53,7 @@ class SyncReport:
         if entry in self._known:
             return
         if len(self.rejected) >= _MAX_REJECTED:
-            entry = RejectedObject("", "", "and more that was turned away")
+            entry = RejectedObject("", "", "and more objects were rejected")
             if entry in self._known:
                 return
         self._known.add(entry)

@@ -1,6 +1,6 @@
-"""One vault at one remote, as this device knows it: who belongs to it, which keys open it, and how it is changed.
+"""One vault at one remote, as this device knows it: its members, its keys, and changes to it.
 
-Nothing a remote says is believed before a signature proves it. Changes are written down here first and sent then, so
+Nothing a remote says is believed before a signature proves it. Changes are stored here first and sent afterwards, so
 that a crash in between only delays them: `flush` sends what is still waiting.
 """
 
@@ -30,21 +30,21 @@ from holdfast.sync.sync_report import SyncReport
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, verify
 
-# Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
+# Whoever controls the remote decides how many objects there are: limits for one sync; the next one continues.
 _MAX_ENTRIES: Final = 20_000
 _MAX_BAD_ENTRIES: Final = 500
-# So many of them are reported one by one.
+# How many of them are reported one by one.
 _FEW: Final = 3
 _MAX_UNNAMED_KEYS: Final = 1_000
-# Bytes of entries that are not small, which are read in one sync.
+# Larger entries, and how many bytes of them are read in one sync.
 _SMALL: Final = 4 << 10
 _MAX_UNFOLDED: Final = 64 << 20
-# Entries of who has said too much: their names are remembered, and they are not fetched again.
+# Entries over their author's limit whose names are remembered, so that they are not fetched again.
 _MAX_OVER: Final = 5_000
 _MAX_VERIFIED: Final = 100_000
-# Who left a wrap, where only this much shows: that they have the vault's box.
+# The author of a wrap of which only this is known: they have the vault's box.
 SOMEBODY: Final = "somebody"
-# Signatures that this process found good. Each name holds the hash of what is signed, and so whose word it is.
+# Signatures that this process verified, by the hash of what is signed and the signature.
 _verified: set[str] = set()
 
 
@@ -55,15 +55,15 @@ class LocalDevice(NamedTuple):
     name: str
     store: Store
     transaction: Callable[[], AbstractContextManager[Transaction]]
-    # The writer id under which events are recorded, and a new one once the present one proves to be used elsewhere.
+    # The writer id of recorded events, and a new one once the present one is used elsewhere.
     writer: Callable[[], str]
     renew: Callable[[], str]
     now: Callable[[], int]
-    # Told, within the transaction that takes them in, of sessions that came from elsewhere.
+    # Called in the transaction that stores events from elsewhere, with their sessions.
     received: Callable[[Transaction, Iterable[str]], None]
-    # Whether a writer is certainly this device, or another one of a vault of ours.
+    # Whether a writer is certainly this device, or another device of a vault of ours.
     is_ours: Callable[[str], bool]
-    # The vaults of ours that a session travels by, the first one first; None where that is not known.
+    # The vaults of ours that a session is sent to, the oldest first; None where that is not known.
     vaults: Callable[[str], tuple[str, ...] | None]
 
 
@@ -77,9 +77,9 @@ class Vault:
         main: Vault | None = None,
         room: int | None = None,
     ) -> None:
-        """`main`: of a session that we share ourselves, the vault it belongs to.
+        """`main`: for the vault of a session that we share ourselves, our own vault.
 
-        `room`: how many bytes the objects that are read may unfold to, all in all.
+        `room`: how many bytes all objects together may decompress to.
         """
         self.here = here
         self.remote = remote
@@ -91,15 +91,15 @@ class Vault:
         self._entries: dict[str, SignedEntry] | None = None
         self._membership: Membership | None = None
         self._opened: dict[str, KeyWrap] = {}
-        # Made here and not written down yet: of a founding, or of a new epoch.
+        # Made here and not stored yet: for a new vault or a new epoch.
         self._fresh: list[KeyWrap] = []
-        # What this device has in common with the vault's box and with the devices of the vault, by their age keys.
+        # Secrets this device shares with the vault's box and with its devices, by their age keys.
         self._common: dict[str, bytes | None] = {}
-        # Who left each wrap, by the membership of that time.
+        # The author of each wrap, and the membership this was derived from.
         self._left_by: tuple[Membership, dict[str, str]] | None = None
         self._asked_for_wraps = False
         self._fetched = self._bad_entries = self._unfolded = self._absent = 0
-        # Which entries the remote lists; asked for once some were not there.
+        # The entries that the remote lists; asked for once some were missing.
         self._listed: set[str] | None = None
         self._room = room
         self._over: dict[str, str] | None = None
@@ -109,7 +109,7 @@ class Vault:
         return self.here.keys.public.id
 
     def reload(self) -> None:
-        """Forget what was read from memory: somebody else has written to it."""
+        """Drop cached values after somebody else wrote to the memory."""
         self._entries = None
         self._membership = None
         self._over = None
@@ -117,7 +117,7 @@ class Vault:
         self._fresh.clear()
         self._asked_for_wraps = False
 
-    # ── who belongs to it ────────────────────────────────────────────────────────────────────────────────
+    # ── membership ────────────────────────────────────────────────────────────────────────────────
 
     @property
     def known(self) -> dict[str, SignedEntry]:
@@ -134,7 +134,7 @@ class Vault:
         packed = self.memory.raw(FOUNDING)
         if packed is not None:
             return entries.unpack(packed)
-        # A store that lost its memory: the keys that were left for this device say how the vault began.
+        # A store that lost its memory: the wraps for this device hold the founding entry.
         foundings = (entries.unpack_or_none(wrapped.founding) for wrapped in self.wrapped())
         return next(
             (signed for signed in foundings if signed is not None and entries.hash_of(signed.payload) == self.id),
@@ -150,16 +150,16 @@ class Vault:
         return self._membership
 
     def add(self, signed: SignedEntry) -> str:
-        """Count an entry of our own from now on, before it is written down; gives its hash."""
+        """Count an entry of our own before it is stored; return its hash."""
         own = entries.hash_of(signed.payload)
         self.known[own] = signed
         self._membership = None
         return own
 
     def keep(self, received: Iterable[SignedEntry]) -> None:
-        """Keep these entries. Whether they count, the whole of them decides."""
+        """Store these entries. Whether they count depends on all of them together."""
         new = {entries.hash_of(signed.payload): signed for signed in received}
-        # A copy that proved to be wrongly signed makes room for another: the right one may have come later.
+        # A wrongly signed copy is replaced: the right one may have come later.
         wrong = {name for name, _ in self.membership.rejected}
         new = {name: signed for name, signed in new.items() if name not in self.known or name in wrong}
         new = self._valid_new_entries(new)
@@ -171,7 +171,7 @@ class Vault:
             self._membership = None
 
     def _valid_new_entries(self, new: dict[str, SignedEntry]) -> dict[str, SignedEntry]:
-        """Those that somebody of the vault signed. The rest is reported, not kept: anybody can make any amount."""
+        """Those signed by a device of the vault. The rest is reported, not stored: anybody can make any amount."""
         if not new:
             return new
         ancestry = trace({**self.known, **new}.values(), self.id, _verified)
@@ -193,11 +193,11 @@ class Vault:
             self._pass_over(over)
         return {name: signed for name, signed in kept.items() if name not in over}
 
-    # ── what one device may say ──────────────────────────────────────────────────────────────────────────
+    # ── limits for one device ──────────────────────────────────────────────────────────────────────────
 
     @property
     def over(self) -> dict[str, str]:
-        """Entries that are not kept because their author has said too much, and who that is."""
+        """Entries that are not stored because their author is over the limit, and the author of each."""
         if self._over is None:
             self._over = self.memory.read(dict[str, str], "over") or {}
         return self._over
@@ -210,15 +210,15 @@ class Vault:
             known = self.membership.members.get(author) or self.membership.removed.get(author)
             self.report.reject(
                 "", author if known is None else printable(known.name),
-                "it has said more about who belongs to the vault than a device needs to, and the rest is left out",
+                "it made more membership entries than any device needs, and the rest is ignored",
             )  # fmt: skip
 
     def entry_name(self, own: str) -> str:
-        """What an entry is called at the remote, by its hash."""
+        """The name of an entry at the remote, by its hash."""
         return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
 
     def missing(self) -> dict[str, list[str]]:
-        """What the entries that wait follow, however far, and is not here, by their authors."""
+        """The missing entries that waiting ones depend on, by author of the latter."""
         absent = set(self.membership.missing)
         if not absent:
             return {}
@@ -230,7 +230,7 @@ class Vault:
         return {by: sorted(followed(headers.get, names) & absent) for by, names in by_author.items()}
 
     def removes_unplaced(self) -> bool:
-        """Whether an admin takes a part in it from somebody by an entry that waits for others."""
+        """Whether a waiting entry of an admin removes somebody."""
         members = self.membership
         invites = {invite.hash for invite in members.invites if invite.live}
         for name in members.waiting:
@@ -244,10 +244,10 @@ class Vault:
         return False
 
     def learn(self, hashes: Iterable[str], *, most_bad: int = _MAX_BAD_ENTRIES, by: str = "") -> None:
-        """Fetch entries by their hashes, and all that they stand on, until so many of them could not be had.
+        """Fetch entries by their hashes, with all that they follow, until `most_bad` could not be fetched.
 
-        `by`: the device whose entries follow them. Once a few are not there, only those that the remote lists are
-        asked for: names cost nothing to make up.
+        `by`: the device whose entries follow them. Once a few are missing, only those that the remote lists are
+        fetched: anybody can make up names.
         """
         # Each with the device whose entry follows it.
         wanted = [(item, by) for item in hashes if item not in self.known][::-1]
@@ -270,7 +270,7 @@ class Vault:
             entry = self._fetch(name, wanted_hash, quiet=self._bad_entries - bad >= _FEW)
             if entry is not None:
                 fetched[wanted_hash] = entry
-                header = entries.header_of(entry.payload)  # also of a kind that is not known here
+                header = entries.header_of(entry.payload)  # also of an unknown kind
                 if header is not None:
                     wanted += [(parent, follower or header.by) for parent in header.parents]
         self.keep(fetched.values())
@@ -284,7 +284,7 @@ class Vault:
         return self._listed is None or name in self._listed
 
     def learn_all(self) -> None:
-        """Fetch every entry there is: for who comes anew and has heard of none."""
+        """Fetch every entry there is: for a device that knows none."""
         fetched = []
         names = {self.entry_name(name) for name in (*self.known, *self.over)}
         for listed in self.remote.list(f"m/{self.tag}/"):
@@ -294,7 +294,7 @@ class Vault:
         self.keep(fetched)
 
     def learn_anew(self) -> None:
-        """Fetch what tells us that we belong here: what members left keys with, or else every entry there is."""
+        """Fetch the entries that admit this device: those named by its wraps, or else all."""
         opened = self.opened()
         names = find_wraps.by_turns(self, opened)
         left = [entry for name in names if (entry := opened[name].entry) and self.left_by(name)]
@@ -304,7 +304,7 @@ class Vault:
 
     def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> SignedEntry | None:
         if self._fetched >= _MAX_ENTRIES or self._bad_entries >= _MAX_BAD_ENTRIES or self._unfolded >= _MAX_UNFOLDED:
-            self.report.reject(f"m/{self.tag}", "", "there are more membership entries than can be read at once")
+            self.report.reject(f"m/{self.tag}", "", "there are more membership entries than are read in one sync")
             return None
         self._fetched += 1
         try:
@@ -321,7 +321,7 @@ class Vault:
         own = entries.hash_of(entry.payload)
         if self.entry_name(own) != name or expected not in (None, own):
             self._bad_entries += 1
-            self.report.reject(name, "", "a membership entry stands under a name that is not its own")
+            self.report.reject(name, "", "a membership entry has a wrong name")
             return None
         return entry
 
@@ -332,7 +332,7 @@ class Vault:
         return [*self.opened().values(), *self._fresh]
 
     def opened(self) -> dict[str, KeyWrap]:
-        """Those that are kept, by the end of their names."""
+        """The stored wraps, opened, by the end of their names."""
         for name, blob in self.memory.raw_under("wrap").items():
             if name not in self._opened:
                 wrapped = wraps.unwrap(blob, [self.here.keys.identity])
@@ -341,14 +341,14 @@ class Vault:
         return self._opened
 
     def forget_wraps(self, names: Iterable[str]) -> None:
-        """These are not kept any more."""
+        """Drop opened wraps that are no longer stored."""
         for name in names:
             self._opened.pop(name, None)
 
     def left_by(self, wrap: str) -> str:
-        """The device of the vault that left a wrap for this one, by its name.
+        """The id of the member that left a wrap for this device, by the wrap's name.
 
-        `SOMEBODY` with the vault's box, who may have been removed since, or may not be known here yet; else nobody.
+        `SOMEBODY` for anyone else with the vault's box: a removed device, or one not known here yet. Else empty.
         """
         members = self.membership
         if self._left_by is None or self._left_by[0] is not members:
@@ -370,17 +370,17 @@ class Vault:
         return self._common[public]
 
     def use(self, wrapped: KeyWrap) -> None:
-        """Use these keys at once: they are ours, and not written down before the change they belong to is."""
+        """Use keys that we just made; they are stored with the change they belong to."""
         self._fresh.append(wrapped)
 
     def written_down(self) -> None:
-        """Those keys lie in the memory by now, wrapped for this device."""
+        """Drop those keys: by now they are stored, wrapped for this device."""
         self._fresh.clear()
 
     def candidates(self) -> list[bytes]:
-        """Every key that was wrapped for us. Anybody can wrap one: what they open is signed, and that is checked.
+        """Every key that was wrapped for us. Anybody can wrap one, so what they open must be checked by signature.
 
-        Those that are named come first, and of the others not too many: each of them costs time with each object.
+        Keys that entries name come first, then some others: each costs time with each object.
         """
         opened = self.opened()
         kept = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
@@ -391,17 +391,17 @@ class Vault:
         return good + [key for key in have if sealing.key_id(key) not in named][:_MAX_UNNAMED_KEYS]
 
     def ring(self) -> list[bytes]:
-        """The keys that a valid entry names: the only ones that open packs and heads."""
+        """The keys that a valid entry names: only these open packs."""
         named = {key.id for key in self.membership.keys}
         return [key for key in self.candidates() if sealing.key_id(key) in named]
 
     def sealing_key(self) -> bytes | None:
-        """The key to seal with; None when there is none that only those who belong here have."""
+        """The key to seal with; None when none is known to members only."""
         have = {sealing.key_id(key): key for key in self.candidates()}
         return next((have[key.id] for key in self.membership.usable_keys() if key.id in have), None)
 
     def takes_part(self, device: str) -> bool:
-        """Whether what a device publishes is read: in what the main vault shares, not of those it has removed."""
+        """Whether what a device publishes is read: in a share of ours, not if the main vault removed it."""
         member = self.membership.members.get(device)
         if member is None:
             return False
@@ -417,7 +417,7 @@ class Vault:
     def open(
         self, kind: str, name: str, sealed: bytes, ring: Callable[[], list[bytes]], *, limit: int | None = None
     ) -> bytes:
-        """Unseal; with a key that came in the meantime, if need be. `limit`: what it may unfold to at most."""
+        """Unseal an object, fetching new keys if need be. `limit`: bytes it may decompress to."""
         if limit is None:
             limit = entries.unfolded_limit(len(sealed)) if kind == "entry" else heads.MAX_PLAIN_BYTES
         if self._room is not None:
@@ -433,14 +433,14 @@ class Vault:
         return plain
 
     def ask_for_wraps(self) -> bool:
-        """Look once whether keys were left for this device; True when there were any."""
+        """Look once for new wraps for this device; True when there were any."""
         if self._asked_for_wraps:
             return False
         self._asked_for_wraps = True
         return find_wraps.fetch_wraps(self)
 
     def reject_entries(self) -> None:
-        """Entries by devices of the vault that were not entitled to them."""
+        """Report entries by devices of the vault that were not entitled to them."""
         for own, reason in self.membership.rejected:
             header = entries.header_of(self.known[own].payload)
             member = None if header is None else self.membership.members.get(header.by)
@@ -448,19 +448,19 @@ class Vault:
             self.report.reject(self.entry_name(own), by, f"a membership entry does not count: {reason}")
 
     def reject_planted(self) -> None:
-        """Keys that were wrapped for us and that no valid entry names: nobody who belongs here made them."""
+        """Report keys that were wrapped for us and that no valid entry names: no member made them."""
         named = {key.id for key in self.membership.keys}
         if not self.membership.is_member(self.me):
             return
         for name, wrapped in self._opened.items():
-            # What was accepted holds all that was left then, and lies at no remote.
+            # The wrap of an accepted offer holds all keys that were left then, and is at no remote.
             if name != "accepted" and not all(sealing.key_id(key) in named for key in wrapped.keys):
                 self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault named")
 
-    # ── what lies at the remote ──────────────────────────────────────────────────────────────────────────
+    # ── objects at the remote ──────────────────────────────────────────────────────────────────────────
 
     def pack_name(self, pack: str) -> str:
-        """What a pack is called at the remote, by the name that a head gives it."""
+        """The name of a pack at the remote, by its name in a head."""
         return f"p/{self.tag}/{pack}"
 
     def sealed_entry(self, key: bytes, signed: SignedEntry) -> tuple[str, bytes]:
@@ -468,18 +468,18 @@ class Vault:
         name = self.entry_name(entries.hash_of(signed.payload))
         return name, sealing.seal(key, "entry", self.id, name, entries.pack(signed))
 
-    # ── changing it ──────────────────────────────────────────────────────────────────────────────────────
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────────
 
     def change(self) -> VaultChange:
         return VaultChange(self)
 
     def waiting(self) -> list[tuple[str, bytes]]:
-        """What was said here and is not sent yet, in its order."""
+        """Objects that are stored here and not sent yet, in order."""
         objects = self.memory.raw_under("out").values()
         return [msgspec.msgpack.decode(packed, type=decodable(tuple[str, bytes])) for packed in objects]
 
     def flush(self, *, remove: Iterable[str] = ()) -> None:
-        """Send what is still waiting to be sent, in its order."""
+        """Send the waiting objects, in order."""
         waiting = self.memory.raw_under("out")
         removed = list(remove)
         if not waiting and not removed:
@@ -492,7 +492,7 @@ class Vault:
 
 
 class VaultChange:
-    """Entries and key wraps that belong together: written down at once, then sent."""
+    """Entries and key wraps that belong together: stored in one transaction, then sent."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -501,9 +501,9 @@ class VaultChange:
         self._notes: list[tuple[object, tuple[str, ...]]] = []
 
     def add(self, kind: type[MembershipEntry], **fields: Any) -> str:
-        """Sign an entry on top of all that is known; gives its hash."""
+        """Sign an entry that follows all that is known; return its hash."""
         vault = self._vault
-        # What it names it follows, also where few of its author's entries are followed otherwise.
+        # It follows the invitation it names, even if that is no tip.
         named = [fields["invite"]] if fields.get("invite") else []
         parents = tuple(sorted({*vault.membership.tips, *named}))
         entry = kind(vault=vault.id, parents=parents, by=vault.me, at=vault.here.now(), **fields)
@@ -512,17 +512,17 @@ class VaultChange:
         return vault.add(signed)
 
     def wrap(self, recipient: str, wrapped: KeyWrap) -> None:
-        """Leave keys for someone."""
+        """Leave keys for a recipient."""
         vault = self._vault
         name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
         self._wraps.append((name, wraps.wrap(recipient, wrapped)))
 
     def remember(self, value: object, *parts: str) -> None:
-        """Keep something in the vault's memory, together with this change."""
+        """Write a value to the vault's memory together with this change."""
         self._notes.append((value, parts))
 
     def new_key(self) -> None:
-        """A new epoch: a key for exactly those who belong here now."""
+        """Begin a new epoch, with a key for exactly the present members."""
         vault = self._vault
         key = sealing.new_key()
         recipients = vault.membership.recipients()
@@ -530,14 +530,14 @@ class VaultChange:
         keys = [*vault.ring(), key]
         for recipient in vault.membership.recipient_keys():
             self.wrap(recipient, self.wrapped(keys))
-        # Ours is needed at once: what follows is sealed with it.
+        # Needed at once: what follows is sealed with it.
         vault.use(self.wrapped(keys))
 
     def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> KeyWrap:
         vault = self._vault
         founding = vault.founding()
         assert founding is not None
-        # The last that was said follows all that is known.
+        # The last entry follows all that is known.
         entry = (
             entries.hash_of(self._entries[-1].payload) if self._entries else next(iter(vault.membership.tips), None)
         )
@@ -547,12 +547,12 @@ class VaultChange:
         )  # fmt: skip
 
     def commit(self, *, remove: Iterable[str] = ()) -> None:
-        """Write all of it down, then send it."""
+        """Store the change, then send it."""
         self.write_down()
         self._vault.flush(remove=remove)
 
     def _refuse_void(self) -> None:
-        """Nobody is told that something was done which no device of the vault would heed."""
+        """Refuse a change that no device of the vault would accept."""
         members = self._vault.membership
         wrong = {
             **dict.fromkeys((*members.waiting, *members.overtaken), "it does not follow what it should"),
@@ -569,12 +569,12 @@ class VaultChange:
         ]
         if reasons:
             raise Refused(
-                f"the vault would not heed this: {reasons[0]}",
-                hint="Nothing was changed. Sync, try again, and please report it if it stays.",
+                f"the vault would not accept this: {reasons[0]}",
+                hint="Nothing was changed. Sync and try again; if it stays, please report it.",
             )
 
     def write_down(self) -> None:
-        """Keep it here, to be sent: wraps before the entries that speak of them."""
+        """Store the change, to be sent: wraps before the entries that name them."""
         vault, memory = self._vault, self._vault.memory
         self._refuse_void()
         if vault.sealing_key() is None:

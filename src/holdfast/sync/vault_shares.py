@@ -1,7 +1,7 @@
-"""Sharing one session: a small vault of its own, to which people outside are invited.
+"""Share one session: a small vault of its own, to which other people are invited.
 
-Everybody of the main vault belongs to it too; nobody in it can see the main vault. A person's key opens what is left
-for it, and inside lies a secret: whoever shows that they know it may write, not only read.
+All devices of the main vault belong to it too; guests cannot see the main vault. An invited person's key opens a
+wrap, and a wrap for writers holds a secret: a device that proves it may write, not only read.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from holdfast.sync.state import FOUNDING, DeviceStatus
 from holdfast.sync.vault import LocalDevice, Vault, VaultChange
 from holdfast.workspace.keys import age
 
-# Whoever knows a person's public key can leave files for it: so many are looked at, chosen anew each time.
+# Whoever knows a person's public key can leave files for it: this many are read, chosen at random each time.
 _MAX_LOOKED_AT: Final = 20_000
 _MAX_OF_SESSION: Final = 4
 _MAX_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
-# Keys of one offer, and those of them that need not prove themselves: fewer than are tried with each object.
+# Keys of one offer, and how many of them may be unproven: fewer than are tried with each object.
 _MAX_KEYS: Final = 8_000
 _MAX_UNPROVEN_KEYS: Final = 500
 _SECRET: Final = 32
 
 
 def find_share(main: Vault, session: str) -> Vault | None:
-    """The small vault of a session, as this device knows it; None when it was never shared here."""
+    """The vault of a shared session, as this device knows it; None when it was never shared here."""
     for share in main.membership.shares:
         if share.session == session and authority.may_share(main, share.by, session):
             return open_share(main, share.vault, share.founding)
@@ -45,8 +45,8 @@ def find_share(main: Vault, session: str) -> Vault | None:
 
 
 def followed_shares(main: Vault) -> list[SharedSession]:
-    """The shared sessions that are looked at. A device that is no admin can announce any number of them, of sessions
-    that nobody has: of those it announces count the first few of each session that is here.
+    """The shares to follow. A device that is not an admin can announce any number of them: only the first few of each
+    session that is here count.
     """
     members = main.membership
     here = frozenset(main.here.store.sessions()) if members.shares else frozenset[str]()
@@ -70,7 +70,7 @@ def open_share(main: Vault, vault_id: str, packed: bytes) -> Vault:
 
 
 def begin(main: Vault, session: str) -> Vault:
-    """The small vault of a session, made if there is none yet."""
+    """The vault of a session, created if there is none yet."""
     existing = find_share(main, session)
     if existing is not None:
         return existing
@@ -91,7 +91,7 @@ def begin(main: Vault, session: str) -> Vault:
 
 
 def admit_member(change: VaultChange, member: VaultMember) -> None:
-    """A device of the main vault belongs to what it shares, and is there what it is in the main vault."""
+    """Admit a device of the main vault to a share, with the rights it has there."""
     change.add(
         Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind,
         possession=member.possession,
@@ -99,7 +99,7 @@ def admit_member(change: VaultChange, member: VaultMember) -> None:
 
 
 def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, expires: int | None) -> None:
-    """Let a person read the session; and write, once one of their devices has shown the secret."""
+    """Invite a person to read the session, and with `write` to write, once a device of theirs proves the secret."""
     secret = os.urandom(32) if write else None
     change = vault.change()
     change.add(
@@ -112,7 +112,7 @@ def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, 
 
 
 def uninvite(vault: Vault, email: str) -> bool:
-    """Take it back: a new key that they do not get. False when it is not shared with this person."""
+    """Revoke the share with a person, with a new key. False when it is not shared with them."""
     wanted = email.strip().lower()
     invited = [
         invited.hash for invited in vault.membership.invites if invited.live and invited.email.lower() == wanted
@@ -123,7 +123,7 @@ def uninvite(vault: Vault, email: str) -> bool:
 
 
 def end_invites(vault: Vault, invites: Iterable[str]) -> None:
-    """End these invitations, and what the devices that came by them may do."""
+    """End these invitations, and remove the devices that joined by them."""
     ended = set(invites)
     change = vault.change()
     for name in sorted(ended):
@@ -136,10 +136,10 @@ def end_invites(vault: Vault, invites: Iterable[str]) -> None:
 
 
 def offers(remote: RemoteStore, identities: Sequence[str | bytes]) -> list[KeyWrap]:
-    """Sessions that were shared with the holder of these identities: all keys and secrets that were left with them.
+    """The sessions shared with the holder of these identities, with all keys and secrets left for them.
 
-    Each new key is left without the secret, an invitation that was taken back stays where it was left, and whoever
-    has taken part can leave a file with anything in it: which of all that is right, the entries say.
+    New keys are left without the secret, revoked invitations stay, and former guests can leave files with anything in
+    them: only the entries say which of that is right.
     """
     by_vault: dict[str, _OfferParts] = {}
     for identity in identities:
@@ -159,7 +159,7 @@ def offers(remote: RemoteStore, identities: Sequence[str | bytes]) -> list[KeyWr
 
 
 class _OfferParts:
-    """What several files say of one share. The keys that others try first stand last in an offer."""
+    """Collects what several files hold for one share. Keys that are tried first come last in an offer."""
 
     def __init__(self, remote: RemoteStore, first: KeyWrap, box: str) -> None:
         self._remote = remote
@@ -168,7 +168,7 @@ class _OfferParts:
         self._box: str | None = None
         self._secrets: dict[bytes, None] = {}
         self._of_founder: dict[bytes, None] = {}
-        # Of files that came when there were many keys: those that open the entry which the file names, and the rest.
+        # In a flood: keys that open the entry which their file names, and the other keys of such files.
         self._proven: dict[bytes, None] = {}
         self._with_proven: dict[bytes, None] = {}
         self._others: dict[bytes, None] = {}
@@ -188,7 +188,7 @@ class _OfferParts:
             self._secrets[wrapped.secret] = None
 
     def _opening(self, wrapped: KeyWrap) -> bytes | None:
-        """The key, not known before, that opens the entry which a file names."""
+        """The new key that opens the entry which a file names, if any."""
         if wrapped.entry is None:
             return None
         name = f"m/{sealing.vault_tag(wrapped.vault)}/{sealing.entry_name(wrapped.vault, wrapped.entry)}"
@@ -213,7 +213,7 @@ class _OfferParts:
 
 
 def _founder(offer: KeyWrap) -> VaultFounded | None:
-    """The entry that began the share, when it is whole."""
+    """The founding entry of the share, if it is genuine."""
     signed = entries.unpack_or_none(offer.founding)
     read = None if signed is None else entries.founding_of(signed)
     if signed is None or read is None or entries.hash_of(signed.payload) != offer.vault:
@@ -222,16 +222,16 @@ def _founder(offer: KeyWrap) -> VaultFounded | None:
 
 
 def founder_of(offer: KeyWrap) -> str:
-    """The device that shares the session, as its signature shows; empty when nobody's does."""
+    """The id of the device that shares the session, by signature; empty when the entry is not genuine."""
     signed = entries.unpack_or_none(offer.founding)
     founding = None if signed is None else entries.founding_of(signed)
     return "" if founding is None else founding.device.id
 
 
 def accept(here: LocalDevice, remote: RemoteStore, offer: KeyWrap, *, room: int | None = None) -> Vault:
-    """Take part in a shared session: read it from now on, and ask to write when the offer allows that.
+    """Accept a shared session: read it from now on, and ask to write if the offer allows it.
 
-    `Refused` when a session of this id is here, other than through this very share. `room`: see `Vault`.
+    `Refused` when a session with this id is here, except through the same share. `room`: see `Vault`.
     """
     signed = entries.unpack(offer.founding)
     vault = Vault(here, remote, offer.vault, room=room)
@@ -250,7 +250,7 @@ def accept(here: LocalDevice, remote: RemoteStore, offer: KeyWrap, *, room: int 
 
 
 def proven_secret(vault: Vault, offer: KeyWrap) -> bytes | None:
-    """The secret of an invitation to write that still stands; None when the offer has none."""
+    """The secret of a valid invitation to write, if the offer has one."""
     invited = {invited.secret for invited in vault.membership.invites if invited.live and invited.write}
     shown = ((secret, join_vault.signer(secret).public_key().public_bytes_raw()) for secret in offer.secrets)
     return next((secret for secret, public in shown if public in invited), None)

@@ -1,8 +1,8 @@
-"""Which membership entries stand, and what each of them follows.
+"""Which membership entries are genuine, what each of them follows, and how many are kept of one device.
 
-An entry stands when it is whole, of this vault, follows entries that stand, and is signed by the keys that one of its
-forerunners names. Whether its author was entitled to say it is another question (`rights`). Sets of entries are
-integers, one bit each, in the order of generation and hash: forerunners always have the lower numbers.
+An entry is genuine when it is whole, of this vault, follows genuine entries, and is signed by the keys that one of
+its ancestors names. Whether its author was entitled to it is another question (`membership_rules`). Sets of entries
+are integers, one bit each, in the order of generation and hash: ancestors always have the lower numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class EntryNode(NamedTuple):
     hash: str
     header: EntryHeader
-    entry: MembershipEntry | None  # None: of a kind that is not known here, or malformed
+    entry: MembershipEntry | None  # None: of an unknown kind, or malformed
     above: int  # everything it follows, however far
     generation: int  # the longest way from the founding entry
 
@@ -41,7 +41,7 @@ class Ancestry(NamedTuple):
     numbers: dict[str, int]  # by hash
     keys: dict[str, PublicKeys]
     waiting: list[str]
-    missing: list[str]  # what those that wait are waiting for
+    missing: list[str]  # the missing ancestors of waiting entries
     rejected: list[tuple[str, str]]
 
 
@@ -54,7 +54,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def trace(entries: Iterable[SignedEntry], vault: str, verified: set[str]) -> Ancestry:
-    """`verified` remembers signatures that were found good: they are what takes time."""
+    """Sort out entries. `verified` caches good signatures: checking them takes the most time."""
     copies: dict[str, set[SignedEntry]] = {}
     for signed in entries:
         copies.setdefault(hash_of(signed.payload), set()).add(signed)
@@ -64,7 +64,7 @@ def trace(entries: Iterable[SignedEntry], vault: str, verified: set[str]) -> Anc
     nodes: list[EntryNode] = []
     numbers: dict[str, int] = {}
     keys: dict[str, PublicKeys] = {}
-    named: dict[str, int] = {}  # the entries that bring a device's keys
+    named: dict[str, int] = {}  # by device: the entries that bring its keys
     for own in sorted(generation, key=lambda name: (generation[name], name)):
         header = headers[own]
         above = 0
@@ -77,9 +77,9 @@ def trace(entries: Iterable[SignedEntry], vault: str, verified: set[str]) -> Anc
             entry: MembershipEntry | None = None
             if own == vault:
                 entry = founded_by(own, copies[own], verified)
-                reason = None if entry else "it founds nothing: it is malformed, or its signature is wrong"
+                reason = None if entry else "the founding entry is malformed, or its signature is wrong"
             elif not named.get(header.by, 0) & above:
-                reason = "it is by a device that nobody has let in"
+                reason = "its author was never let in"
             elif not _genuine(own, copies[own], keys[header.by], verified):
                 reason = "its signature is wrong"
             else:
@@ -101,7 +101,7 @@ def _headers(copies: dict[str, set[SignedEntry]], vault: str, rejected: dict[str
     for own, signed in copies.items():
         header = header_of(next(iter(signed)).payload)
         if header is None:
-            rejected[own] = "it is no membership entry"
+            rejected[own] = "it is not a membership entry"
         elif vault not in (own, header.vault):
             rejected[own] = "it belongs to another vault"
         elif own != vault and not header.parents:
@@ -114,7 +114,7 @@ def _headers(copies: dict[str, set[SignedEntry]], vault: str, rejected: dict[str
 def _order(
     headers: dict[str, EntryHeader], vault: str, rejected: dict[str, str]
 ) -> tuple[dict[str, int], set[str], set[str]]:
-    """The generation of each entry whose forerunners are all here; what waits; and what it waits for."""
+    """The generation of each entry whose ancestors are all here; the waiting entries; and what is missing."""
     followers: dict[str, list[str]] = {}
     open_parents = {own: len(header.parents) for own, header in headers.items()}
     for own, header in headers.items():
@@ -151,7 +151,7 @@ def founded_by(own: str, copies: set[SignedEntry], verified: set[str]) -> VaultF
 
 
 def _genuine(own: str, copies: set[SignedEntry], keys: PublicKeys, verified: set[str]) -> bool:
-    """Whether one of the copies is signed well: nobody can push an entry out by planting a bad copy of it."""
+    """Whether one of the copies has a good signature: a planted bad copy must not displace an entry."""
     for signed in copies:
         known = own + signed.signature.hex()
         if known in verified:
@@ -165,7 +165,7 @@ def _genuine(own: str, copies: set[SignedEntry], keys: PublicKeys, verified: set
 # Bytes. Admins of our own vault are not bounded; those of who shares a session with us are.
 _MAX_OF_DEVICE: Final = 16 << 20
 _MAX_OF_FOREIGN_ADMIN: Final = 64 << 20
-# How many entries that are not there those of a device that is no admin may wait for: more than one of them names.
+# How many missing entries those of a device without admin rights may wait for: more than one entry names.
 _MAX_MISSING: Final = 2_000
 
 
@@ -176,10 +176,11 @@ def over_size_limit(
     members: Callable[[], Membership],
     main: Membership | None,
 ) -> dict[str, str]:
-    """Of the new entries those that are more than is kept of their authors, by hash, with who that is.
+    """The new entries that exceed the bytes kept of their author, with the author.
 
-    `ancestry` and `members` are of all of them together; `main` is the membership of our own vault, when the entries
-    are of a share of it.
+    Whoever may make entries could otherwise fill everybody's disk. An entry that is not kept counts as unknown, so
+    ancestors of another device's entries are always kept. `ancestry` and `members` are of all entries together;
+    `main` is the membership of our own vault, for entries of a share of it.
     """
     together = {**known, **new}
     headers = {name: header for name, signed in together.items() if (header := header_of(signed.payload))}
@@ -201,7 +202,7 @@ def over_size_limit(
         )
         theirs = [name for name in new if headers[name].by == author]
         size = size_by_author[author] - sum(len(new[name].payload) for name in theirs)
-        # Those that others follow first, and none before what it follows itself.
+        # Those that others follow come first, and none comes before its own ancestors.
         for name in sorted(theirs, key=lambda name: (name not in needed, ancestry.numbers.get(name, last), name)):
             size += len(new[name].payload)
             if size > most and name not in needed:
@@ -212,9 +213,9 @@ def over_size_limit(
 def over_missing_limit(
     known: Mapping[str, SignedEntry], new: Mapping[str, SignedEntry], ancestry: Ancestry, members: Membership
 ) -> dict[str, str]:
-    """Of the new entries those that wait for more than is looked for of their authors, by hash, with who that is.
+    """The new entries that wait for too many missing ones, with the author.
 
-    What an entry of a device with other rights follows is kept.
+    Ancestors of an admin's entries are kept.
     """
     missing = set(ancestry.missing)
     if len(missing) <= _MAX_MISSING:
@@ -255,7 +256,7 @@ def followed(header_of: Callable[[str], EntryHeader | None], names: Iterable[str
 
 
 def _most_of(device: str, members: Membership, main: Membership | None) -> int | None:
-    """How many bytes of entries are kept of a device; None: all of them."""
+    """How many bytes of entries are kept of a device; None: no limit."""
     within = members if main is None else main
     known = within.members.get(device) or within.removed.get(device)
     if known is None or not known.admin:

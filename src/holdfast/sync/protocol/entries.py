@@ -1,8 +1,7 @@
-"""Membership entries: what devices say, signed, about who belongs to a vault and which keys it uses.
+"""Membership entries: signed statements about who belongs to a vault and which keys it uses.
 
-An entry's payload is signed and named by its hash; it is kept and passed on as the bytes it came as. What an old
-program cannot read, a newer one may have written: such an entry still stands in its place among the others, and has
-no effect here.
+An entry's payload is signed and named by its hash; its bytes are kept and passed on unchanged. An entry by a newer
+program that cannot be read here keeps its place among the others, and has no effect.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, PublicKeys, v
 LIMIT: Final = 8 << 20
 _MAX_OTHER: Final = 512 << 10
 _LARGE: Final = frozenset({"remove", "restore"})
-# What an entry may unfold to besides that: names, keys and hashes do not compress well.
+# Limits on what a sealed entry may decompress to: names, keys and hashes do not compress well.
 _SURELY: Final = 64 << 10
 _MAX_UNFOLDED: Final = 32
 FOUNDING_LIMIT: Final = 16 << 10
@@ -41,7 +40,7 @@ Cut = dict[Word, dict[Word, Annotated[int, Meta(ge=0, le=1 << 53)]]]
 
 
 class EntryHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What every entry has, also one of a kind that is not known here."""
+    """The fields of every entry, also of an unknown kind."""
 
     kind: Annotated[str, Meta(max_length=40)]
     vault: Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
@@ -51,7 +50,7 @@ class EntryHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MembershipEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """`parents` are the entries its author knew that no other entry follows, sorted; `at` is milliseconds."""
+    """`parents` are the entries known to the author that no other entry follows, sorted; `at` is milliseconds."""
 
     vault: Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
     parents: Parents
@@ -60,7 +59,7 @@ class MembershipEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
 
 
 class VaultFounded(MembershipEntry, frozen=True, kw_only=True, tag="found"):
-    """The first entry. It is public, so no names are in it; with `session` it is the vault of that one session."""
+    """The first entry. It is public, so it has no names; with `session` it is the vault of that one session."""
 
     device: PublicKeys
     nonce: Annotated[bytes, Meta(min_length=16, max_length=16)]
@@ -69,7 +68,7 @@ class VaultFounded(MembershipEntry, frozen=True, kw_only=True, tag="found"):
 
 
 class Admit(MembershipEntry, frozen=True, kw_only=True, tag="admit"):
-    """`possession` proves that the device has the signing key it names; earlier versions had none."""
+    """`possession` proves that the device has the signing key it names; earlier versions gave none."""
 
     device: PublicKeys
     name: Name
@@ -85,14 +84,14 @@ class Rename(MembershipEntry, frozen=True, kw_only=True, tag="rename"):
 
 
 class Remove(MembershipEntry, frozen=True, kw_only=True, tag="remove"):
-    """`cut` says, per writer and session, up to where the removed device's events were accepted."""
+    """`cut` says, by writer and session, up to where the removed device's events are accepted."""
 
     device: DeviceId
     cut: Cut
 
 
 class Restore(MembershipEntry, frozen=True, kw_only=True, tag="restore"):
-    """Lets in events that a removal had left out."""
+    """Accepts events beyond the cut of a removal."""
 
     device: DeviceId
     cut: Cut
@@ -112,14 +111,14 @@ class ShareEntry(MembershipEntry, frozen=True, kw_only=True, tag="share"):
 
 
 class Origin(MembershipEntry, frozen=True, kw_only=True, tag="origin"):
-    """How a session came to this vault: through somebody's share, whose vault is named; or None, as its own."""
+    """How a session came to this vault: through the share of this id, or None, as its own."""
 
     session: Word
     share: Hash | None
 
 
 class Guests(MembershipEntry, frozen=True, kw_only=True, tag="guests"):
-    """Signing keys of guests of a session's share that lies elsewhere: their streams are passed on to this vault."""
+    """Signing keys of guests of a session's share at another remote, whose streams are passed on to this vault."""
 
     session: Word
     keys: Annotated[tuple[Annotated[bytes, Meta(min_length=32, max_length=32)], ...], Meta(max_length=1000)]
@@ -161,12 +160,12 @@ def hash_of(payload: bytes) -> str:
 
 
 def unfolded_limit(sealed: int) -> int:
-    """How many bytes a sealed entry of this many may unfold to."""
+    """How many bytes a sealed entry of this size may decompress to."""
     return min(LIMIT, max(_SURELY, _MAX_UNFOLDED * sealed))
 
 
 def header_of(payload: bytes) -> EntryHeader | None:
-    """The part of an entry that every Holdfast understands; None when it is no entry at all."""
+    """The part of an entry that every version understands; None when it is no entry."""
     if len(payload) > LIMIT:
         return None
     try:
@@ -179,7 +178,7 @@ def header_of(payload: bytes) -> EntryHeader | None:
 
 
 def read(payload: bytes) -> MembershipEntry | None:
-    """The entry; None when it is of a kind not known here, malformed, or absurdly large."""
+    """The entry; None when it is of an unknown kind, malformed, or too large."""
     if header_of(payload) is None:
         return None
     try:
@@ -198,7 +197,7 @@ def pack(signed: SignedEntry) -> bytes:
 def unpack(data: bytes) -> SignedEntry:
     signed = unpack_or_none(data)
     if signed is None:
-        raise Invalid("this is not a membership entry", hint="It is left out; good data is not held up by it.")
+        raise Invalid("this is not a membership entry", hint="It is ignored; other data is not affected.")
     return signed
 
 
@@ -220,7 +219,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def founding_of(signed: SignedEntry) -> VaultFounded | None:
-    """The founding entry, when it is one and the device that founds signed it itself."""
+    """The founding entry, if it is one and is signed by the device it names."""
     entry = read(signed.payload)
     if not isinstance(entry, VaultFounded) or entry.vault or entry.parents or entry.by != entry.device.id:
         return None
@@ -233,22 +232,22 @@ def founding_document(signed: SignedEntry) -> bytes:
 
 
 def read_founding(data: bytes) -> SignedEntry:
-    """What stands at a remote under `vault`; `Invalid` for anything that is not a genuine founding entry."""
-    hint = "The address may be wrong, or someone put another file there."
+    """Read the object `vault` of a remote; `Invalid` for anything but a genuine founding entry."""
+    hint = "The address may be wrong, or somebody put another file there."
     if len(data) > FOUNDING_LIMIT:
-        raise Invalid("the vault at this remote has a founding entry larger than any can be", hint=hint)
+        raise Invalid("the founding entry of the vault at this remote is too large", hint=hint)
     try:
         version = msgspec.json.decode(data, type=decodable(dict[str, object])).get("holdfast")
         if isinstance(version, int) and version > 1:
             raise Invalid("the vault at this remote was written by a newer Holdfast", hint="Update Holdfast.")
         document = msgspec.json.decode(data, type=decodable(_Document))
         if document.holdfast != 1:
-            raise Invalid("what is at this remote is not a Holdfast vault", hint=hint)
+            raise Invalid("there is no Holdfast vault at this remote", hint=hint)
         signed = SignedEntry(
             base64.b64decode(document.entry, validate=True), base64.b64decode(document.signature, validate=True)
         )
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, binascii.Error, ValueError):
-        raise Invalid("what is at this remote is not a Holdfast vault", hint=hint) from None
+        raise Invalid("there is no Holdfast vault at this remote", hint=hint) from None
     if founding_of(signed) is None:
         raise Invalid("the founding entry of the vault at this remote is not genuine", hint=hint)
     return signed

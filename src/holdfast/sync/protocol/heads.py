@@ -1,8 +1,8 @@
-"""The head: a device's signed word on what it has published in a vault under one life, and on what it has seen there.
+"""The head: a device's signed statement of what it published in a vault under one life, and of what it saw there.
 
 A life (one writer id) numbers its pushes 1, 2, 3…; each pack covers some of them without gaps, so that whoever has
-taken in all up to a number knows from the head alone which packs are new. Heads are numbered too, and only ever grow:
-an older one shown again, or one that others have seen and that is not shown, is noticed.
+read up to a number knows from the head alone which packs are new. Heads are numbered too, and the numbers only grow:
+a replayed older head, or a withheld one that others have seen, is noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.sync.protocol.sealing import life_tag, vault_tag
 from holdfast.workspace.keys.device_keys import HEAD, DeviceKeys, verify
 
 VERSION: Final = 1
-MAX_PLAIN_BYTES: Final = 4 << 20  # bytes: more than all that a head may name takes
+MAX_PLAIN_BYTES: Final = 4 << 20  # bytes: more than the largest honest head
 MAX_SEEN: Final = 256
 MAX_WANTED: Final = 256
 _MAX_PACKS: Final = 20_000
@@ -28,14 +28,14 @@ _NAME: Final = re.compile(r"h/([0-9a-f]{16})\.([0-9a-f]{20})-([0-9]{12})", re.AS
 JOINS: Final = "h/join-"
 
 
-# Who may write a head may be hostile: nothing in it leads elsewhere, or is larger than any honest one.
+# The author of a head may be hostile: nothing in it leads elsewhere, or is larger than in an honest one.
 Life = Annotated[str, Meta(pattern=r"\A[0-9a-f]{20}\Z")]
 PackName = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 Number = Annotated[int, Meta(ge=1, le=1 << 53)]
 
 
 class IndexedPack(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A pack in a head: where it is, which pushes it covers, and what it must be."""
+    """A pack in a head: its name, the pushes it covers, its size and digest."""
 
     name: PackName
     first: Number
@@ -57,7 +57,7 @@ class SeenHead(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class WantedPushes(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Pushes of another life that the author could not read: whoever has them packs them again."""
+    """Pushes of another life that the author could not read: their author packs them again."""
 
     life: Life
     first: Number
@@ -82,7 +82,7 @@ class _Version(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeadName(NamedTuple):
-    """A head's name, taken apart."""
+    """The parts of a head's name."""
 
     name: str
     vault: str
@@ -101,7 +101,7 @@ def name_of(vault: str, writer: str, counter: int) -> str:
 
 
 def parse_name(name: str) -> HeadName | None:
-    """What a name in a listing says; None when it is no head's."""
+    """Parse a name in a listing; None when it is not the name of a head."""
     match = _NAME.fullmatch(name)
     return None if match is None else HeadName(name, match[1], match[2], int(match[3]))
 
@@ -123,14 +123,14 @@ class SignedHead(NamedTuple):
 
 
 def read(plain: bytes, vault: str, where: HeadName) -> SignedHead:
-    """A head that says it belongs where it was found."""
+    """Read a head; `Invalid` unless it belongs under this name."""
     try:
         payload, signature = _read_signed.decode(plain)
         version = _read_version.decode(payload).v
         if version > VERSION:
             raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
         if version < VERSION:
-            raise Invalid("it is of a version that no Holdfast writes")
+            raise Invalid("it has an unknown version")
         head = _read.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise Invalid("it is not a valid head") from None

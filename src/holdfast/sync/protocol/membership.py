@@ -1,7 +1,7 @@
-"""Who belongs to a vault, which keys it uses and what it shares: a pure function of the set of its entries.
+"""Evaluate membership: who belongs to a vault, its keys and its shares, as a pure function of the set of entries.
 
 The order in which entries arrive, and how often, makes no difference: devices that have the same entries agree.
-`ancestry` says which entries stand, `rights` which of them count, and this module what follows from those.
+`ancestry` says which entries are genuine, `membership_rules` which of them count, and this module what follows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.sync.protocol.membership_rules import ADMIN, OWN, MembershipRules,
 from holdfast.sync.protocol.sealing import recipient_tag
 from holdfast.workspace.keys.device_keys import PublicKeys, certifies, check_recipient
 
-# Of a device that is no admin: how many of its newest entries a new one follows, and how many of its keys count.
+# For a device without admin rights: how many of its newest entries a new one follows; how many keys count.
 _MAX_TIPS: Final = 4
 _MAX_KEYS: Final = 64
 _MAX_INVITES: Final = 32
@@ -54,18 +54,18 @@ class VaultMember(msgspec.Struct, frozen=True):
 
 
 class RemovedDevice(msgspec.Struct, frozen=True):
-    """A device that does not belong to the vault any more; `cut`: up to where its events are accepted."""
+    """A removed device; `cut`: up to where its events are accepted."""
 
     keys: PublicKeys
     name: str
     cut: dict[str, dict[str, int]]
-    # What it was while it belonged to it.
+    # Its role while it belonged to the vault.
     admin: bool = False
     kind: str = "device"
 
 
 class VaultKey(msgspec.Struct, frozen=True):
-    """A key that opens what is in the vault. `superseded`: nothing is sealed with it any more."""
+    """A key that opens objects of the vault. `superseded`: nothing is sealed with it any more."""
 
     id: str
     recipients: frozenset[str]
@@ -81,7 +81,7 @@ class SharedSession(msgspec.Struct, frozen=True):
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """`live`: it was not taken back. Whether it has expired, the clock of the one who asks says."""
+    """`live`: it was not revoked. Whether it has expired depends on the reader's clock."""
 
     hash: str
     email: str
@@ -94,11 +94,11 @@ class Invitation(msgspec.Struct, frozen=True):
 
 
 class Origins(msgspec.Struct, frozen=True):
-    """What the devices of a vault say about how one session came to it."""
+    """What the devices of a vault announced about how one session came to it."""
 
     # The share it came through; None when a device holds a session of this id as its own.
     share: str | None
-    # Every device that ever said that it came through a share.
+    # Every device that announced that it came through a share.
     guests: frozenset[str]
 
 
@@ -116,9 +116,9 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     guests: dict[str, frozenset[bytes]] = {}  # by session: signing keys of guests of shares that lie elsewhere
     tips: tuple[str, ...] = ()  # what a new entry follows
     waiting: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # what those that wait are waiting for
+    missing: tuple[str, ...] = ()  # the missing ancestors of waiting entries
     rejected: tuple[tuple[str, str], ...] = ()
-    overtaken: tuple[str, ...] = ()  # rightly said, but undone by a removal its author did not know of
+    overtaken: tuple[str, ...] = ()  # authorised, but undone by a concurrent removal of its author
 
     def is_member(self, device: str) -> bool:
         return device in self.members
@@ -128,14 +128,14 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         return member is not None and member.admin
 
     def everybody(self) -> tuple[VaultMember | RemovedDevice, ...]:
-        """Every device that belongs to the vault, or did."""
+        """Every present and removed device of the vault."""
         return (*self.members.values(), *self.removed.values())
 
     def author_of(self, writer: str) -> VaultMember | RemovedDevice | None:
         """The device that a certified writer id names, if it ever belonged to the vault.
 
         Earlier versions let in devices that named another's signing key. Only one of them can have it: the one with
-        the most rights is taken to be the author, whatever the others are or were.
+        the most rights counts as the author.
         """
         alike = (device for device in self.everybody() if certifies(writer, device.keys.signing))
         return max(alike, key=lambda device: (device.admin, device.kind != "guest"), default=None)
@@ -145,29 +145,29 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         return None if known is None else known.keys.signing
 
     def accepted(self, device: str, writer: str, session: str, seq: int) -> int:
-        """How much counts of a stream that this device vouches for up to `seq`: all of it, unless it was removed."""
+        """Up to where a stream counts that this device vouches for up to `seq`: less if the device was removed."""
         if device in self.members:
             return seq
         removed = self.removed.get(device)
         return 0 if removed is None else min(seq, removed.cut.get(writer, {}).get(session, 0))
 
     def recipient_keys(self) -> tuple[str, ...]:
-        """Everybody that a new key must be wrapped for."""
+        """The recipients that a new key must be wrapped for."""
         keys = {member.keys.age for member in self.members.values()}
         return tuple(sorted(keys.union(*(invite.recipients for invite in self.invites if invite.live))))
 
     def recipients(self) -> frozenset[str]:
-        """The same, as entries name them."""
+        """Their tags, as entries name them."""
         return frozenset(map(recipient_tag, self.recipient_keys()))
 
     def usable_keys(self) -> tuple[VaultKey, ...]:
-        """Keys that nobody has who does not belong here, the one to use first; none when a new one has to be made."""
+        """Keys that only members have, the one to use first; empty when a new one has to be made."""
         here = self.recipients()
         return tuple(key for key in self.keys if not key.superseded and key.recipients <= here)
 
 
 def evaluate(entries: Iterable[SignedEntry], vault: str, *, verified: set[str] | None = None) -> Membership:
-    """`verified` is the caller's to keep: the signatures that were found good, which need no second look."""
+    """Evaluate a set of entries. `verified` caches good signatures for the caller."""
     verified = set() if verified is None else verified
     ancestry = trace(entries, vault, verified)
     if not ancestry.nodes:
@@ -213,9 +213,9 @@ def _admins(devices: Mapping[str, VaultMember | RemovedDevice]) -> set[str]:
 
 
 def _tips(court: MembershipRules, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
-    """What a new entry follows. Whoever is no admin could say any number of things at once: few of them are followed.
+    """What a new entry follows: only few entries of a device without admin rights, which could make any number.
 
-    What nobody follows counts all the same, and is undone when its author is removed.
+    Entries that nobody follows count all the same, and are undone when their author is removed.
     """
     tips: list[str] = []
     by: Counter[str] = Counter()
@@ -246,7 +246,7 @@ def _devices(
         assert isinstance(first, VaultFounded | Admit)
         name = names.get(device, first.name if isinstance(first, Admit) else "")
         if not live:
-            counted = admissions & valid  # what was overtaken gave no rights
+            counted = admissions & valid  # overtaken admissions gave no rights
             was_admin = any(court.gives(number, ADMIN) for number in bits(counted))
             own = any(court.gives(number, OWN) for number in bits(counted or admissions))
             removed[device] = RemovedDevice(
@@ -267,7 +267,7 @@ def _devices(
 
 
 def _cuts(court: MembershipRules, valid: int) -> dict[str, Cut]:
-    """Per stream the largest an admin vouched for. What a device says of itself counts if nobody else removed it."""
+    """By device, the largest cut of each stream. A device's removal of itself counts only if it is the only one."""
     cuts: dict[str, Cut] = {}
     own: dict[str, Cut] = {}
     judged: set[str] = set()
@@ -293,9 +293,9 @@ def _widen(into: Cut, cut: Cut) -> None:
 
 
 def _keys(court: MembershipRules, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
-    """Those that were overtaken too: others may have sealed with them in good faith. They open, and seal no more.
+    """All keys, newest first. Overtaken ones open but seal no more: others may have used them in good faith.
 
-    Of a device that is no admin the first few count: everybody is given all keys that do.
+    Of a device without admin rights the first few count, since everybody is given all keys.
     """
     numbers: list[int] = []
     by: Counter[str] = Counter()
@@ -328,7 +328,7 @@ def _shares(court: MembershipRules, valid: int) -> tuple[SharedSession, ...]:
 
 
 def _origins(court: MembershipRules, valid: int) -> dict[str, Origins]:
-    """Of each session, the share that was named first; once anybody holds it as its own, it is the vault's own."""
+    """By session, the share announced first; once any device holds the session as its own, it is the vault's own."""
     origins: dict[str, Origins] = {}
     for number in bits(valid):
         entry = court.nodes[number].entry
@@ -350,8 +350,8 @@ def _guests(court: MembershipRules, valid: int) -> dict[str, frozenset[bytes]]:
 
 
 def _invites(court: MembershipRules, valid: int, admins: set[str]) -> tuple[Invitation, ...]:
-    """Keys that nothing can be sealed to are passed over, and of a device that is no admin the first few count: every
-    new key is wrapped for all that do.
+    """All invitations, without unusable keys. Of a device without admin rights the first few live ones count, since
+    every new key is wrapped for all of them.
     """
     entries = [(court.nodes[number].hash, court.nodes[number].entry) for number in bits(valid)]
     ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
@@ -370,7 +370,7 @@ def _invites(court: MembershipRules, valid: int, admins: set[str]) -> tuple[Invi
     return tuple(invites)
 
 
-@lru_cache(4096)  # bounded: whoever may invite decides how many there are
+@lru_cache(4096)  # bounded: a hostile inviter could name any number
 def _is_recipient(key: str) -> bool:
     try:
         return check_recipient(key) == key

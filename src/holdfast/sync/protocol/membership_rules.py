@@ -1,7 +1,7 @@
-"""Who was entitled to say what, and which removals count, when devices act without knowing of each other.
+"""Which membership entries count, when devices act without knowing of each other.
 
-1. An entry is *authorised* when its author was entitled to it, judged by nothing but what the entry follows. That
-   never changes, so all devices agree on it; nobody acts on who knew of being removed.
+1. An entry is *authorised* when its author was entitled to it, judged only by what the entry follows. That never
+   changes, so all devices agree on it; a device that knew of its removal is not authorised.
 2. Given a set of removals, an entry *holds* when its author was let in, by an admission that itself holds, with the
    needed role, and every one of these removals of its author either knew the entry (follows it) or was known to that
    admission (the device was let in again).
@@ -46,14 +46,14 @@ def _role(entry: VaultFounded | Admit) -> int:
 
 
 class MembershipVerdict(NamedTuple):
-    """Of a set of entries: the removals that count, and the admissions that hold against them."""
+    """For a set of entries: the removals that count, and the admissions that hold against them."""
 
     removals: int
     admissions: int
 
 
 class MembershipRules:
-    """Takes the entries of an ancestry in their order, and answers for any set that holds what it follows."""
+    """Applies the rules to the entries of an ancestry, and judges any ancestor-closed set of them."""
 
     def __init__(self, ancestry: Ancestry, verified: set[str]) -> None:
         self.nodes = ancestry.nodes
@@ -99,22 +99,22 @@ class MembershipRules:
             case Rename():
                 need = ANY if entry.device == by else ADMIN
             case Guests():
-                need = ADMIN  # who alone passes on what others wrote
+                need = ADMIN  # only admins pass on what others wrote
             case Remove() | Restore():
                 need = ANY if isinstance(entry, Remove) and entry.device == by else ADMIN
                 if not self.admits.get(entry.device, 0) & node.above:
-                    return "it names a device that nobody has let in"
+                    return "it names a device that was never let in"
             case ShareEntry():
                 if single:
-                    return "sessions are shared from the main vault only"
+                    return "sessions are shared only from the main vault"
                 if not self._is_share(entry):
                     return "the shared session's founding entry is not genuine"
             case Invite() | Uninvite():
                 need = OWN
                 if not single:
-                    return "people are invited to a shared session only"
+                    return "people are invited only to a shared session"
                 if isinstance(entry, Uninvite) and not self._invite(entry.invite, node.above):
-                    return "it names an invitation that nobody has made"
+                    return "it names an invitation that does not exist"
         self._need[number] = need
         return None if self.holds(number, need, verdict) else "its author was not entitled to it"
 
@@ -123,11 +123,11 @@ class MembershipRules:
     ) -> str | None:
         above = self.nodes[number].above
         if entry.role == "guest" and (entry.admin or not single):
-            return "guests take part in a shared session only, and let nobody in"
+            return "guests belong only to a shared session, and let nobody in"
         if not self._has_signing_key(number, entry):
             return "it does not prove that the device has the signing key it names"
         if entry.invite is not None and not self._invite(entry.invite, above):
-            return "it names an invitation that nobody has made"
+            return "it names an invitation that does not exist"
         self._need[number] = ADMIN
         if self.holds(number, ADMIN, verdict):
             return None
@@ -144,8 +144,8 @@ class MembershipRules:
         return "its author was not entitled to it"
 
     def _has_signing_key(self, number: int, entry: Admit) -> bool:
-        """Whether a device that is let in has the signing key it names: it proves so; or, as earlier versions gave no
-        proof, no other device with this role or a higher one was known to have it.
+        """Whether an admitted device proves that it has its signing key; without a proof (earlier versions), whether
+        no other device with this role or a higher one was known to have it.
         """
         device, node = entry.device, self.nodes[number]
         if entry.possession is not None:
@@ -195,7 +195,7 @@ class MembershipRules:
         if isinstance(entry, Admit | Invite):
             self._acts[by] = self._acts.get(by, 0) | bit
 
-    # ── what holds ───────────────────────────────────────────────────────────────────────────────────────
+    # ── which entries hold ───────────────────────────────────────────────────────────────────────────────────────
 
     def holds(self, number: int, need: int, verdict: MembershipVerdict) -> bool:
         node = self.nodes[number]
@@ -218,7 +218,7 @@ class MembershipRules:
         return self.holds(number, self._need[number], verdict)
 
     def live(self, device: str, verdict: MembershipVerdict) -> list[int]:
-        """The admissions by which a device belongs to the vault: they know of every removal of it."""
+        """The admissions by which a device belongs to the vault: those that follow every removal of it."""
         removals = self.removes.get(device, 0) & verdict.removals
         admissions = self.admits.get(device, 0) & verdict.admissions
         return [number for number in bits(admissions) if not removals & ~self.nodes[number].above]
@@ -243,7 +243,7 @@ class MembershipRules:
         invited = self.holds(self.numbers[entry.invite], OWN, verdict)
         return invited and self.holds(number, OWN, verdict)
 
-    def _standing(self, removals: int, within: int) -> int:
+    def _admissions_holding(self, removals: int, within: int) -> int:
         """The admissions that hold against these removals."""
         admissions = self.admissions & within
         touched = 0
@@ -268,10 +268,10 @@ class MembershipRules:
         counting = self._decided.get(removals)
         if counting is None:
             counting = self._decided[removals] = self._decide(removals, within, spare=False)
-        holding = self._standing(counting, within)
+        holding = self._admissions_holding(counting, within)
         if counting and not self._governed(MembershipVerdict(counting, holding)):
             counting = self._decide(removals, within, spare=True)
-            holding = self._standing(counting, within)
+            holding = self._admissions_holding(counting, within)
         verdict = MembershipVerdict(
             counting, holding & ~self._taken_back(MembershipVerdict(counting, holding), within)
         )
@@ -279,16 +279,16 @@ class MembershipRules:
         return verdict
 
     def _decide(self, removals: int, within: int, *, spare: bool) -> int:
-        clear = self._standing(removals, within)
+        clear = self._admissions_holding(removals, within)
         hunted = any(self.removes.get(self.nodes[number].header.by, 0) & removals for number in bits(removals))
         if not spare and not hunted and clear == self.admissions & within:
-            return removals  # the usual case: no admission is in doubt, and nobody who removes is removed
+            return removals  # the usual case: no admission is in doubt, and no remover was removed
         seniority = {number: self._seniority(number, clear) for number in bits(removals)}
         counting = 0
         for item in sorted(seniority, key=lambda number: (seniority[number], number)):
             if self._counts(item, counting, clear, seniority, within):
                 more = counting | 1 << item
-                if not spare or self._governed(MembershipVerdict(more, self._standing(more, within))):
+                if not spare or self._governed(MembershipVerdict(more, self._admissions_holding(more, within))):
                     counting = more
         return counting
 
@@ -307,7 +307,7 @@ class MembershipRules:
         leaves = self.targets[number] == by
         admissions = self.admits[by] & node.above & self._at_least[ANY if leaves else ADMIN]
         if admissions & ~clear:
-            admissions &= self._standing(counting, within)
+            admissions &= self._admissions_holding(counting, within)
         known = 0
         for item in bits(self.removes.get(by, 0) & counting):
             if node.above >> item & 1:
@@ -319,9 +319,9 @@ class MembershipRules:
         return self._some_knows(admissions, known)
 
     def _governed(self, verdict: MembershipVerdict) -> bool:
-        """Whether someone is left who may let others in."""
+        """Whether an admin is left."""
         admins = verdict.admissions & self._at_least[ADMIN]
-        while admins:  # the latest first: they are the likeliest to be still there
+        while admins:  # the latest first: the likeliest to be live
             latest = admins.bit_length() - 1
             if not self.removes.get(self._admitted[latest], 0) & verdict.removals & ~self.nodes[latest].above:
                 return True
@@ -329,7 +329,7 @@ class MembershipRules:
         return False
 
     def _taken_back(self, verdict: MembershipVerdict, within: int) -> int:
-        """Admissions of guests whose invitation was taken back by someone who did not know of them."""
+        """Admissions of guests whose invitation was concurrently revoked."""
         ended = 0
         for number in bits(self.uninvites & within):
             entry = self.nodes[number].entry

@@ -1,8 +1,7 @@
 """The pack: stretches of streams, each with the signature that vouches for it, as bytes to be sealed.
 
-What follows from the rest is left out: numbers, hashes and the links between events are worked out again by whoever
-reads, and the signature over the last hash vouches for them all. A pack says nothing about other packs: any member
-may pack the same events again.
+Derived values are left out: the reader computes numbers, hashes and links again, and the signature over the last hash
+vouches for all. A pack does not refer to other packs: any member may pack the same events again.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from holdfast.core.envelope import SALT_BYTES, Event, StreamHead, body_of, event
 from holdfast.core.errors import Invalid
 
 VERSION: Final = 1
-# What one pack may hold: whoever writes keeps well below it, whoever reads more is being kept busy.
+# What one pack may hold: honest writers stay well below.
 MAX_PLAIN_BYTES: Final = 128 << 20
 MAX_EVENTS: Final = 400_000
-# Of somebody else's, a guest's or of who shares a session with us: any one push, or as many times its sealed size.
+# For packs of guests, or of the owner of a share: the largest honest push, or this many times the sealed size.
 _SURELY: Final = 24 << 20
 _MAX_UNFOLDED: Final = 300
 _HASH: Final = 32
-# Session and writer become parts of names in this store's memory: a closed alphabet, so that none can be mistaken.
+# Session and writer become parts of names in the store's memory: a closed alphabet keeps them unambiguous.
 SESSION: Final = r"\A[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
 WRITER: Final = r"\A[0-9a-f]{20}([0-9a-f]{16})?\Z"
 
 
 class PackedEvents(NamedTuple):
-    """Consecutive events of one stream, and who vouches for the last of them (and so for all before it)."""
+    """Consecutive events of one stream, and who vouches for the last of them, and so for all before it."""
 
     session: str
     writer: str
@@ -72,7 +71,7 @@ class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 class _Pack(msgspec.Struct, array_like=True, gc=False, frozen=True):
     version: int
-    # Read one by one: what a hostile member packs is counted before all of it is in memory.
+    # Decoded one by one: events of a hostile pack are counted before all are in memory.
     stretches: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MAX_EVENTS)]
 
 
@@ -83,12 +82,12 @@ _read_stretch = msgspec.msgpack.Decoder(decodable(_Stretch))
 
 
 def unfolded_limit(sealed: int, *, foreign: bool) -> int:
-    """How many bytes a sealed pack of this many may unfold to. What people write does not compress without end."""
+    """How many bytes a sealed pack of this size may decompress to."""
     return min(MAX_PLAIN_BYTES, max(_SURELY, _MAX_UNFOLDED * sealed)) if foreign else MAX_PLAIN_BYTES
 
 
 def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
-    """What a device signs to vouch for a stream up to an event."""
+    """The bytes a device signs to vouch for a stream up to an event."""
     return f"{vault}\n{session}\n{writer}\n{seq}\n{last}".encode()
 
 
@@ -111,13 +110,13 @@ def pack(stretches: Iterable[PackedEvents]) -> bytes:
 
 
 def unpack(plain: bytes) -> list[PackedEvents]:
-    """The stretches of a pack. Only whether they hang together is checked here, not who vouches for them."""
+    """The stretches of a pack. Only their structure is checked here, not who vouches for them."""
     try:
         version = _read_version.decode(plain).version
         if version > VERSION:
             raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
         if version < VERSION:
-            raise Invalid("it is of a version that no Holdfast writes")
+            raise Invalid("it has an unknown version")
         stretches, events = [], 0
         for raw in _read.decode(plain).stretches:
             stretch = _read_stretch.decode(raw)
@@ -132,9 +131,9 @@ def unpack(plain: bytes) -> list[PackedEvents]:
 
 def _stretch(packed: _Stretch) -> PackedEvents:
     if not packed.events or not 0 < packed.first <= MAX_SAFE_INTEGER - len(packed.events):
-        raise Invalid("a stream in it is empty, or numbered beyond all numbers")
+        raise Invalid("a stream in it is empty, or its numbers are too large")
     if (packed.prev is None) != (packed.first == 1) or (packed.prev is not None and len(packed.prev) != _HASH):
-        raise Invalid("a stream in it does not say what it goes on from")
+        raise Invalid("a stream in it does not say which event it follows")
     prev = None if packed.prev is None else packed.prev.hex()
     events: list[Event] = []
     for seq, item in enumerate(packed.events, packed.first):
@@ -147,7 +146,7 @@ def _stretch(packed: _Stretch) -> PackedEvents:
         if item.seen and not all(
             0 < head.seq <= MAX_SAFE_INTEGER and len(head.hash) == 2 * _HASH for head in item.seen
         ):
-            raise Invalid("an event in it has seen what cannot be")
+            raise Invalid("an event in it has seen impossible heads")
         event = event_with_hash(
             item.v, packed.session, packed.writer, seq, item.clock, item.at, item.seen or (), item.key, item.actor,
             item.type, _body(item), prev, item.data, item.salt,
@@ -160,8 +159,8 @@ def _stretch(packed: _Stretch) -> PackedEvents:
 def _body(event: _Packed) -> str:
     if event.data is None:
         if event.salt is not None or event.body is None or len(event.body) != _HASH:
-            raise Invalid("an erased event in it is not wholly erased")
+            raise Invalid("an erased event in it is not fully erased")
         return event.body.hex()
     if event.salt is None or len(event.salt) != SALT_BYTES or event.body is not None:
-        raise Invalid("an event in it has no salt, or says its digest twice")
+        raise Invalid("an event in it has no salt, or an extra digest")
     return body_of(event.data, event.salt)

@@ -1,7 +1,7 @@
-"""Sealing what goes to a remote: zstd, then AES-256-GCM under a key that is used once; and the opaque names there.
+"""Seal objects for a remote: zstd, then AES-256-GCM under a key that is used once; and the opaque names there.
 
-The key and a short hint follow from the data key, a random salt and a header that says what the object is, in which
-vault and under which name: moved to another place, it does not open. The hint tells which key of the ring it is.
+The key and a short hint are derived from the data key, a random salt and a header with the object's kind, vault and
+name: moved to another place, it does not open. The hint tells which key of the ring it is.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _HEAD: Final = len(MAGIC) + _SALT + _HINT
 _TAG: Final = 16
 _NONCE: Final = bytes(12)  # every key is used once
 _HEADER: Final = "holdfast seal 1\n"
-# The window of level 3 at any size; more memory than the content's own limit and this is never taken.
+# The window of level 3 at any size; no more memory than the limit and this is used.
 _SMALLEST_WINDOW: Final = 21
 
 NOT_SEALED: Final = "is not sealed, or was changed"
 NEWER: Final = "was written by a newer Holdfast"
-NO_KEY: Final = "is sealed with a key that is not known here, or was changed"
+NO_KEY: Final = "is sealed with an unknown key, or was changed"
 CHANGED: Final = "was changed"
-TOO_LARGE: Final = "is larger than it may be"
-UNREADABLE: Final = "is damaged within its compression"
+TOO_LARGE: Final = "is too large"
+UNREADABLE: Final = "has damaged compressed data"
 
 
 class Unsealable(Damaged):
-    """An object of a remote that is left out. `reason` is one of the sentences above, without its subject."""
+    """An object of a remote that cannot be opened. `reason` is one of the predicates above."""
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
-        hint = "Update Holdfast." if reason == NEWER else "Good data is not held up by it; holdfast doctor says more."
+        hint = "Update Holdfast." if reason == NEWER else "Other data is not affected; holdfast doctor says more."
         super().__init__(f"the {kind} {name!a} {reason}", hint=hint, operation="open")
         self.reason = reason
 
@@ -45,7 +45,7 @@ class Unsealable(Damaged):
 def seal(
     key: bytes, kind: str, vault: str, name: str, plain: bytes, *, salt: bytes | None = None, level: int = 3
 ) -> bytes:
-    """`plain` for whoever has the key, at this one place. The salt is random unless a test vector fixes it."""
+    """Seal `plain` under a key, for this place only. The salt is random unless a test vector fixes it."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     header = _header(kind, vault, name)
@@ -57,7 +57,7 @@ def seal(
 
 
 def unseal(ring: Iterable[bytes], kind: str, vault: str, name: str, sealed: bytes, *, limit: int) -> bytes:
-    """What was sealed for this place with a key of the ring; `Unsealable` for anything else, whatever it is."""
+    """Open what was sealed for this place with a key of the ring; `Unsealable` for anything else."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -86,7 +86,7 @@ def new_key() -> bytes:
 
 
 def key_id(key: bytes) -> str:
-    """How membership entries name a key without giving it away."""
+    """The id by which membership entries name a key."""
     return hashlib.sha256(b"holdfast key id\n" + key).digest()[:16].hex()
 
 
@@ -103,7 +103,7 @@ def _once(key: bytes, salt: bytes, header: bytes) -> tuple[bytes, bytes]:
 
 
 def _unpacked(kind: str, name: str, packed: bytes, limit: int) -> bytes:
-    """One frame, and nothing after it. A member can be hostile too: neither content nor window go over the limit."""
+    """Decompress exactly one frame. Members can be hostile too: content and window stay within the limit."""
     zstd = _module()
     window = min(max((limit - 1).bit_length(), _SMALLEST_WINDOW), 27)
     try:

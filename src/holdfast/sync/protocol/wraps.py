@@ -1,7 +1,7 @@
 """Key wraps: what a new member of a vault needs, as an ordinary age file for one recipient.
 
-Anybody can leave such a file at a remote, and whoever knows a recipient can wrap for it: a wrap says what its maker
-wanted to say, no more. What is inside counts only after the signed membership entries have confirmed it.
+Anybody who knows a recipient can make such a file and leave it at the remote. Its contents count only once signed
+membership entries confirm them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class KeyWrap(msgspec.Struct, frozen=True, kw_only=True):
     box: str | None = None
     session: str | None = None
     secret: bytes | None = None
-    # The membership entry that tells the recipient about these keys; by earlier versions none.
+    # The membership entry that tells the recipient about these keys; earlier versions gave none.
     entry: str | None = None
-    # Of what several files say together: every secret in them. Which is the right one, the invitations say.
+    # Of several files together: every secret in them. The invitations say which one is right.
     secrets: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<KeyWrap {self.vault[:16]}>"  # what else is in it belongs into no log
+        return f"<KeyWrap {self.vault[:16]}>"  # the rest is secret and must not be logged
 
 
 class _WrapDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The JSON: a KeyWrap with the version in front, bytes in base64."""
+    """The JSON of a wrap, with a version and bytes in base64."""
 
     holdfast: int
     vault: str
@@ -58,8 +58,8 @@ class _WrapDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 # --- names at a remote -------------------------------------------------------------------------------
 #
 # Whoever knows a recipient can leave any number of files for it. The last half of a name therefore holds two codes:
-# one that only the recipient and who has the vault's box can make, as those can who were removed; and one that only
-# the recipient and the device that left the file can. The recipient takes files by turns from each device.
+# one that only the recipient and holders of the vault's box can make, removed devices included; and one that only the
+# recipient and the author of the file can make. The recipient reads files in turn from each author.
 
 _CODE: Final = 4  # hex digits
 _BY_BOX: Final = b"holdfast wrap name\n"
@@ -84,15 +84,15 @@ def new_name(recipient: str, box: str | None, identity: str) -> str:
 
 
 def is_by_box(common: bytes | None, suffix: str) -> bool:
-    """Whether somebody with the vault's box chose this end of a name; `common` is `age.agreed` of recipient and box.
+    """Whether a holder of the vault's box chose this end of a name; `common` is their shared secret.
 
-    So it is of names by earlier versions, which were made with the box alone.
+    Names by earlier versions have this code only.
     """
     return common is not None and _code(_BY_BOX, common, suffix[:8]) == suffix[8 : 8 + _CODE]
 
 
 def is_by_author(common: bytes | None, suffix: str) -> bool:
-    """Whether one device chose this end of a name; `common` is `age.agreed` of recipient and author."""
+    """Whether one device chose this end of a name; `common` is the shared secret of recipient and author."""
     return common is not None and _code(_BY_AUTHOR, common, suffix[:8]) == suffix[8 + _CODE :]
 
 
@@ -115,7 +115,7 @@ def wrap(recipient: str, wrapped: KeyWrap) -> bytes:
 
 
 def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> KeyWrap | None:
-    """What was wrapped for one of these identities; None when it is not for us, or no wrap at all."""
+    """Open a wrap with one of these identities; None when it is for another recipient, or no wrap."""
     plain = age.decrypt(identities, blob) if len(blob) <= MAX_BYTES else None
     if plain is None:
         return None
@@ -143,18 +143,18 @@ def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> KeyWrap | None:
 _PLUGIN: Final = b"AGE-PLUGIN-"
 _ENCRYPTED: Final = (age.MAGIC, b"-----BEGIN AGE ENCRYPTED FILE-----")
 _UNPROTECTED: Final = (
-    "Holdfast asks for no passphrase here: copy the file, take the passphrase off the copy with ssh-keygen -p, "
-    "and remove the copy afterwards; or ask to be given the session by an age key."
+    "Holdfast does not ask for passphrases: copy the file, remove the passphrase from the copy with ssh-keygen -p, "
+    "and delete the copy afterwards; or ask for the session to be shared with an age key."
 )
 
 
 def read_identity(text: bytes) -> list[str | bytes]:
-    """What `unwrap` takes, from an age identity file or an SSH private key."""
+    """The identities in an age identity file or an SSH private key, as `unwrap` takes them."""
     start = text.lstrip()
     if start.startswith(_ENCRYPTED):
-        raise Refused("this age identity is protected by a passphrase", hint="Give it by a pipe: age -d FILE | … -")
+        raise Refused("this age identity is protected by a passphrase", hint="Pipe it in: age -d FILE | … -")
     if start.startswith(b"-----BEGIN"):
-        recipient_of(start)  # says what is wrong with it
+        recipient_of(start)  # raises an error that says what is wrong
         if not age.is_ssh_identity(start):
             raise _unusable()
         return [start]
@@ -165,7 +165,8 @@ def read_identity(text: bytes) -> list[str | bytes]:
             continue
         if entry.upper().startswith(_PLUGIN):
             raise Refused(
-                "this age identity belongs to a plugin", hint="Give an identity that is in the file itself."
+                "this age identity belongs to a plugin",
+                hint="Give an identity file that holds the secret key itself.",
             )
         identity = entry.decode("ascii", "replace")
         if age.secret_of(identity) is None:
@@ -175,12 +176,12 @@ def read_identity(text: bytes) -> list[str | bytes]:
             )
         identities.append(identity.upper())
     if not identities:
-        raise Invalid("there is no secret key in it", hint="Give an age identity file or an SSH private key.")
+        raise Invalid("the file holds no secret key", hint="Give an age identity file or an SSH private key.")
     return identities
 
 
 def recipient_of(identity: str | bytes) -> str:
-    """The public key that belongs to an identity: wraps for it are found by that."""
+    """The public key of an identity, by which its wraps are named."""
     if isinstance(identity, str) or not identity.startswith(b"-----BEGIN"):
         text = identity if isinstance(identity, str) else identity.decode("ascii", "replace")
         public = age.public_of(text)
@@ -203,6 +204,4 @@ def recipient_of(identity: str | bytes) -> str:
 
 
 def _unusable() -> HoldfastError:
-    return Invalid(
-        "this is no private key that age can use", hint="Give an SSH key of the kind ed25519, or an age key."
-    )
+    return Invalid("age cannot use this private key", hint="Give an ed25519 SSH key, or an age key.")

@@ -1,1 +1,1 @@
-"""Remotes: where sealed objects are exchanged. One file each, one interface, one suite that all pass."""
+"""Remotes: places where sealed objects are exchanged, with one interface and one conformance suite."""

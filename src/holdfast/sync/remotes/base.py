@@ -1,8 +1,7 @@
-"""What a remote is: a place for objects that are created once, read, listed and removed.
+"""The interface of remotes: places for objects that are created once, read, listed and removed.
 
-A remote is never trusted with more than keeping bytes. Correctness needs one thing of it: an object is created whole,
-or not at all, and never over one that is there. Whatever implements this passes
-`holdfast.sync.remotes.conformance`.
+A remote is trusted with nothing but keeping bytes. Correctness needs one thing of it: an object is created whole or
+not at all, and never replaces an existing one. Every implementation passes `holdfast.sync.remotes.conformance`.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ class ObjectInfo(NamedTuple):
 
 
 class Missing(NotFound):
-    """There is no such object: it was never there, or somebody removed it."""
+    """The object does not exist: it never did, or somebody removed it."""
 
 
 class ObjectTooLarge(Refused):
-    """The object is larger than what was asked for can be. Nothing of it is kept."""
+    """The object is larger than the limit. Nothing of it is kept."""
 
 
 class RemoteUnreadable(Unreachable):
-    """What somebody put in the place of all objects cannot be read: for everybody it is as if they were lost."""
+    """Somebody replaced all objects with something unreadable: they are as good as lost for everybody."""
 
     retry_helps = False
 
@@ -44,16 +43,16 @@ class RemoteStore(Protocol):
     url: str
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        """Objects whose names begin so, in order of their names. Names that are none of ours are left out."""
+        """Objects with this prefix, ordered by name. Invalid names are left out."""
 
     def get(self, name: str, limit: int) -> bytes:
-        """The whole object; `Missing`, or `TooLarge` as soon as it is known to have more than `limit` bytes."""
+        """The whole object; `Missing`, or `ObjectTooLarge` as soon as it exceeds `limit` bytes."""
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
-        """Create these, durably and in this order, then remove those; gives the names that were there already.
+        """Create objects, durably and in this order, then remove others; return the names that existed already.
 
-        An object that is there is never changed. Should it fail midway, those before are there and those after are
-        not; nothing is removed before all are there. Removing what is not there is done.
+        An existing object is never changed. If this fails midway, earlier objects exist and later ones do not;
+        nothing is removed before all exist. Removing a missing object is no error.
         """
 
     def close(self) -> None: ...
@@ -61,14 +60,14 @@ class RemoteStore(Protocol):
 
 @runtime_checkable
 class HasForeignObjects(Protocol):
-    """A remote where one thing that others left there could stand in the way of all the rest."""
+    """A remote where one object that others left can block all the rest."""
 
     @property
     def foreign(self) -> Sequence[str]:
-        """Names that cannot be objects and that were passed over so far, as they are there."""
+        """Invalid names that were skipped so far, as they are at the remote."""
 
     def replace_unreadable(self) -> None:
-        """From now on, what cannot be read at all is taken for an empty remote, and replaced by the next put."""
+        """From now on, treat unreadable contents as an empty remote, and replace them with the next put."""
 
 
 def foreign_at(remote: RemoteStore) -> Sequence[str]:
@@ -85,7 +84,7 @@ def is_name(name: str) -> bool:
 
 
 def checked(name: str) -> str:
-    """The name, if it is one: what a listing or another device says must never lead anywhere else."""
+    """The name, if it is valid: names from listings or other devices must never lead anywhere else."""
     if not is_name(name):
-        raise Invalid("that is not a name of an object at a remote")
+        raise Invalid("that is not a valid name of an object at a remote")
     return name

@@ -1,4 +1,4 @@
-"""What every remote must do, as tests: a new kind of remote derives `RemoteConformance`, brings its hook, and passes.
+"""Tests that every remote must pass: a new kind of remote derives `RemoteConformance` and implements its hooks.
 
     class TestMyRemote(RemoteConformance):
         def open_remote(self, where="one"): ...
@@ -74,7 +74,7 @@ class RemoteConformance:
         raise NotImplementedError
 
     def plant(self, name: str, data: bytes, where: str = "one") -> bool:  # noqa: ARG002 (for those that can)
-        """Put an object of any name there as a stranger would; False when such a name cannot be there at all."""
+        """Put an object of any name there as an outsider would; False when such a name is impossible there."""
         pytest.skip("this remote has no way to plant something")
 
     @pytest.fixture(autouse=True)
@@ -105,17 +105,17 @@ class RemoteConformance:
 
     def test_it_has_an_address(self) -> None:
         """Two handles onto one place have one address, which starts with its kind."""
-        one, two = self.remote(), self.remote()
-        assert one.url == two.url
-        assert one.url.partition(":")[0] in ("folder", "s3", "git", "claude-desktop")
+        first, second = self.remote(), self.remote()
+        assert first.url == second.url
+        assert first.url.partition(":")[0] in ("folder", "s3", "git", "claude-desktop")
 
     # ── create, once ─────────────────────────────────────────────────────────────────────────────────────
 
     def test_what_was_put_is_there(self) -> None:
         """An object comes back exactly, here and through another handle, and is listed with its size."""
-        one, two = self.remote(), self.remote()
-        assert one.put([("p/ab/cd", b"\0\xff\r\n words")]) == frozenset()
-        for remote in (one, two):
+        first, second = self.remote(), self.remote()
+        assert first.put([("p/ab/cd", b"\0\xff\r\n words")]) == frozenset()
+        for remote in (first, second):
             assert remote.get("p/ab/cd", 100) == b"\0\xff\r\n words"
             assert list(remote.list("p/")) == [ObjectInfo("p/ab/cd", 10)]
 
@@ -128,15 +128,15 @@ class RemoteConformance:
 
     def test_an_object_is_never_changed(self) -> None:
         """Creating a name again says that it was there, and leaves the bytes; equal bytes are no exception."""
-        one, two = self.remote(), self.remote()
-        one.put([("vault", b"first")])
-        for remote in (one, two):
+        first, second = self.remote(), self.remote()
+        first.put([("vault", b"first")])
+        for remote in (first, second):
             for data in (b"second", b"first", b"", b"first and more"):
                 assert remote.put([("vault", data)]) == frozenset({"vault"})
                 assert remote.get("vault", 100) == b"first"
-        assert [found.size for found in two.list("vault")] == [5]
+        assert [entry.size for entry in second.list("vault")] == [5]
 
-    def test_others_are_created_beside_one_that_is_there(self) -> None:
+    def test_put_creates_the_others_when_one_exists(self) -> None:
         """Of several, exactly those that were there are named; the others are made."""
         remote = self.remote()
         remote.put([("a/2", b"old")])
@@ -145,29 +145,29 @@ class RemoteConformance:
 
     def test_a_name_that_was_removed_can_be_created_again(self) -> None:
         """Once removed, a name is free."""
-        one, two = self.remote(), self.remote()
-        one.put([("a", b"old")])
-        two.put([], remove=["a"])
-        assert one.put([("a", b"new")]) == frozenset()
-        assert two.get("a", 10) == b"new"
+        first, second = self.remote(), self.remote()
+        first.put([("a", b"old")])
+        second.put([], remove=["a"])
+        assert first.put([("a", b"new")]) == frozenset()
+        assert second.get("a", 10) == b"new"
 
     def test_every_name_of_ours_is_possible(self) -> None:
         """Dots, dashes, digits and long names are kept as they are."""
-        one, two = self.remote(), self.remote()
-        assert one.put([(name, name.encode()) for name in NAMES]) == frozenset()
-        assert [found.name for found in two.list("")] == sorted(NAMES)
-        assert all(two.get(name, MAX_NAME_LENGTH) == name.encode() for name in NAMES)
-        one.put([], remove=NAMES)
-        assert list(two.list("")) == []
+        first, second = self.remote(), self.remote()
+        assert first.put([(name, name.encode()) for name in NAMES]) == frozenset()
+        assert [entry.name for entry in second.list("")] == sorted(NAMES)
+        assert all(second.get(name, MAX_NAME_LENGTH) == name.encode() for name in NAMES)
+        first.put([], remove=NAMES)
+        assert list(second.list("")) == []
 
     @pytest.mark.parametrize("size", [0, 1, 65_536, MIB, None])
     def test_sizes(self, size: int | None) -> None:
         """Nothing at all, a byte, a MiB and eight come back exactly, and are listed with that size."""
-        one, two = self.remote(), self.remote()
+        first, second = self.remote(), self.remote()
         data = noise(self.large if size is None else size)
-        one.put([("p/object", data)])
-        assert two.get("p/object", len(data)) == data
-        assert list(two.list("p/")) == [ObjectInfo("p/object", len(data))]
+        first.put([("p/object", data)])
+        assert second.get("p/object", len(data)) == data
+        assert list(second.list("p/")) == [ObjectInfo("p/object", len(data))]
 
     # ── order, and failing midway ────────────────────────────────────────────────────────────────────────
 
@@ -190,7 +190,7 @@ class RemoteConformance:
         remote.put([("old", b"old")])
         with pytest.raises(Invalid):
             remote.put([("a", b"1"), ("../b", b"2"), ("c", b"3")], remove=["old"])
-        assert [found.name for found in remote.list("")] in (["old"], ["a", "old"])
+        assert [entry.name for entry in remote.list("")] in (["old"], ["a", "old"])
         assert remote.get("old", 3) == b"old"
         with pytest.raises(Invalid):
             remote.put([], remove=["old/.."])
@@ -198,29 +198,29 @@ class RemoteConformance:
 
     def test_creating_and_removing_in_one_call(self) -> None:
         """A new head is there and the previous one gone after one call."""
-        one, two = self.remote(), self.remote()
-        one.put([("h/x-1", b"1")])
-        assert one.put([("p/1", b"pack"), ("h/x-2", b"2")], remove=["h/x-1", "h/x-0"]) == frozenset()
-        assert [found.name for found in two.list("")] == ["h/x-2", "p/1"]
+        first, second = self.remote(), self.remote()
+        first.put([("h/x-1", b"1")])
+        assert first.put([("p/1", b"pack"), ("h/x-2", b"2")], remove=["h/x-1", "h/x-0"]) == frozenset()
+        assert [entry.name for entry in second.list("")] == ["h/x-2", "p/1"]
 
     def test_removing_goes_on_though_names_were_there(self) -> None:
         """An object that was there already is no failure: what was to be removed is removed."""
         remote = self.remote()
         remote.put([("h/x-1", b"1"), ("h/x-2", b"2")])
         assert remote.put([("h/x-2", b"2")], remove=["h/x-1"]) == frozenset({"h/x-2"})
-        assert [found.name for found in remote.list("")] == ["h/x-2"]
+        assert [entry.name for entry in remote.list("")] == ["h/x-2"]
 
     # ── remove ───────────────────────────────────────────────────────────────────────────────────────────
 
     def test_removing_what_is_not_there(self) -> None:
         """Removing twice, in one call or two, or what never was, is done; the others stay."""
-        one, two = self.remote(), self.remote()
-        one.put([("a", b"a"), ("b", b"b"), ("d/e/f", b"f")])
-        one.put([], remove=["a", "a", "none", "d/none", "d/e/none", "no/such/place"])
-        two.put([], remove=["a"])
-        assert [found.name for found in one.list("")] == ["b", "d/e/f"]
+        first, second = self.remote(), self.remote()
+        first.put([("a", b"a"), ("b", b"b"), ("d/e/f", b"f")])
+        first.put([], remove=["a", "a", "none", "d/none", "d/e/none", "no/such/place"])
+        second.put([], remove=["a"])
+        assert [entry.name for entry in first.list("")] == ["b", "d/e/f"]
         with pytest.raises(Missing):
-            two.get("a", 1)
+            second.get("a", 1)
 
     def test_removing_what_others_lie_below(self) -> None:
         """The first part of a name is not an object: removing it removes nothing."""
@@ -260,10 +260,10 @@ class RemoteConformance:
         names = [f"k/{number:06d}" for number in range(self.many)]
         for first in range(0, self.many, 100):
             one.put([(name, b"") for name in names[first : first + 100]])
-        assert [found.name for found in two.list("k/")] == names
-        assert [found.name for found in two.list("k/0001")] == names[100:200]
+        assert [entry.name for entry in two.list("k/")] == names
+        assert [entry.name for entry in two.list("k/0001")] == names[100:200]
         one.put([("l", b"")], remove=names[::2])
-        assert [found.name for found in two.list("")] == [*names[1::2], "l"]
+        assert [entry.name for entry in two.list("")] == [*names[1::2], "l"]
 
     def test_foreign_names_are_left_out(self) -> None:
         """What others put there under names that are none of ours is neither listed nor in the way."""
@@ -279,28 +279,28 @@ class RemoteConformance:
             "h/ü",
         ):
             self.plant(name, b"not ours")
-        assert [found.name for found in remote.list("")] == ["h/a"]
-        assert [found.name for found in remote.list("h/")] == ["h/a"]
+        assert [entry.name for entry in remote.list("")] == ["h/a"]
+        assert [entry.name for entry in remote.list("h/")] == ["h/a"]
         remote.put([("h/b", b"b")], remove=["h/a"])
-        assert [found.name for found in remote.list("")] == ["h/b"]
+        assert [entry.name for entry in remote.list("")] == ["h/b"]
 
     def test_no_planted_name_hides_the_others(self) -> None:
         """Whatever names others leave there, at whichever level: all objects are listed, read, made and removed."""
-        one, two = self.remote(), self.remote()
+        first, second = self.remote(), self.remote()
         ours = ["h/a", "k/a", "m/t/a", "p/t/a", "vault"]
-        one.put([(name, name.encode()) for name in ours])
+        first.put([(name, name.encode()) for name in ours])
         for name in PLANTED:
             self.plant(name, b"not ours")
-        for remote in (one, two, self.remote()):
+        for remote in (first, second, self.remote()):
             for folder in ("", "h/", "k/", "m/t/", "p/t/", "vault"):
-                listed = {found.name for found in remote.list(folder)}
+                listed = {entry.name for entry in remote.list(folder)}
                 assert {name for name in ours if name.startswith(folder)} <= listed, folder
                 assert all(is_name(name) for name in listed)
             assert [remote.get(name, 10) for name in ours] == [name.encode() for name in ours]
-        assert two.put([("h/b", b"b"), ("m/t/b", b"b")], remove=["h/a"]) == frozenset()
-        assert {"h/b", "m/t/b", "vault"} <= {found.name for found in self.remote().list("")}
+        assert second.put([("h/b", b"b"), ("m/t/b", b"b")], remove=["h/a"]) == frozenset()
+        assert {"h/b", "m/t/b", "vault"} <= {entry.name for entry in self.remote().list("")}
 
-    def test_planted_objects_are_found_like_any(self) -> None:
+    def test_planted_object_is_listed_and_read_like_any(self) -> None:
         """What others put there under a name of ours is an object: it is read, and not created again."""
         remote = self.remote()
         if not self.plant("p/planted", b"not yours"):
@@ -368,7 +368,7 @@ class RemoteConformance:
 
         assert _together([lambda mine=mine: write(mine) for mine in range(4)]) == [frozenset()] * 4  # type: ignore[misc]
         wanted = [f"h/{mine}-4" for mine in range(4)] + [f"p/{n}/{mine}" for n in range(5) for mine in range(4)]
-        assert [found.name for found in self.remote().list("")] == wanted
+        assert [entry.name for entry in self.remote().list("")] == wanted
         assert all(handles[0].get(f"p/4/{mine}", 1_000) == noise(1_000, mine) for mine in range(4))
 
     def test_nobody_sees_half_an_object(self) -> None:
@@ -379,7 +379,7 @@ class RemoteConformance:
             name = f"p/{number}"
 
             def look(name: str = name) -> None:
-                assert [found.size for found in reader.list(name)] in ([], [len(data)])
+                assert [entry.size for entry in reader.list(name)] in ([], [len(data)])
                 if _there(reader, name):
                     assert reader.get(name, len(data)) == data
 
@@ -390,11 +390,11 @@ class RemoteConformance:
 
     def test_closing(self) -> None:
         """Closing twice is done, and does not close another handle."""
-        one, two = self.open_remote(), self.remote()
-        one.put([("a", b"a")])
-        one.close()
-        one.close()
-        assert two.get("a", 1) == b"a"
+        first, second = self.open_remote(), self.remote()
+        first.put([("a", b"a")])
+        first.close()
+        first.close()
+        assert second.get("a", 1) == b"a"
 
 
 def _there(remote: RemoteStore, name: str) -> bool:

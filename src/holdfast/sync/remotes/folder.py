@@ -1,7 +1,7 @@
-"""A plain folder as a remote: a disk, a stick, a network share, a folder some other program synchronises.
+"""A plain folder as a remote: a disk, a USB stick, a network share, a folder that another program synchronises.
 
-`NAME` is the file `NAME` in the folder, created whole or not at all. What is being written has a name no object can
-have, in the folder itself. A folder that is not there is never made by the way: its disk is just not plugged in.
+The object `NAME` is the file `NAME` in the folder, created whole or not at all; a file being written has a temporary
+name that no object can have. A missing folder is never created in passing: most likely its disk is not plugged in.
 
 Claude Desktop's data directory is one such folder.
 """
@@ -26,8 +26,8 @@ from holdfast.sync.remotes.folder_directory import CLAIM, Directory, name_once
 _DAY: Final = 86_400.0
 _OURS: Final = frozenset({"vault", "m", "k", "h", "p"})
 _EVERYWHERE: Final = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN", "desktop.ini"})
-_MAX_SWEPT: Final = 10_000  # names looked at for what killed writers left
-# What the system says when a disk was pulled out or a server went away.
+_MAX_SWEPT: Final = 10_000  # names checked for leftovers of killed writers
+# Errors when a disk was unplugged or a server went away.
 _UNREACHABLE: Final = frozenset(
     getattr(errno, name)
     for name in (
@@ -39,7 +39,7 @@ _UNREACHABLE: Final = frozenset(
 
 
 class FolderRemote:
-    """A folder. It is opened anew for each call, so that an open remote does not keep a disk from being removed."""
+    """A folder, opened for each call, so that an open remote does not keep a disk from being unmounted."""
 
     def __init__(self, path: str, *, url: str | None = None, create: bool = False, most: int = 1_000_000) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
@@ -49,12 +49,12 @@ class FolderRemote:
             self._make()
 
     def _make(self) -> None:
-        """The folder itself, and nothing above it: where its disk is not plugged in, there is no place for it."""
+        """Create the folder, but nothing above it, which is missing when its disk is not plugged in."""
         above = os.path.dirname(self.path)
         if not os.path.isdir(above):
             raise Unreachable(
-                f"cannot make the folder {display_path(self.path)}: there is no {display_path(above)}",
-                hint="Plug in or mount its disk; or, if that is where you want it, make the folder above it first.",
+                f"cannot create the folder {display_path(self.path)}: there is no {display_path(above)}",
+                hint="Plug in or mount its disk; or, if the path is right, create the parent folder first.",
                 operation="make",
                 file=self.path,
             )
@@ -62,14 +62,14 @@ class FolderRemote:
             make_private_dir(self.path)
         elif self._is_of_others():
             raise Refused(
-                f"{display_path(self.path)} holds other things",
-                hint=f"Give it a folder of its own: folder:{display_path(os.path.join(self.path, 'holdfast'))}",
+                f"{display_path(self.path)} holds other files",
+                hint=f"Use a folder of its own: folder:{display_path(os.path.join(self.path, 'holdfast'))}",
                 operation="use",
                 file=self.path,
             )
 
     def _is_of_others(self) -> bool:
-        """Whether there is something in it, and nothing of a vault. What systems put everywhere does not count."""
+        """Whether it holds files, but no vault. Files that systems put everywhere do not count."""
         with self._open("list") as root:
             names = {entry.name for entry in islice(root.entries(), self._most) if not entry.name.startswith(".")}
         return bool(names - _EVERYWHERE) and not names & _OURS
@@ -77,7 +77,7 @@ class FolderRemote:
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
         above, _, _ = prefix.rpartition("/")
         if above and not is_name(above):
-            return ()  # no object can be called so, and it must not lead anywhere else
+            return ()  # no object can have such a name, and it must not lead anywhere else
         listing = _Listing(prefix, self._most, self.path)
         with self._open("list") as root, _walked(root, above) as folder:
             if folder is not None:
@@ -89,7 +89,7 @@ class FolderRemote:
         data = None
         with self._open("read") as root, _walked(root, folder) as here:
             if here is not None:
-                # One that somebody closed to us must not stand in the way of all others.
+                # One unreadable object must not block all others.
                 with contextlib.suppress(PermissionError):
                     data = here.read(last, limit + 1)
         if data is None:
@@ -118,14 +118,14 @@ class FolderRemote:
                     if not taken:
                         taken = not _create(root, here, last, data, like, sweep=not swept)
                         swept = True
-                    here.sync()  # also of what another process made, and may not have got to sync
+                    here.sync()  # also what another process created and may not have synced
                 if taken:
                     existing.add(name)
             _remove(root, remove)
         return frozenset(existing)
 
     def close(self) -> None:
-        """Nothing is held open between calls."""
+        """Nothing is kept open between calls."""
 
     @contextlib.contextmanager
     def _open(self, operation: str) -> Iterator[Directory]:
@@ -140,13 +140,13 @@ class FolderRemote:
         where = display_path(self.path)
         if isinstance(error, OSError):
             if os.path.lexists(self.path) and not os.path.isdir(self.path):
-                return Refused(f"{where} is not a folder", hint="Name a folder.", operation=operation, file=self.path)
+                return Refused(f"{where} is not a folder", hint="Give a folder.", operation=operation, file=self.path)
             if error.errno in _UNREACHABLE or error.errno == errno.ENOENT:
-                # What vanishes while we are at it is a folder being unplugged, or cleared away by somebody.
+                # It may vanish while in use: unplugged, or deleted by somebody.
                 why = (error.strerror or "it went away").lower() if error.errno in _UNREACHABLE else "it is not there"
                 return Unreachable(
                     f"cannot {operation} the folder {where}: {why}",
-                    hint="Plug in or mount its disk; if the folder is gone for good, make it or add another remote.",
+                    hint="Plug in or mount its disk; if the folder is lost, create it or add another remote.",
                     operation=operation,
                     file=self.path,
                 )
@@ -154,7 +154,7 @@ class FolderRemote:
 
 
 class _Listing:
-    """Objects found so far, with their sizes."""
+    """A listing in progress: objects and their sizes."""
 
     def __init__(self, prefix: str, most: int, where: str) -> None:
         self.sizes: dict[str, int] = {}
@@ -168,7 +168,7 @@ class _Listing:
             self._left -= 1
             if self._left < 0:
                 raise Refused(
-                    f"{display_path(self._where)} holds more names than any vault needs",
+                    f"{display_path(self._where)} holds more files than any vault needs",
                     hint="Keep other files out of the folder, or use another one.",
                     operation="list",
                     file=self._where,
@@ -176,7 +176,7 @@ class _Listing:
             name = above + entry.name
             if not is_name(name):
                 continue
-            # Before anything is opened: what neither has the prefix nor leads to something that has it.
+            # Skipped before anything is opened: neither has the prefix nor leads to it.
             if not name.startswith(self._prefix) and not self._prefix.startswith(f"{name}/"):
                 continue
             try:
@@ -188,7 +188,7 @@ class _Listing:
             elif stat.S_ISDIR(info.st_mode):
                 deeper.append(entry.name)
         for name in deeper:
-            # No folder below is needed by everybody: one that somebody closed to us is passed over.
+            # An unreadable subfolder must not block the others.
             with contextlib.suppress(PermissionError):
                 below = folder.step(name)
                 if below is not None:
@@ -223,7 +223,7 @@ def _made(root: Directory, path: str, like: os.stat_result) -> Iterator[Director
 
 
 def _create(root: Directory, here: Directory, name: str, data: bytes, like: os.stat_result, *, sweep: bool) -> bool:
-    """Write it under another name, all of it and to the disk, and then give it its own; False when that was taken."""
+    """Write to a temporary name, sync, then give the file its name; False when that was taken."""
     fd, temporary = root.temporary(like)
     try:
         try:
@@ -241,7 +241,7 @@ def _create(root: Directory, here: Directory, name: str, data: bytes, like: os.s
 
 
 def _sweep(root: Directory, ours: str) -> None:
-    """Remove what writers that were killed left a day ago or longer, by the clock that dates the files here."""
+    """Remove leftovers of killed writers that are older than a day, by the file system's clock."""
     now = root.look(ours)
     if now is None:
         return
@@ -267,12 +267,12 @@ def _remove(root: Directory, names: Sequence[str]) -> None:
 URL: Final = "claude-desktop:"
 CAVEAT: Final = (
     "Claude Desktop does not copy this folder to other devices: sessions reach another one only if something else"
-    " carries it there (a synchronised profile, a sync program, a backup)."
+    " copies it there (a synchronised profile, a sync program, a backup)."
 )
 
 
 def data_directory(environ: Mapping[str, str], system: str) -> str:
-    """Where Claude Desktop keeps its data: `system` as `sys.platform` says it. The surface read the environment."""
+    """Where Claude Desktop keeps its data, by environment and `sys.platform`."""
     if system == "win32":
         roaming = environ.get("APPDATA", "").strip()
         return os.path.join(roaming or os.path.join(_home(environ, "USERPROFILE"), "AppData", "Roaming"), "Claude")
@@ -289,7 +289,7 @@ def _home(environ: Mapping[str, str], variable: str) -> str:
     home = environ.get(variable, "").strip()
     if not home:
         raise Refused(
-            "it is not known where Claude Desktop keeps its data: this account has no home directory",
+            "Claude Desktop's data directory is unknown: this account has no home directory",
             hint=f"Set {variable}, or use a folder: remote.",
         )
     return os.path.abspath(home)

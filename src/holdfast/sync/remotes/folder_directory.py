@@ -1,7 +1,7 @@
-"""A directory of a folder remote, held open: nothing planted in it is followed, and a name is given only once.
+"""An open directory of a folder remote: no planted link is followed, and a name is given only once.
 
-Others write to the same folder, from other machines too. So every step goes from an open directory to the next,
-where the system can, and a file gets its name by a hard link, which fails when the name is taken.
+Others write to the same folder, from other machines too. So every step goes from an open directory to the next, where
+the system can, and a file gets its name by a hard link, which fails when the name is taken.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ CLAIM: Final = ".claim"
 
 _BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink, os.mkdir, os.link} <= os.supports_dir_fd
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
-_PATIENT: Final = getattr(os, "O_NONBLOCK", 0)  # a FIFO put there between looking and opening must not hold us up
+_PATIENT: Final = getattr(os, "O_NONBLOCK", 0)  # a FIFO planted between check and open must not block us
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BASE_FLAGS
 _CHUNK: Final = 1 << 20
-# How file systems say that they know no hard links: FAT, exFAT, some network shares, some of FUSE.
+# Errors of file systems without hard links: FAT, exFAT, some network shares, some of FUSE.
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK, errno.EXDEV}
 )
-_CLAIM_STALE: Final = 600.0  # seconds: it is held for as long as two system calls take
+_CLAIM_STALE: Final = 600.0  # seconds: a claim is held for two system calls
 _CLAIM_TRIES: Final = 200
 
 
 class Directory:
-    """An open directory; on a system without `dir_fd` (Windows) its path, looked at before each step."""
+    """An open directory; on a system without `dir_fd` (Windows) its path, checked before each step."""
 
     def __init__(self, path: str, fd: int | None) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: str) -> Directory:
-        """A directory the person named: their own links on the way to it are followed."""
+        """Open a directory that the person named: links on the way to it are followed."""
         if not _BY_DESCRIPTOR:
             if not stat.S_ISDIR(os.stat(path).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -68,7 +68,7 @@ class Directory:
     def shown(self, name: str) -> str:
         return display_path(os.path.join(self.path, name))
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
     def stat(self) -> os.stat_result:
         return os.stat(self.path if self.fd is None else self.fd)
@@ -84,7 +84,7 @@ class Directory:
             yield from iterator
 
     def step(self, name: str) -> Directory | None:
-        """The directory of this name in here; None when there is none. A link is refused, wherever it leads."""
+        """The subdirectory of this name, if there is one. A link is refused, wherever it leads."""
         info = self.look(name)
         if info is None or stat.S_ISREG(info.st_mode):
             return None
@@ -102,7 +102,7 @@ class Directory:
             return None
 
     def read(self, name: str, most: int) -> bytes | None:
-        """At most so many bytes of a regular file; None when there is none."""
+        """At most `most` bytes of a regular file; None when there is none."""
         info = self.look(name)
         if info is None or stat.S_ISDIR(info.st_mode):
             return None
@@ -129,16 +129,16 @@ class Directory:
     def _planted(self, name: str, mode: int) -> Refused:
         file = os.path.join(self.path, name)
         return Refused(
-            f"{self.shown(name)} is {file_kind(mode)}, and nothing of a remote is read or written through it",
+            f"{self.shown(name)} is {file_kind(mode)}, and remotes never read or write through it",
             hint=f"Look at it with ls -l, and move it away if it does not belong there: {self.shown(name)}",
             operation="use",
             file=file,
         )
 
-    # ── making ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────
 
     def make(self, name: str, like: os.stat_result) -> Directory:
-        """The directory of this name, made if need be, as open to others as `like` is."""
+        """The subdirectory of this name, created if need be, as accessible to others as `like` is."""
         try:
             retry_interrupted(os.mkdir, self.at(name), 0o700, dir_fd=self.fd)
         except FileExistsError:
@@ -158,7 +158,7 @@ class Directory:
         return directory
 
     def temporary(self, like: os.stat_result) -> tuple[int, str]:
-        """A new file under a name that no object can have, open for writing."""
+        """A new file under a temporary name that no object can have, open for writing."""
         for _ in range(16):
             name = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
             try:
@@ -175,7 +175,7 @@ class Directory:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
 
     def remove(self, name: str) -> None:
-        """Whatever has this name, unless it is a directory; a link itself and not what it leads to."""
+        """Remove what has this name, unless it is a directory; of a link, the link itself."""
         info = self.look(name)
         if info is None or stat.S_ISDIR(info.st_mode):
             return
@@ -192,9 +192,9 @@ def _is_shared(like: os.stat_result) -> bool:
 
 
 def share(fd: int, like: os.stat_result, mode: int) -> None:
-    """Give what was just made this mode and the group of `like`, whatever the umask.
+    """Give a new file this mode and the group of `like`, whatever the umask.
 
-    Where it cannot have the group, it is not open to another one instead. A file system without modes decides itself.
+    If it cannot have that group, its own group gets no access.
     """
     if WINDOWS:
         return
@@ -206,11 +206,11 @@ def share(fd: int, like: os.stat_result, mode: int) -> None:
     set_mode(fd, mode)
 
 
-# ── a name, once ─────────────────────────────────────────────────────────────────────────────────────────
+# ── giving a name once ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def name_once(root: Directory, temporary: str, folder: Directory, name: str) -> bool:
-    """Give the finished file `temporary` of `root` its name in `folder`; False when that was taken."""
+    """Give the finished file `temporary` of `root` its name in `folder`; False when that is taken."""
     try:
         retry_interrupted(
             os.link,
@@ -221,7 +221,7 @@ def name_once(root: Directory, temporary: str, folder: Directory, name: str) -> 
             follow_symlinks=False,
         )
     except FileExistsError:
-        # A server whose answer was lost is asked again by the system, and then finds what it did itself.
+        # If a server's answer was lost, the system asks again, and the server finds its own link.
         ours, present = root.look(temporary), folder.look(name)
         return ours is not None and present is not None and os.path.samestat(ours, present)
     except OSError as error:
@@ -232,10 +232,10 @@ def name_once(root: Directory, temporary: str, folder: Directory, name: str) -> 
 
 
 def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str) -> bool:
-    """Without hard links: whoever creates the claim of a name, which only one can, looks and renames.
+    """Give a name without hard links: whoever creates the claim file of a name may check and rename.
 
-    A claim is held for two system calls. One that is ten minutes old, by the clock of the file system that also
-    dated our own file, is of a process that is gone, and is taken away.
+    A claim is held for two system calls. One that is ten minutes old, by the file system's clock, was left by a
+    killed process, and is removed.
     """
     path = os.path.join(folder.path, name)
     within = os.path.relpath(path, root.path).replace(os.sep, "/")  # the same on every machine
@@ -255,7 +255,7 @@ def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str)
     else:
         raise Unreachable(
             f"{display_path(path)} is being written by another process that does not finish",
-            hint="Try again in ten minutes: what a process that was killed left behind is then cleared away.",
+            hint="Try again in ten minutes: leftovers of a killed process are removed then.",
             operation="write",
             file=path,
         )

@@ -1,18 +1,16 @@
-"""A git remote: objects kept in the repository that is there anyway, where no branch and no clone shows them.
+"""A git remote: objects in an existing repository, under a ref that branches and clones do not show.
 
-All objects of a remote are files in the tree of one commit, and one ref, `refs/holdfast/objects`, names it. A put is
-one commit and one push that replaces exactly the value it was made from. The server compares and sets that one ref,
-so an object is created once, whole, and with everything else of its put, or not at all; whoever was slower reads
-again what is there, and decides anew.
+All objects of a remote are files in the tree of one commit, which one ref, `refs/holdfast/objects`, names. A put is
+one commit and one push that replaces exactly the value it was made from. The server compares and sets the ref, so
+the objects of a put are created once, whole and together, or not at all; whoever was slower reads again and retries.
 
-One ref for all rather than one for each device: creating only what is absent needs an order of all puts, so refs of
-their own would need one more that everybody sets, and a server that sets several as one (`--atomic`, which not all
-can). They would gain no concurrency, cost a line each in every listing, tell how many devices there are, and stay
-behind when a device goes.
+One ref for all instead of one per device: creating only missing objects needs an order of all puts, so separate refs
+would need another shared one, and a server that can set several atomically (`--atomic`, which not all can). They
+would gain no concurrency, lengthen every listing, reveal the number of devices, and stay behind when a device goes.
 
-A history keeps what was removed from its latest commit. When that outweighs what is kept, or after some puts, the
-next commit has no parent: the old history hangs on nothing, and the server drops it when it next collects garbage.
-Copies here fetch no history at all, and such a commit sends nothing again.
+History keeps removed objects. When these outweigh the kept ones, or after some puts, the next commit has no parent:
+nothing refers to the old history, and the server's garbage collection drops it. Local copies fetch no history, and
+such a commit sends nothing again.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _NOTHING: Final = TreeObjects(None, {}, {})
 
 
 class GitRemote:
-    """One git remote, open. Whatever `scratch` holds may be lost: it is fetched again."""
+    """An open git remote. The contents of `scratch` may be lost: they are fetched again."""
 
     largest_fetch: ClassVar[int] = 4 << 30
     longest_history: ClassVar[int] = 32
@@ -62,14 +60,14 @@ class GitRemote:
 
     @classmethod
     def open(cls, url: str, scratch: str, create: bool) -> GitRemote:
-        """The remote at `git:ADDRESS`. With `create` it is asked at once; a repository is never made."""
+        """Open the remote at `git:ADDRESS`. With `create` it is asked at once; a repository is never created."""
         where = address(url)
         if where.local and not create and not os.path.isdir(where.text.removeprefix("file://")):
             raise is_missing(where)
         if where.local and not os.path.isdir(where.text.removeprefix("file://")):
             raise NotFound(
                 f"there is no git repository at {where.shown}",
-                hint=f"Make one with: git init --bare {where.shown}",
+                hint=f"Create one with: git init --bare {where.shown}",
                 operation="remote",
                 file=where.shown,
             )
@@ -86,11 +84,11 @@ class GitRemote:
         return snapshot.under(prefix)
 
     def get(self, name: str, limit: int) -> bytes:
-        """The object as of the last listing, which costs no question to the server; else as of now."""
+        """The object as of the last listing, which needs no request; else as of now."""
         checked(name)
         with self._turn():
             if self._listed and self._snapshot is not None and name in self._snapshot.objects:
-                # Another process may have let go of it here, because it was removed there.
+                # Another process may have pruned it here after it was removed there.
                 with contextlib.suppress(Damaged):
                     return self._read(self._snapshot, name, limit)
                 self._snapshot = None
@@ -102,7 +100,7 @@ class GitRemote:
         self._listed = False
         with self._turn():
             if self._snapshot is not None and self._snapshot.tip is not None:
-                # Another process may have let go of what this one saw last.
+                # Another process may have pruned what this one saw last.
                 self._snapshot = self._snapshot if self._copy.has(self._snapshot.tip) else None
             fresh = self._snapshot is None
             base = self._snapshot or self._refreshed()
@@ -117,11 +115,11 @@ class GitRemote:
                 elif fresh:
                     return existing
                 base, fresh = self._refreshed(), True
-                # A request that was heard twice is refused the second time, though it was done: then it is ours.
+                # If a retried request was carried out the first time, the second is refused: the commit is ours.
                 if commit is not None and commit.tip in (base.tip, base.parent):
                     return existing
         raise Unreachable(
-            f"others kept writing to {self._where.shown}: after {_ATTEMPTS} attempts nothing was changed",
+            f"others kept writing to {self._where.shown}: nothing was changed after {_ATTEMPTS} attempts",
             hint="Try again later.",
             operation="put",
         )
@@ -151,7 +149,7 @@ class GitRemote:
         return self._copy.read(blob)
 
     def _committed(self, base: ObjectSnapshot, change: SnapshotChange) -> ObjectSnapshot | None:
-        """The commit to push; None when the remote moved on while it was prepared."""
+        """The commit to push; None when the remote changed meanwhile."""
         removed = sum(base.size(name) for name in change.remove)
         kept = base.objects.kept - removed + sum(len(data) for _, data in change.create)
         whole = base.tip is not None and (
@@ -164,7 +162,7 @@ class GitRemote:
 
     def _published(self, commit: ObjectSnapshot, base: ObjectSnapshot) -> bool:
         assert commit.tip is not None
-        self._snapshot = None  # until the server has answered, nobody knows
+        self._snapshot = None  # unknown until the server has answered
         outcome = self._far.push(commit.tip, base.tip, anew=commit.parent is None, clear=self._replaces_unreadable)
         if outcome is PushResult.DONE:
             self._snapshot = commit
@@ -173,7 +171,7 @@ class GitRemote:
         return outcome is PushResult.DONE
 
     def _refreshed(self) -> ObjectSnapshot:
-        """All objects as of now: one question, and one fetch if the answer is new."""
+        """All objects as of now: one request, and one fetch if the answer is new."""
         tip = self._far.tip()
         if self._snapshot is not None and self._snapshot.tip == tip:
             return self._snapshot
@@ -194,23 +192,23 @@ class GitRemote:
 
     def _unreadable(self, problem: RemoteUnreadable) -> RemoteUnreadable:
         return RemoteUnreadable(
-            f"the vault is not at {self._where.shown} any more: somebody replaced {REF}, and {problem.message}",
-            hint="Whoever may write there can do that. To put everything back that this device has, in its place:"
-            " holdfast sync --put-back. Or let the ref name an earlier commit again, with git.",
+            f"the vault is no longer at {self._where.shown}: somebody replaced {REF}, and {problem.message}",
+            hint="Whoever may write there can do that. To put back everything that this device has:"
+            " holdfast sync --put-back. Or reset the ref to an earlier commit, with git.",
             operation="git fetch",
         )
 
     def _tidy(self, snapshot: ObjectSnapshot) -> None:
-        """For later: what was asked for is done, and stays done when this fails."""
+        """Clean up the local copy; a failure does not matter."""
         with contextlib.suppress(HoldfastError):
             if not self._copy.heavy(snapshot.objects.kept):
                 self._copy.tidy()
-            elif self._far.fetch() == snapshot.tip:  # which cuts off the history that was made here
+            elif self._far.fetch() == snapshot.tip:  # which cuts off local history
                 self._copy.slim()
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """Alone with the copy here: git's own locks make others fail, not wait."""
+        """Lock the local copy: git's own locks make others fail instead of wait."""
         make_private_dir(self._scratch)
         lock = locked(self._copy.root + ".lock", patience=_LOCK_PATIENCE, what="a git remote")
         try:
@@ -218,7 +216,7 @@ class GitRemote:
         except Busy as busy:
             raise Unreachable(
                 f"another process is busy with {self._where.shown}",
-                hint="Try again when it has ended.",
+                hint="Try again when it has finished.",
                 operation="remote",
             ) from busy
         with contextlib.ExitStack() as stack:
@@ -230,7 +228,7 @@ class GitRemote:
 def _decided(
     base: ObjectSnapshot, objects: Sequence[tuple[str, bytes]], remove: Sequence[str]
 ) -> tuple[frozenset[str], SnapshotChange]:
-    """What is there already, and what is to be done about the rest."""
+    """The names that exist already, and the change for the rest."""
     create: dict[str, bytes] = {}
     existing = set()
     for name, data in objects:

@@ -1,8 +1,8 @@
-"""The copy of a git remote's objects that is kept here: a bare repository of Holdfast's own, and nobody's work.
+"""The local copy of a git remote's objects: a private bare repository of Holdfast's own.
 
-It lies in a private directory, has no hooks and no templates, and is only ever used by whoever holds the lock
-beside it. Losing it costs a fetch. What comes from the remote is never checked out, and only read by `git_trees`:
-git would let one entry that it finds dangerous in a work tree stand for all of them.
+It has no hooks and no templates, and is used only under its lock. Losing it costs a fetch. What comes from the remote
+is never checked out, and its trees are read by `git_trees`: git itself would reject all objects for one dangerous
+entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MADE: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
 
 _MAX_LISTED: Final = 1 << 28  # bytes of all trees
 _MAX_ENTRIES: Final = 1_000_000  # in all trees
-_MAX_SAID: Final = 1 << 20
+_MAX_OUTPUT: Final = 1 << 20
 _STEP: Final = 0.1
 _NUMBERS: Final = re.compile(rb"^puts ([0-9]{1,9})\ngone ([0-9]{1,15})$", re.MULTILINE)
 _PARENT: Final = re.compile(rb"\Atree [0-9a-f]{40}\nparent ([0-9a-f]{40})\n")
@@ -40,7 +40,7 @@ _AUTHOR: Final = b"holdfast <holdfast@localhost> 0 +0000"
 _PACKS: Final = 20  # before they are joined
 _SPARE: Final = 1 << 20
 
-# The person's settings stay in force where they say how to reach a host; nothing of theirs is run, signed or pruned.
+# The person's settings for reaching hosts stay in force; none of their hooks, signing or pruning does.
 _SETTINGS: Final = (
     f"core.hooksPath={os.devnull}",
     "core.fsmonitor=false",
@@ -76,13 +76,13 @@ _ENV: Final = {
 
 
 class GitOverflow(Failed):
-    """Git was stopped because it gave, or fetched, more than it was allowed."""
+    """Git was stopped because it printed or fetched more than allowed."""
 
 
 class ObjectSnapshot(NamedTuple):
-    """All objects as of the ref's value; `puts` and `gone` count what the commit's history still holds.
+    """All objects as of one value of the ref; `puts` and `removed_bytes` count what its history still holds.
 
-    `commit` is None where the ref names none: it can be replaced, and not followed.
+    `commit` is None where the ref does not name a commit: it can be replaced, but not be a parent.
     """
 
     tip: str | None
@@ -107,7 +107,7 @@ class _Typed(NamedTuple):
 
 
 class SnapshotChange(NamedTuple):
-    """What one put makes of a snapshot. `whole` starts a history anew: nothing of the old one hangs on it."""
+    """What a put changes. `whole` starts a new history, without the old one."""
 
     create: Sequence[tuple[str, bytes]]
     remove: Sequence[str]
@@ -115,14 +115,14 @@ class SnapshotChange(NamedTuple):
 
 
 class ObjectRepository(GitProgram):
-    """The bare repository at `root`. Whoever calls holds its lock."""
+    """The bare repository at `root`. Callers hold its lock."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self._packs = os.path.join(root, "objects/pack")
 
     def prepare(self) -> None:
-        """Make it if it is not there, and take away what a killed git left locked."""
+        """Create it if it does not exist, and remove locks of killed processes."""
         make_private_dir(self.root)
         for folder in (self.root, os.path.join(self.root, "refs/holdfast")):
             with suppress(FileNotFoundError):
@@ -137,12 +137,12 @@ class ObjectRepository(GitProgram):
             write_atomic(ready, b"* -delta\n")  # sealed bytes have nothing in common
 
     def _close_to_others(self) -> None:
-        """A copy that was made as open as the person's files are becomes ours alone."""
+        """Make a copy private that an earlier version created with the person's umask."""
         with suppress(OSError):
             if os.name == "nt" or not os.lstat(os.path.join(self.root, "HEAD")).st_mode & 0o077:
                 return
             for folder, folders, files in os.walk(self.root, topdown=False):
-                # The one that is looked at above comes last: who is stopped in between begins anew.
+                # The file that is checked above comes last, so that an interrupted run starts over.
                 names = [*sorted(files, key=lambda name: name == "HEAD"), *folders]
                 for name in names:
                     path = os.path.join(folder, name)
@@ -153,21 +153,21 @@ class ObjectRepository(GitProgram):
     # Reading
 
     def has(self, commit: str) -> bool:
-        """Whether all of a commit is here: one that was fetched or made."""
+        """Whether a commit is here, fetched or made."""
         return commit in self._local("for-each-ref", "--format=%(objectname)", SEEN, MADE).text.split()
 
     def seen(self) -> str:
         return self._local("rev-parse", "--verify", "--end-of-options", SEEN).text
 
     def snapshot(self, tip: str) -> ObjectSnapshot:
-        """What the tip shows; `Unreadable` when it is nothing that can be Holdfast's."""
+        """Read the tip; `RemoteUnreadable` when it cannot be Holdfast's."""
         named, root = self._types([f"{tip}^{{}}", f"{tip}^{{tree}}"])
         if named is None:
             raise self._damaged("cat-file")
         if root is None or root.kind != "tree":
             raise RemoteUnreadable(f"it names a {named.kind}")
         header = b""
-        if named.kind == "commit" and named.size <= _MAX_SAID // 2:
+        if named.kind == "commit" and named.size <= _MAX_OUTPUT // 2:
             header = self._local("cat-file", "commit", named.id).out
         numbers, parent = _NUMBERS.search(header), _PARENT.match(header)
         return ObjectSnapshot(
@@ -191,7 +191,7 @@ class ObjectRepository(GitProgram):
             left_bytes -= sum(map(len, raw.values()))
             left_entries -= sum(len(tree.entries) for tree in read.values())
             if left_bytes < 0 or left_entries < 0:
-                raise RemoteUnreadable("it holds more names than any vault needs")
+                raise RemoteUnreadable("it holds more files than any vault needs")
             trees |= read
             level = {tree_id for tree in read.values() for tree_id in tree.folders.values()} - trees.keys()
         blobs = sorted({blob_id for tree in trees.values() for blob_id in tree.files.values()})
@@ -204,13 +204,13 @@ class ObjectRepository(GitProgram):
         return TreeObjects(root, trees, sizes)
 
     def _trees(self, ids: Sequence[str], most: int) -> dict[str, bytes]:
-        """The trees of these ids. What is here was complete when it came: one that is missing now was lost here."""
+        """The trees with these ids. The copy was complete when fetched: a missing one was lost here."""
         typed = self._types(ids)
         if not all(typed):
             raise self._damaged("cat-file")
         wanted = [item for item in typed if item is not None and item.kind == "tree"]
         if sum(typed.size for typed in wanted) > most:
-            raise RemoteUnreadable("it holds more names than any vault needs")
+            raise RemoteUnreadable("it holds more files than any vault needs")
         asked = "".join(f"{typed.id}\n" for typed in wanted).encode()
         room = sum(typed.size for typed in wanted) + 100 * len(wanted)
         out = self._local("cat-file", f"--batch={_FORMAT}", stdin=asked, most=room).out
@@ -227,7 +227,7 @@ class ObjectRepository(GitProgram):
         if not specs:
             return []
         asked = "".join(f"{spec}\n" for spec in specs).encode()
-        answer = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MAX_SAID + 100 * len(specs))
+        answer = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MAX_OUTPUT + 100 * len(specs))
         lines = [line.split() for line in answer.out.decode("ascii", "replace").splitlines()]
         return [_Typed(fields[0], fields[1], int(fields[2])) if len(fields) == 3 else None for fields in lines]
 
@@ -240,10 +240,10 @@ class ObjectRepository(GitProgram):
     # Writing
 
     def commit(self, base: ObjectSnapshot, change: SnapshotChange) -> ObjectSnapshot:
-        """A commit of what `base` holds with this change. Never the same one twice, whoever makes it.
+        """Make a commit of `base` with this change, never the same one twice.
 
-        Else two devices that create the same bytes under one name at once would make the same commit, and git would
-        tell both that it is there: each would take itself for the creator.
+        Otherwise two devices that create the same bytes under one name at once would make the same commit, and both
+        would take themselves for the creator.
         """
         removed_bytes = sum(base.size(name) for name in change.remove)
         removed_bytes += sum(len(data) for name, data in change.create if name in change.remove)
@@ -259,10 +259,10 @@ class ObjectRepository(GitProgram):
         alone = change.whole or base.commit is None
         if not alone and base.commit is not None:
             script += b"from %b\n" % base.commit.encode()
-        elif base.commit is not None or base.objects.root is not None:  # else there is nothing that can be read
+        elif base.commit is not None or base.objects.root is not None:  # else nothing is readable
             tree = self._local("rev-parse", "--verify", "--end-of-options", f"{base.tip}^{{tree}}").text
             script += b"M 040000 %b \n" % tree.encode()
-        # A server that checks what arrives would refuse a tree that another one took: it is not sent on.
+        # Trees that another server accepted may be refused by this one: they are left out.
         changed = [*(name for name, _ in change.create), *change.remove]
         for folder, entries in base.objects.without_refused(changed):
             above = _path(f"{folder}/") if folder else b""
@@ -279,36 +279,36 @@ class ObjectRepository(GitProgram):
         answer = self._local(
             *("fast-import", "--quiet", "--force", "--date-format=raw"),
             stdin=script,
-            most=_MAX_SAID + 100 * len(change.create),
+            most=_MAX_OUTPUT + 100 * len(change.create),
         )
         ids = answer.text.split()
         blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, ids[1:], strict=True)}
         if base.objects.refused:
-            return self.snapshot(ids[0])  # which is more than the change
+            return self.snapshot(ids[0])  # more than the change
         objects = base.objects.with_changes(blobs, change.remove)
         return ObjectSnapshot(ids[0], objects, ids[0], None if alone else base.commit, puts, removed_bytes)
 
     def shallow(self) -> bool:
-        """Only then does git look into trees that are no ancestors, and not send what the other side has in them."""
+        """Whether the copy is shallow: only then does git omit what the other side has in unrelated trees."""
         return os.path.exists(os.path.join(self.root, "shallow"))
 
     def heavy(self, kept: int) -> bool:
-        """Whether most of what is here was removed from the remote."""
+        """Whether most of the copy was removed from the remote."""
         return self.weight() > 2 * kept + _SPARE
 
     def slim(self) -> None:
-        """Let go of all that does not belong to what was fetched last."""
+        """Drop everything but what was fetched last."""
         self._local("update-ref", MADE, SEEN)
         self._local("repack", "-a", "-d", "-q")
         self._local("prune", "--expire=now")
 
     def tidy(self) -> None:
-        """Join packs when there are many: each put and each fetch makes one."""
+        """Merge packs when there are many: each put and fetch makes one."""
         if sum(name.endswith(".pack") for name in os.listdir(self._packs)) > _PACKS:
             self._local("repack", "--geometric=2", "-d", "-q")
 
     def weight(self) -> int:
-        """Bytes in packs, also in those that are still arriving."""
+        """Bytes in packs, unfinished ones included."""
         total = 0
         for entry in os.scandir(self._packs):
             with suppress(FileNotFoundError):
@@ -329,10 +329,10 @@ class ObjectRepository(GitProgram):
         stdin: bytes | bytearray = b"",
         env: Mapping[str, str] | None = None,
         patience: float = 120.0,
-        most: int = _MAX_SAID,
+        most: int = _MAX_OUTPUT,
         growth: int | None = None,
     ) -> GitAnswer:
-        """Run git here; stopped when it says more than `most` bytes, or its packs grow by more than `growth`."""
+        """Run git here; stop it when it prints more than `most` bytes, or packs grow by more than `growth`."""
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         before = 0 if growth is None else self.weight()
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -340,25 +340,25 @@ class ObjectRepository(GitProgram):
             given.seek(0)
             words = ("--git-dir=.", *settings, *args)
             until = monotonic() + patience
-            # What is made here is ours alone. What a push makes in a repository on this machine is as open as the
-            # person has it: others may read there.
+            # The copy is private. A push into a repository on this machine keeps the person's umask, since others may
+            # read there.
             umask = -1 if args[0] == "push" else 0o077
             with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err, umask) as process:
                 while not _ended(process, until):
                     _check(out, most)
-                    _check(err, max(most, _MAX_SAID))
+                    _check(err, max(most, _MAX_OUTPUT))
                     if growth is not None and self.weight() - before > growth:
                         raise GitOverflow(f"it has more than {growth} bytes")
             _check(out, most)
             out.seek(0)
             err.seek(0)
-            stderr = err.read(_MAX_SAID).decode("utf-8", "replace").strip()[-2000:]
-            # Servers speak through git: what they say is shown, and must not steer a terminal.
+            stderr = err.read(_MAX_OUTPUT).decode("utf-8", "replace").strip()[-2000:]
+            # Server messages pass through git and are shown: they must not control a terminal.
             return GitAnswer(
                 process.returncode, out.read(), "".join(c for c in stderr if c.isprintable() or c == "\n")
             )
 
-    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MAX_SAID) -> GitAnswer:
+    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MAX_OUTPUT) -> GitAnswer:
         try:
             answer = self.run(*args, stdin=stdin, most=most)
         except (GitOverflow, GitSlow) as problem:
@@ -371,8 +371,8 @@ class ObjectRepository(GitProgram):
 
     def _damaged(self, verb: str, words: str = "") -> Damaged:
         return Damaged(
-            "what came from the git remote, or the copy of it that is kept here, is not as Holdfast made it",
-            hint=f"The copy can be removed, and is fetched again then. {words}".strip(),
+            "the git remote, or its local copy, is damaged",
+            hint=f"The copy can be removed; it is fetched again. {words}".strip(),
             operation=f"git {verb}",
             file=self.root,
         )

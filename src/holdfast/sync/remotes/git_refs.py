@@ -1,7 +1,7 @@
-"""The far side of a git remote: its address, its one ref, and what git says when it cannot get there.
+"""The ref of a git remote: its address, fetch and push, and git's errors.
 
-An address can be a host's or a path, and never an option or a command: what is not one of the few kinds below is
-refused before git sees it, and git is told which protocols it may use at all. No credentials are ever shown.
+An address is a host or a path, never an option or a command: other kinds are refused before git sees them, and git is
+told which protocols it may use. Credentials are never shown.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SHORTEST_SECRET: Final = 3
 
 _ASK_PATIENCE: Final = 60.0
 _MOVE_PATIENCE: Final = 1800.0
-# Objects that a power cut takes back were never there: a remote on this machine is told to wait for its disk.
+# After a power cut, no object may be missing: a repository on this machine is told to sync to disk.
 _DURABLE: Final = "--receive-pack=git -c core.fsync=all receive-pack"
 
 
 class GitAddress(NamedTuple):
-    """Where the repository is: as git is told, and as people may see it."""
+    """Where the repository is: as passed to git, and as shown to people."""
 
     text: str
     shown: str
@@ -47,14 +47,14 @@ class GitAddress(NamedTuple):
     secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Address {self.shown}>"  # what else is in it belongs into no log
+        return f"<Address {self.shown}>"  # the rest may be secret and must not be logged
 
     @property
     def local(self) -> bool:
         return self.protocol == "file"
 
     def clean(self, words: str) -> str:
-        """Git's words, without what the address holds of credentials."""
+        """Git's output, without credentials of the address."""
         words = _USERINFO.sub("", words.replace(self.text, self.shown))
         for secret in self.secrets:
             words = words.replace(secret, "…")
@@ -79,7 +79,7 @@ def address(url: str) -> GitAddress:
         raise _no_address()
     if protocol == "http" and _LOOPBACK.fullmatch(host) is None:
         raise Invalid(
-            "an address with http:// is sent in the clear",
+            "http:// is not encrypted",
             hint="Use https:// or ssh.",
             operation="remote",
         )
@@ -91,7 +91,7 @@ def address(url: str) -> GitAddress:
 
 
 def spelled_out(url: str, directory: str) -> str:
-    """`git:origin` as `git:ADDRESS`: the address that the repository at `directory` knows by that name."""
+    """Replace `git:origin` by `git:ADDRESS`, as configured in the repository at `directory`."""
     word = url.removeprefix(PREFIX)
     if _WORD.fullmatch(word) is None:
         return url
@@ -110,13 +110,13 @@ def spelled_out(url: str, directory: str) -> str:
 
 
 def _refuse_inside(where: GitAddress, directory: str) -> None:
-    """A repository can bring another one, with hooks, and call it its remote: a push would run them."""
+    """Refuse a remote inside the project: a repository could bring one with hooks, which a push would run."""
     target = os.path.realpath(urllib.parse.unquote(where.text.removeprefix("file://")))
     place = locate(directory)
     for root in (place.root, place.main, place.common_dir or place.root):
         if os.path.commonpath((target, os.path.realpath(root))) == os.path.realpath(root):
             raise Refused(
-                "the remote of that name is a directory of this very project",
+                "the remote of that name is a directory of this project",
                 hint=f"Git would run the hooks in it. If they are yours, give the path itself: git:{where.shown}",
                 operation="git remote",
                 file=where.shown,
@@ -124,10 +124,14 @@ def _refuse_inside(where: GitAddress, directory: str) -> None:
 
 
 def is_missing(where: GitAddress, words: str = "") -> Unreachable:
-    """Of a repository that was there: its disk may not be mounted, or its host may be another one."""
-    ask = "Plug in or mount its disk" if where.local else "See whether it was moved, and whether you may still see it"
+    """The error for a repository that was there: its disk may not be mounted, or its host may differ."""
+    ask = (
+        "Plug in or mount its disk"
+        if where.local
+        else "Check whether it was moved, and whether you still have access"
+    )
     return Unreachable(
-        f"there is no git repository at {where.shown} any more",
+        f"there is no longer a git repository at {where.shown}",
         hint=f"{ask}; if it is gone for good, add another remote.\n{words}".strip(),
         operation="git remote",
     )
@@ -135,12 +139,12 @@ def is_missing(where: GitAddress, words: str = "") -> Unreachable:
 
 class PushResult(Enum):
     DONE = "done"
-    MOVED = "moved"  # somebody else was quicker: nothing happened
-    NOT_ANEW = "not anew"  # this server lets histories only grow
+    MOVED = "moved"  # somebody else was faster: nothing happened
+    NOT_ANEW = "not anew"  # this server refuses a new history
 
 
 class RemoteRef:
-    """The ref at the remote, through the git of the copy here."""
+    """The ref at the remote, accessed through the local copy."""
 
     def __init__(self, where: GitAddress, copy: ObjectRepository, largest: int) -> None:
         self._where = where
@@ -149,8 +153,8 @@ class RemoteRef:
         self._env: dict[str, str] | None = None
 
     def tip(self, *, first: bool = False) -> str | None:
-        """What the ref names now; None if there is no such ref. `first`: nobody knows yet that there is anything."""
-        # The whole name, so that a server with many refs need not tell them all.
+        """What the ref names now; None if there is no such ref. `first`: nothing was ever read there."""
+        # The full name, so that a server with many refs need not list them all.
         answer = self._ask("ls-remote", "--quiet", "--", self._where.text, REF, patience=_ASK_PATIENCE)
         if answer.code:
             raise self._error("ls-remote", answer, first=first)
@@ -163,7 +167,7 @@ class RemoteRef:
         return None
 
     def fetch(self) -> str | None:
-        """Bring the ref's commit here, without what was before it, and say which it is."""
+        """Fetch the ref's commit, without history, and return its id."""
         answer = self._ask(
             *("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
             *("--", self._where.text, f"+{REF}:{SEEN}"),
@@ -179,9 +183,9 @@ class RemoteRef:
         return self._copy.seen()
 
     def push(self, new: str, old: str | None, *, anew: bool = False, clear: bool = False) -> PushResult:
-        """Let the ref name `new`, if it still names `old`. The server decides, and does it whole or not at all.
+        """Set the ref to `new` if it still is `old`. The server does this atomically.
 
-        `clear`: where there is none, refs below its name, which leave no room for it, are removed.
+        `clear`: if there is no such ref, remove refs below its name, which block it.
         """
         durable = (_DURABLE,) if self._where.local else ()
         answer = self._ask(
@@ -203,13 +207,13 @@ class RemoteRef:
         if rejections and not refused and _IN_THE_WAY not in answer.words:
             return PushResult.MOVED
         error = self._error("push", answer._replace(words=f"{rejections}\n{answer.words}".strip()))
-        # The line may have gone down after the server was done.
+        # The connection may have failed after the server was done.
         if isinstance(error, Unreachable) and self.tip() == new:
             return PushResult.DONE
         raise error
 
     def _clear(self) -> None:
-        """Remove refs below the one: no device of Holdfast makes any."""
+        """Remove refs below ours, which no Holdfast makes."""
         answer = self._ask("ls-remote", "--quiet", "--", self._where.text, f"{REF}/*", patience=_ASK_PATIENCE)
         names = [line.partition("\t")[2] for line in answer.out.decode("utf-8", "replace").splitlines()]
         below = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MAX_CLEARED]
@@ -222,7 +226,7 @@ class RemoteRef:
             return self._copy.run(*args, env=self._env, patience=patience, growth=growth)
         except GitSlow as slow:
             raise Unreachable(
-                f"{self._where.shown} did not answer in {patience:g} s",
+                f"{self._where.shown} did not answer within {patience:g} s",
                 hint="Try again later.",
                 operation=slow.operation,
             ) from slow
@@ -231,7 +235,7 @@ class RemoteRef:
             raise RemoteUnreadable(f"the request is too large: {problem.message}") from problem
 
     def _surroundings(self) -> dict[str, str]:
-        """Nothing that git calls may ask the person, and only these protocols may be used."""
+        """The environment for git: no prompts, and only these protocols."""
         allowed = "file:ssh:https" + (":http" if self._where.protocol == "http" else "")
         env = {
             "GIT_ALLOW_PROTOCOL": allowed,
@@ -242,7 +246,7 @@ class RemoteRef:
         if self._where.protocol == "ssh" and not os.environ.get("GIT_SSH"):
             own = os.environ.get("GIT_SSH_COMMAND") or self._copy.run("config", "--get", "core.sshCommand").text
             words = (own or "ssh").split()
-            # Another program than OpenSSH has other options; it has no terminal to ask at either.
+            # Only OpenSSH has these options; other programs have no terminal to ask at either.
             if re.split(r"[/\\]", words[0].strip("'\""))[-1].lower().removesuffix(".exe") == "ssh":
                 env["GIT_SSH_COMMAND"] = f"{own or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
         return env
@@ -263,14 +267,14 @@ class RemoteRef:
             return self._other_hash()
         return Unreachable(
             f"{self._where.shown} could not be reached",
-            hint=words or f"git left with exit code {answer.code} and said nothing.",
+            hint=words or f"git exited with code {answer.code} and no message.",
             operation=f"git {verb}",
         )
 
     def _other_hash(self) -> Failed:
         return Failed(
             f"the repository {self._where.shown} names its objects by SHA-256, which is not supported",
-            hint="Use one that was made by `git init --bare` without an object format.",
+            hint="Use one that was created by `git init --bare` without an object format.",
             operation="git",
         )
 
@@ -278,7 +282,7 @@ class RemoteRef:
 _IN_THE_WAY: Final = f"exists; cannot create '{REF}'"
 _MAX_CLEARED: Final = 500  # at a time
 _REFUSALS: Final = ("hook declined", "denied", "prohibited", "deny", "hidden ref", "funny refname", "unpacker error")
-# Of a ref whose objects are not all there, or are none; as the other side says it, or git here.
+# Messages of the server, or of git here, for a ref with missing or broken objects.
 _INCOMPLETE: Final = (
     *("repository corruption on the remote side", "did not send all necessary objects", "bad object", "bogus commit"),
     *("bad tree", "too-short tree", "malformed mode", "empty filename in tree", "truncated", "not a tree"),
@@ -296,7 +300,7 @@ _ERRORS: Final = (
     ),
     (
         ("host key verification failed",),
-        "the host of {shown} is not known to ssh, or is not the one it was",
+        "ssh does not know the host of {shown}, or its key has changed",
         "Run `git ls-remote {shown}` once and compare its key.",
     ),
     (
@@ -305,17 +309,17 @@ _ERRORS: Final = (
             *("terminal prompts disabled", "access denied", "insufficient permission", "error: 401", "error: 403"),
         ),
         "{shown} does not let you in",
-        "Check that `git ls-remote {shown}` works without a question: an ssh key, or a credential helper.",
+        "Check that `git ls-remote {shown}` works without a prompt: use an ssh key, or a credential helper.",
     ),
     (
         _NO_REPOSITORY,
-        "there is no git repository at {shown}, or you may not see it",
-        "Holdfast makes none: use one that is there, or make it with `git init --bare`.",
+        "there is no git repository at {shown}, or you have no access",
+        "Holdfast creates none: use an existing one, or create it with `git init --bare`.",
     ),
     (
         ("transport '", "no space left", "disk quota"),
         "{shown} cannot be used",
-        "Git says why:",
+        "Git says:",
     ),
     (
         (_IN_THE_WAY,),
@@ -324,7 +328,7 @@ _ERRORS: Final = (
     ),
     (
         _REFUSALS,
-        "{shown} refuses what Holdfast wants to keep there",
+        "{shown} refuses Holdfast's ref",
         "Ask whoever runs it to allow the ref " + REF + ". It says:",
     ),
 )
@@ -332,8 +336,8 @@ _ERRORS: Final = (
 
 def _no_address() -> Invalid:
     return Invalid(
-        "that is not an address of a git repository that Holdfast uses",
-        hint="Like these: git:git@host:me/repo.git, git:ssh://host/repo.git, git:https://host/me/repo.git, "
+        "that is not a supported address of a git repository",
+        hint="For example: git:git@host:me/repo.git, git:ssh://host/repo.git, git:https://host/me/repo.git, "
         "git:/path/to/bare.git",
         operation="remote",
     )

@@ -1,8 +1,8 @@
-"""Read the trees of a git remote: which objects lie at which names.
+"""Read the trees of a git remote: which objects have which names.
 
 Anybody with write access to the repository can leave a tree that git itself refuses, or a few hundred bytes that
-stand for more paths than there are atoms. Nothing is ever checked out, so such a tree does no harm: each distinct
-tree is read once, what is not Holdfast's is left out, and paths are followed only where somebody asks for them.
+expand to astronomically many paths. Nothing is ever checked out, so such a tree does no harm: each distinct tree is
+read once, foreign entries are ignored, and paths are followed only as needed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from holdfast.sync.remotes.base import MAX_NAME_LENGTH, is_name
 
-# A parent's mark on every folder: `a` and `a/b` are two objects, and a tree has no room for a file and a folder `a`.
+# The suffix of every folder: `a` and `a/b` are two objects, but a tree cannot hold a file and a folder `a`.
 FOLDER: Final = "_"
 DEEPEST: Final = MAX_NAME_LENGTH // 2  # folders in a name
-_SPARE: Final = 50_000  # paths that one listing may show more than there are entries: trees may occur twice
+_SPARE: Final = 50_000  # a listing may have this many more paths than entries, since trees may occur twice
 _MAX_REPORTED: Final = 20
 
 _ID_BYTES: Final = 20
@@ -39,7 +39,7 @@ class GitTreeEntry(NamedTuple):
 
 
 class GitTree(NamedTuple):
-    """The entries of one tree. `refused` are those that a git with `fsckObjects` does not take."""
+    """The entries of one tree. `refused` are those that git with `fsckObjects` rejects."""
 
     entries: Mapping[bytes, GitTreeEntry]
     files: Mapping[str, str]
@@ -51,7 +51,7 @@ _NO_TREE: Final = GitTree({}, {}, {}, ())
 
 
 def read_tree(raw: bytes) -> GitTree:
-    """What a tree object holds; as far as it is one."""
+    """Parse a tree object, as far as it is valid."""
     entries: dict[bytes, GitTreeEntry] = {}
     refused: list[bytes] = []
     position = 0
@@ -79,7 +79,7 @@ def read_tree(raw: bytes) -> GitTree:
 
 
 def _is_refused(name: bytes) -> bool:
-    """Whether some git may refuse a tree with this name: it could lead out of a work tree, or into `.git`."""
+    """Whether some git may reject a tree with this name: it could lead out of a work tree, or into `.git`."""
     if _PLAIN.fullmatch(name):
         return False
     shown = unicodedata.normalize("NFKC", name.decode("utf-8", "replace")).lower()
@@ -95,7 +95,7 @@ def _is_refused(name: bytes) -> bool:
 
 
 class TreeObjects:
-    """All objects as of one tree, and what was changed since it was read."""
+    """All objects of one tree, with changes since it was read."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class TreeObjects:
 
     @property
     def refused(self) -> list[str]:
-        """Some of the names that a git may refuse."""
+        """Some of the names that git may reject."""
         names = {name.decode("utf-8", "replace") for tree in self._trees.values() for name in tree.refused}
         return sorted(names)[:_MAX_REPORTED]
 
@@ -127,7 +127,7 @@ class TreeObjects:
         return self.get(name) is not None
 
     def under(self, prefix: str) -> dict[str, Blob]:
-        """Objects whose names begin so: those of the folder itself, then those below, until there are too many."""
+        """Objects with this prefix, outer folders first, up to a limit."""
         above = prefix.rpartition("/")[0]
         waiting = deque([(f"{above}/" if above else "", self._at(above.split("/") if above else ()))])
         objects: dict[str, Blob] = {}
@@ -159,7 +159,7 @@ class TreeObjects:
         return after
 
     def without_refused(self, names: Iterable[str]) -> list[tuple[str, Mapping[bytes, GitTreeEntry]]]:
-        """The folders on the way to these names that hold what git may refuse, with all else in them; outer first."""
+        """The folders above these names that hold rejected entries, with their other entries; outer first."""
         ways = {tuple(name.split("/")[:depth]) for name in names for depth in range(name.count("/") + 1)}
         folders: list[tuple[str, Mapping[bytes, GitTreeEntry]]] = []
         for way in sorted(ways, key=lambda parts: (len(parts), parts)):

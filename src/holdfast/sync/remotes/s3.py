@@ -1,4 +1,9 @@
-"""An S3 bucket as a remote."""
+"""An S3 bucket as a remote, through `obstore`.
+
+The client refuses a whole page of a listing for one key that is not a path (`//`, `.`, `..`, control characters), and
+anybody who may write to the bucket can leave one. Only then the listing is read here: `obstore` signs the requests,
+and every key is returned as it is. Answers are bounded, and a redirect is an error like any other status.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +44,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 CONNECT_SECONDS: Final = 5
-REQUEST_SECONDS: Final = 30  # for up to 1 MiB; twice as long for each doubling, which 17 kB a second will do
-MAX_LISTED: Final = 1_000_000  # a listing that goes on for longer is not ours, or does not mean well
+REQUEST_SECONDS: Final = 30  # for up to 1 MiB; twice as long for each doubling, which needs 17 kB a second
+MAX_LISTED: Final = 1_000_000  # a longer listing is not ours, or hostile
 _PAGE: Final = 1000
 _MAX_REPORTED: Final = 20
 _SIGNED_FOR: Final = timedelta(hours=1)  # clocks differ
@@ -48,7 +53,7 @@ _NO_PATH: Final = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 
 
 class S3Remote:
-    """One prefix of a bucket. May be used by several threads at once; after a fork, open another."""
+    """A prefix of a bucket. May be used by several threads at once; after a fork, open another."""
 
     def __init__(
         self, place: S3Address, keys: S3Keys, *, certificates: bytes | None = None, proxied: bool = False
@@ -63,10 +68,10 @@ class S3Remote:
 
     @classmethod
     def open(cls, url: str, environ: Mapping[str, str], create: bool = False) -> Self:
-        """The remote at this address. Nothing is asked of the server, unless it is to become a remote (`create`).
+        """Open the remote at this address. Only with `create` the server is probed.
 
-        What `probe` finds out holds for a server, not for a moment, and costs five requests, more than a small sync:
-        so it is done when a remote is added, not by each process again.
+        The result of `probe` does not change over time, and costs five requests, more than a small sync: so it is
+        called when a remote is added, not by each process.
         """
         _client()
         place = read_place(url, environ)
@@ -86,10 +91,10 @@ class S3Remote:
         import obstore
         from obstore.exceptions import BaseError
 
-        # The client asks for whole folders only, and servers differ in how they order what they list.
+        # The client lists whole folders only, and servers order listings differently.
         folder = prefix.rpartition("/")[0]
         if folder and not is_name(folder):
-            return []  # no name begins so
+            return []  # no name has this prefix
         store = self._store()
 
         def ask() -> builtins.list[ObjectInfo]:
@@ -111,11 +116,11 @@ class S3Remote:
         return self._asked(ask)
 
     def _named(self, prefix: str, listed: Iterable[tuple[str, int]]) -> builtins.list[ObjectInfo]:
-        """The objects in a listing; and some of the names in it that no file could have."""
+        """The objects in a listing; remembers some names in it that no file could have."""
         sizes: dict[str, int] = {}
         for count, (name, size) in enumerate(listed):
             if count >= MAX_LISTED:
-                raise ObjectTooLarge("the S3 listing has no end", hint="Give Holdfast a prefix of its own.")
+                raise ObjectTooLarge("the S3 listing is too long", hint="Give Holdfast a prefix of its own.")
             if is_name(name):
                 if name.startswith(prefix):
                     sizes[name] = size
@@ -128,13 +133,13 @@ class S3Remote:
 
         import obstore
 
-        # Where the client puts the prefix in a key is the client's business.
+        # Let the client say where it puts the prefix in a key.
         path = urlsplit(obstore.sign(self._store(), "GET", "x", _SIGNED_FOR)).path
         inside = unquote(path).removeprefix(urlsplit(self._place.endpoint).path.rstrip("/"))
         inside = inside.removeprefix(f"/{self._place.bucket}/").removesuffix("x")
 
         def sign(query: Mapping[str, str]) -> str:
-            # The client signs addresses of objects: to it, this is an object of a host whose name ends in a query.
+            # The client signs only addresses of objects: so the query becomes part of the endpoint.
             address = f"{self._place.endpoint}/{self._place.bucket}?{urlencode(query, quote_via=quote)}&x-id="
             return obstore.sign(self._made(address), "GET", "list", _SIGNED_FOR)
 
@@ -147,7 +152,7 @@ class S3Remote:
         return sorted(self._foreign)
 
     def replace_unreadable(self) -> None:
-        """Every object is by itself: there is nothing that hides the others."""
+        """Nothing to do: no object can hide the others."""
 
     def get(self, name: str, limit: int) -> bytes:
         import obstore
@@ -156,28 +161,28 @@ class S3Remote:
 
         def ask() -> bytes:
             answer = obstore.get(store, checked(name))
-            # Its size comes first, before any of it; that it then is no longer than that is checked all the same.
+            # The size is checked before the body, and the body again as it arrives.
             if answer.meta["size"] > limit:
-                raise ObjectTooLarge("an object at the remote is larger than it can be")
+                raise ObjectTooLarge("an object at the remote is too large")
             pieces: builtins.list[bytes] = []
             size = 0
             for piece in answer.stream(min_chunk_size=1 << 20):
                 size += len(piece)
                 if size > limit:
-                    raise ObjectTooLarge("an object at the remote is larger than it can be")
+                    raise ObjectTooLarge("an object at the remote is too large")
                 pieces.append(bytes(piece))
             return b"".join(pieces)
 
         try:
             return self._asked(ask)
         except (Failed, Refused) as error:
-            # Put there in an archive, under a key of somebody's own, or closed to us: that must not hide all others.
+            # Archived, encrypted with a foreign key, or not readable: one object must not block all others.
             if isinstance(error, ObjectTooLarge) or not self._gives_others():
                 raise
-            raise Missing("the S3 server lists this object, and does not give it") from None
+            raise Missing("the S3 server lists this object, but does not return it") from None
 
     def _gives_others(self) -> bool:
-        """Whether objects may be read here: of one that nobody made, the server says that it is not there."""
+        """Whether objects may be read at all: for a name that nobody created, the server must say it is missing."""
         import obstore
 
         store, name = self._store(), f"probe/{secrets.token_hex(16)}"
@@ -201,22 +206,22 @@ class S3Remote:
         self._stores.clear()
 
     def probe(self) -> None:
-        """See whether the server keeps what is there when told to create it again, and whether the keys suffice."""
+        """Check that the server never overwrites on create, and that the keys suffice."""
         name, first, second = f"probe/{secrets.token_hex(16)}", secrets.token_bytes(32), secrets.token_bytes(32)
         try:
             if not self._create(name, first):
                 raise Refused(
-                    "the S3 server says that an object is there which nobody made",
+                    "the S3 server reports an object that nobody created",
                     hint="Use another server, or a folder: or git: remote.",
                 )
             if self._create(name, second) or self.get(name, 1000) != first:
                 raise Refused(
-                    "this S3 server overwrites objects although it was told not to, so work could be lost there",
+                    "this S3 server overwrites objects despite If-None-Match, so data could be lost there",
                     hint="Use a server with conditional writes (If-None-Match), or a folder: or git: remote.",
                 )
             if ObjectInfo(name, len(first)) not in self.list("probe/"):
                 raise Refused(
-                    "this S3 server does not list an object that was just made there",
+                    "this S3 server does not list an object that was just created",
                     hint="Use a server whose listings are up to date, or a folder: or git: remote.",
                 )
         except HoldfastError:
@@ -226,7 +231,7 @@ class S3Remote:
         self._remove([name])
 
     def _create(self, name: str, data: bytes) -> bool:
-        """Whether it was made now; otherwise it is there already."""
+        """Create an object; False when it exists already."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -234,18 +239,18 @@ class S3Remote:
 
         def ask() -> bool:
             try:
-                # In one piece: uploads in parts know no conditions everywhere, and leave their parts behind.
+                # In one piece: multipart uploads lack conditions at some servers, and leave parts behind.
                 obstore.put(store, name, data, mode="create", use_multipart=False)
                 return True
             except AlreadyExistsError as error:
                 if status_of(error) != 409:
                     return False
-            # A conflict may also mean that somebody was removing it: then it was not made, and is not there.
+            # A conflict may also mean that somebody was removing it: then it does not exist.
             try:
                 obstore.head(store, name)
             except FileNotFoundError:
                 raise Unreachable(
-                    "the S3 server was changing that object at this moment", hint="Try again."
+                    "the S3 server was changing this object at the same time", hint="Try again."
                 ) from None
             return False
 
@@ -255,7 +260,7 @@ class S3Remote:
         import obstore
 
         store = self._store()
-        # Missing ones are no error at S3, except at servers that differ: then the others are asked for one by one.
+        # Missing objects are no error, except at some servers: then the others are removed one by one.
         try:
             self._asked(lambda: obstore.delete(store, builtins.list(names)))
         except Missing:
@@ -269,24 +274,24 @@ class S3Remote:
         try:
             return _interruptible(ask)
         except (BaseError, FileNotFoundError, ListingFailed) as error:
-            # `from None`: what the client says may hold the server's whole answer, and that our signature.
+            # `from None`: the client's message may contain the server's answer, with our signature.
             if is_missing(error):
                 raise Missing("the remote has no such object") from None
             raise translated(error, self._place.bucket) from None
 
     def _store(self, size: int = 0, *, reading: bool = False) -> S3Store:
-        """A client whose time is enough for so many bytes. The client's time limits are fixed when it is made."""
+        """A client with enough time for this many bytes: its time limits are fixed when it is made."""
         longer = min((size >> 20).bit_length(), 6)
         known = self._stores.get((longer, reading))
         if known is not None:
             return known
         options: ClientConfig = {"timeout": f"{REQUEST_SECONDS << longer}s"}
-        if reading:  # silence in the middle of it; when writing, the client would count the time of sending, too
+        if reading:  # a pause while reading; when writing, the client would count the time of sending too
             options["read_timeout"] = f"{REQUEST_SECONDS}s"
         return self._stores.setdefault((longer, reading), self._made(None, options))
 
     def _made(self, address: str | None, options: ClientConfig | None = None) -> S3Store:
-        """A client of this remote; or one that only signs, for an address that has the bucket in it."""
+        """A client of this remote; or, with an address that includes the bucket, one that only signs."""
         from obstore.store import S3Store
 
         place = self._place
@@ -299,9 +304,9 @@ class S3Remote:
         if self._certificates is not None:
             options["root_certificate"] = self._certificates
         if not self._proxied:
-            # The client follows redirects, with the session token, and cannot be told not to. So everything but the
-            # one host is sent to a "proxy" that is not there. This also keeps plain http out of real proxies. Only
-            # where a person's own proxy is needed redirects are still followed: to https, without the signature.
+            # The client follows redirects, with the session token, and cannot be told not to. So everything but our
+            # host is sent to a "proxy" that does not exist. This also keeps plain http out of real proxies. Only
+            # with a person's own proxy redirects are still followed: to https, without the signature.
             options["proxy_url"] = f"http://{NOWHERE}"
             options["proxy_excludes"] = place.host
         return S3Store(
@@ -319,7 +324,7 @@ class S3Remote:
                 "disable_bulk_delete": False,
             },
             client_options=options,
-            # Trying again is for the wrapper around remotes. Here it would take our own object for somebody else's.
+            # Retries are for `RetryingRemote`: here our own object would be taken for somebody else's.
             retry_config={"max_retries": 0},
             credential_provider=_provider(self._keys),
         )
@@ -333,7 +338,7 @@ def _client() -> None:
 
 
 def _provider(keys: S3Keys) -> S3CredentialProvider:
-    """Keys this way are all there is; given as settings, a token from the environment would be added to them."""
+    """Provide exactly these keys; with settings instead, a token from the environment would be added."""
 
     def provide() -> S3Credential:
         return {
@@ -347,7 +352,7 @@ def _provider(keys: S3Keys) -> S3CredentialProvider:
 
 
 def _interruptible(ask: Callable[[], _T]) -> _T:
-    """The client hears no Ctrl-C while it waits, so it waits in a thread that nobody waits for."""
+    """Call the client in a daemon thread: it does not react to Ctrl-C while it waits."""
     if threading.current_thread() is not threading.main_thread():
         return ask()
     answers: list[_T] = []
@@ -362,7 +367,7 @@ def _interruptible(ask: Callable[[], _T]) -> _T:
     thread = threading.Thread(target=work, name="holdfast-s3", daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(0.5)  # in steps: some systems hear Ctrl-C only between two
+        thread.join(0.5)  # in steps: some systems deliver Ctrl-C only in between
     if errors:
         raise errors[0]
     return answers[0]
@@ -370,27 +375,27 @@ def _interruptible(ask: Callable[[], _T]) -> _T:
 
 _MAX_PAGE: Final = 16 << 20  # 1,000 keys of 1,024 bytes, each byte as %XX
 _CHUNK: Final = 1 << 16
-# What XML has no room for, as bytes or as references: keys with it are none of ours, and must not hide the others.
+# Characters that XML cannot hold, raw or as references: keys with them are not ours, and must not hide others.
 _NOT_XML: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-9a-f]|1[0-9a-f])|0*[12]?[0-9]|0*3[01]);", re.IGNORECASE
 )
 
 
 class ListingFailed(Exception):
-    """In the form of the client's own errors: `s3_errors` takes the status and the code from it."""
+    """In the form of the client's own errors, for `s3_server.translated`."""
 
 
 def keys_below(
     prefix: str, sign: Callable[[Mapping[str, str]], str], opener: OpenerDirector, seconds: float
 ) -> Iterator[tuple[str, int]]:
-    """Every key that begins so, with its size; `sign` gives the address of a request with these parameters."""
+    """Every key with this prefix, with its size; `sign` returns the signed address of a request."""
     token = None
     while True:
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
         body = _page(sign(query if token is None else {**query, "continuation-token": token}), opener, seconds)
         entries, next_token = _read(body)
         for key, size in entries:
-            # Servers differ in whether a space is `+` or `%20`.
+            # Servers encode a space as `+` or as `%20`.
             names = (urllib.parse.unquote(key), urllib.parse.unquote_plus(key))
             yield next((name for name in names if name.startswith(prefix)), key), size
         if next_token is None or next_token == token:
@@ -399,7 +404,7 @@ def keys_below(
 
 
 def opener_for(certificates: bytes | None, *, proxied: bool) -> OpenerDirector:
-    """Checks certificates, and follows no redirect: a signed address is for one host."""
+    """An opener that checks certificates and follows no redirects: a signed address is for one host."""
     import ssl
     import urllib.request
 
@@ -445,10 +450,10 @@ def _body(answer: HTTPResponse, until: float) -> str:
 
 
 def _read(body: str) -> tuple[list[tuple[str, int]], str | None]:
-    """The keys of a page, as addresses have them, with sizes; and what to ask for the next one."""
+    """The URL-encoded keys of a page, with sizes, and the token for the next page."""
     from xml.etree import ElementTree as ET
 
-    if "<!" in body:  # declarations of entities could make much of little; a listing has none
+    if "<!" in body:  # entity declarations could expand without end; a listing has none
         raise ListingFailed("the listing is none")
     try:
         root = ET.fromstring(_NOT_XML.sub("?", body))  # noqa: S314 (no declarations, bounded)

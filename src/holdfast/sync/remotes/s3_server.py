@@ -1,10 +1,10 @@
-"""Where an S3 remote is, and as whom to speak to it: the URL says the first, only the environment the second.
+"""An S3 server: its address (from the URL), its keys (from the environment), and its errors.
 
     s3://BUCKET/PREFIX[?endpoint=https://host:port&region=NAME&insecure=yes]
 
 Without an endpoint it is Amazon's, of the region. Keys come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 AWS_SESSION_TOKEN, else from the profile (AWS_PROFILE, or `default`) in ~/.aws/credentials and ~/.aws/config. A URL is
-written down and passed on, so it never holds keys; and nothing but the URL decides where they are sent.
+stored and passed on, so it never holds keys; and nothing but the URL decides where they are sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PREFIX: Final = re.compile(r"[a-zA-Z0-9._/!'()=+@ -]{0,500}", re.ASCII)
 _REGION: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
 _SETTINGS: Final = ("endpoint", "region", "insecure")
 _SHAPE: Final = "Write s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server that is not Amazon's."
-_MAX_FILE: Final = 1 << 20  # of settings: nobody's is larger
+_MAX_FILE: Final = 1 << 20  # of settings
 
 
 class S3Address(NamedTuple):
@@ -39,7 +39,7 @@ class S3Address(NamedTuple):
 
 
 class S3Keys(NamedTuple):
-    """As whom requests are signed. Shown nowhere, hence the plain `repr`."""
+    """The keys that sign requests. Never shown, hence the plain `repr`."""
 
     key: str
     secret: str
@@ -55,24 +55,26 @@ def read_place(url: str, environ: Mapping[str, str]) -> S3Address:
         raise Invalid("that is not an S3 address", hint=_SHAPE)
     if "@" in parts.netloc:
         raise Invalid(
-            "an S3 address holds no keys: it is written down and passed on",
-            hint="Leave out what stands before the @, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+            "an S3 address must not hold keys: it is stored and passed on",
+            hint="Leave out the part before the @, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
         )
     bucket, prefix = parts.netloc, unquote(parts.path).strip("/")
     if not bucket:
         raise Invalid("the S3 address names no bucket", hint=_SHAPE)
     if _BUCKET.fullmatch(bucket) is None:
-        few = "it is too short" if len(bucket) < _SHORTEST_BUCKET else "it is too long, or has other characters in it"
+        few = "it is too short" if len(bucket) < _SHORTEST_BUCKET else "it is too long, or has other characters"
         raise Invalid(
             f"no bucket can be called {bucket[:60]!a}: {few}",
             hint="The name of a bucket has at least three letters, digits, dots or dashes.",
         )
     if _PREFIX.fullmatch(prefix) is None or (prefix and {"", ".", ".."} & {*prefix.split("/")}):
-        raise Invalid("the prefix in an S3 address is plain letters, digits and dashes, with / between", hint=_SHAPE)
+        raise Invalid(
+            "the prefix in an S3 address may have only letters, digits and dashes, separated by /", hint=_SHAPE
+        )
     settings = _settings(parts.query)
     region = settings.get("region") or _region(environ)
     if _REGION.fullmatch(region) is None:
-        raise Invalid("that is not a name of an S3 region", hint="Regions look like eu-central-1.")
+        raise Invalid("that is not the name of an S3 region", hint="Regions look like eu-central-1.")
     endpoint = settings.get("endpoint")
     host = _checked_endpoint(endpoint, insecure=settings.get("insecure") == "yes") if endpoint else _amazon(region)
     kept = urlencode([(name, settings[name]) for name in _SETTINGS if name in settings], safe=":/[]")
@@ -81,9 +83,8 @@ def read_place(url: str, environ: Mapping[str, str]) -> S3Address:
 
 
 def refuse_endpoint_elsewhere(place: S3Address, environ: Mapping[str, str]) -> None:
-    """Other programs take the endpoint from these. Going to Amazon instead, silently, would surprise.
-
-    So would obeying: the same address would then be another place on another day.
+    """Refuse an endpoint in the environment: ignoring it would send the data to Amazon, and using it would make the
+    same address another place on another day.
     """
     if "endpoint=" in place.url:
         return
@@ -101,7 +102,7 @@ def read_keys(environ: Mapping[str, str]) -> S3Keys:
         return S3Keys(key, secret, environ.get("AWS_SESSION_TOKEN") or None)
     if key or secret:
         raise Failed(
-            "only half of the S3 keys is set",
+            "only one of the two S3 keys is set",
             hint="Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither.",
         )
     name = environ.get("AWS_PROFILE") or "default"
@@ -122,7 +123,7 @@ def read_keys(environ: Mapping[str, str]) -> S3Keys:
 
 
 def read_certificates(environ: Mapping[str, str]) -> bytes | None:
-    """Of an authority of one's own, named as the AWS programs are told of it. They are added, none removed."""
+    """Additional certificates of a private authority, from AWS_CA_BUNDLE."""
     path = environ.get("AWS_CA_BUNDLE")
     if not path:
         return None
@@ -132,7 +133,7 @@ def read_certificates(environ: Mapping[str, str]) -> bytes | None:
     except OSError:
         raise Failed(
             "the certificates that AWS_CA_BUNDLE names cannot be read",
-            hint="Let it name a file with them, or unset it.",
+            hint="Set it to a file with certificates, or unset it.",
             file=path,
         ) from None
 
@@ -157,8 +158,8 @@ def _settings(query: str) -> dict[str, str]:
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _SETTINGS or name in settings or not value or (name == "insecure" and value != "yes"):
             raise Invalid(
-                "the S3 address says something after the ? that is not understood",
-                hint="Known are endpoint, region and insecure=yes; keys belong into AWS_ACCESS_KEY_ID and so on.",
+                "the S3 address has an unknown parameter after the ?",
+                hint="Known are endpoint, region and insecure=yes; keys go into AWS_ACCESS_KEY_ID and so on.",
             )
         settings[name] = value
     return settings
@@ -172,8 +173,8 @@ def _checked_endpoint(endpoint: str, *, insecure: bool) -> str:
         raise Invalid("that is not an S3 endpoint", hint=shape)
     if parts.scheme == "http" and not insecure and not _is_this_machine(host):
         raise Refused(
-            "the endpoint is plain http: what is sent there can be read and changed on the way",
-            hint="Use https, or add &insecure=yes if the way there is trusted.",
+            "the endpoint is plain http: data sent there can be read and changed on the way",
+            hint="Use https, or add &insecure=yes if you trust the network.",
         )
     return host
 
@@ -201,10 +202,10 @@ def _region(environ: Mapping[str, str]) -> str:
 
 
 def _profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """What ~/.aws says of the profile; the file of keys wins over the file of settings."""
+    """The profile in ~/.aws; the credentials file wins over the config file."""
     name = environ.get("AWS_PROFILE") or "default"
     home = environ.get("HOME") or environ.get("USERPROFILE")
-    # Without a home nothing is read: a relative path would be the working directory's, which may be anybody's.
+    # Without a home nothing is read: a relative path could be anybody's.
     folder = os.path.join(home, ".aws") if home else None
     settings = environ.get("AWS_CONFIG_FILE") or (os.path.join(folder, "config") if folder else "")
     keys = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (os.path.join(folder, "credentials") if folder else "")
@@ -251,19 +252,19 @@ def status_of(error: BaseException) -> int | None:
 
 
 def code_of(error: BaseException) -> str:
-    """The server's own short word for it, or nothing."""
+    """The server's error code, or an empty string."""
     match = _CODE.search(str(error))
     return (match[1] or match[2]) if match else ""
 
 
 def is_missing(error: BaseException) -> bool:
-    """The object is not there; that the bucket is not there is another matter."""
+    """Whether the object is missing, as opposed to the bucket."""
     code = code_of(error)
     return code != "NoSuchBucket" and (isinstance(error, FileNotFoundError) or code == "NoSuchKey")
 
 
 def is_unlistable(error: BaseException) -> bool:
-    """The server listed something that the client cannot read."""
+    """Whether the server listed something that the client cannot read."""
     return type(error).__name__ == "InvalidPathError" or "Got invalid list response" in str(error)
 
 
@@ -274,17 +275,17 @@ def translated(error: BaseException, bucket: str) -> HoldfastError:
         return known
     detail = f" ({code or status})" if code or status else ""
     if NOWHERE in text or "Received redirect without LOCATION" in text or (status and 300 <= status < 400):
-        return Refused("the S3 server points elsewhere; it is not followed there with your keys", hint=_ELSEWHERE)
+        return Refused("the S3 server redirects elsewhere; your keys are not sent there", hint=_ELSEWHERE)
     if "InvalidCertificate" in text:
         return Refused(
             "the certificate of the S3 server cannot be verified, so nothing was sent",
-            hint="Check the endpoint; for an authority of your own, let AWS_CA_BUNDLE name its certificate.",
+            hint="Check the endpoint; for a private authority, set AWS_CA_BUNDLE to its certificate.",
         )
     if "the listing is none" in text:
-        return Failed("what the S3 server lists cannot be read", hint="Check the address of the remote.")
+        return Failed("the listing of the S3 server cannot be read", hint="Check the address of the remote.")
     if status in {401, 403} or code == "AccessDenied":
         return Refused(
-            f"the S3 server does not allow it{detail}",
+            f"the S3 server denies access{detail}",
             hint=f"The keys need GetObject, PutObject and DeleteObject in bucket {bucket!r}, and ListBucket on it.",
         )
     if status == 404:
@@ -312,7 +313,7 @@ def _by_code(code: str, bucket: str) -> HoldfastError | None:
     if code in _OLD_KEYS:
         return Failed(f"the S3 keys are no longer valid ({code})", hint="Get new ones, and check AWS_SESSION_TOKEN.")
     if code == "RequestTimeTooSkewed":
-        return Failed("the S3 server finds that this machine's clock is wrong", hint="Set the clock, then try again.")
+        return Failed("the S3 server says that this machine's clock is wrong", hint="Set the clock, then try again.")
     if code in _OTHER_REGION:
         return Failed(f"the bucket is in another region ({code})", hint=_ELSEWHERE)
     if code == "NoSuchBucket":
@@ -320,19 +321,19 @@ def _by_code(code: str, bucket: str) -> HoldfastError | None:
     if code == "NotImplemented":
         return _unable(f" ({code})")
     if code in _LATER:
-        return Unreachable(f"the S3 server asks to come back later ({code})", hint=_AGAIN)
+        return Unreachable(f"the S3 server is busy ({code})", hint=_AGAIN)
     return None
 
 
 def _no_bucket(bucket: str) -> NotFound:
     return NotFound(
         f"there is no bucket {bucket!r} at the S3 server",
-        hint="Make it there (it may stay private and empty), or check the address of the remote.",
+        hint="Create it there (it may stay private and empty), or check the address of the remote.",
     )
 
 
 def _unable(detail: str) -> Refused:
     return Refused(
-        f"the S3 server cannot do what is needed{detail}",
+        f"the S3 server lacks a needed feature{detail}",
         hint="Use a server with conditional writes (If-None-Match), or a folder: or git: remote.",
     )

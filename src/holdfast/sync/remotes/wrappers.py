@@ -26,11 +26,11 @@ from holdfast.sync.remotes.base import (
 
 
 class OverLimit(Refused):
-    """One sync asked for more than a sync may. What was done until then stays done; the next one goes on."""
+    """A sync exceeded its limits. What was done until then stays; the next sync continues."""
 
 
 class LimitedRemote:
-    """The same remote, until something is used up: from then on every call that needs it is refused."""
+    """A remote with limits for one sync: once one is used up, every call that needs it is refused."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class LimitedRemote:
         seconds: float = 3600.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Requests, bytes read, names in one listing, and the time since now."""
+        """Limits on requests, bytes read, names in one listing, and time from now on."""
         self.url = remote.url
         self._remote = remote
         self._requests, self._most_requests = 0, requests
@@ -67,7 +67,7 @@ class LimitedRemote:
         try:
             data = self._remote.get(name, min(limit, left))
         except ObjectTooLarge:
-            # How much of it was read before that was known, only the remote could say.
+            # How much of it was transferred is unknown here.
             self._bytes += min(limit, left)
             if left < limit:
                 raise self._over(f"more than {self._most_bytes:,} bytes were to be read") from None
@@ -76,7 +76,7 @@ class LimitedRemote:
         return data
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
-        """Refused as a whole, before anything is written, when there are too many."""
+        """Refused as a whole, before anything is written, when there are too many objects."""
         self._ask(max(1, len(objects) + len(remove)))
         return self._remote.put(objects, remove=remove)
 
@@ -100,7 +100,7 @@ class LimitedRemote:
     def _over(self, limit: str) -> OverLimit:
         return OverLimit(
             f"the sync was stopped at its limits: {limit}",
-            hint="Sync again to go on. If that does not end, the remote holds what no device of yours put there.",
+            hint="Sync again to continue. If that does not end, the remote holds objects that are not yours.",
             operation="sync",
         )
 
@@ -112,7 +112,7 @@ _MAX_WAIT: Final = 8.0
 
 
 class RetryingRemote:
-    """The same remote. Only errors that say trying again helps are tried again."""
+    """A remote that retries calls whose error says that trying again helps. Every call is safe to repeat."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class RetryingRemote:
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`tries` are for one call; `seconds` for all calls together, spent on those that failed at first."""
+        """`tries`: attempts per call; `seconds`: time for retries of all calls together."""
         self.url = remote.url
         self._remote = remote
         self._tries = tries
@@ -155,7 +155,7 @@ class RetryingRemote:
         self._remote.close()
 
     def _ours(self, objects: Sequence[tuple[str, bytes]], existing: frozenset[str]) -> set[str]:
-        """Those that hold exactly our bytes: an attempt that was said to have failed had created them."""
+        """Those that hold exactly our bytes: an earlier attempt that seemed to fail created them."""
         ours = set()
         for name, data in objects:
             if name not in existing:
@@ -164,7 +164,7 @@ class RetryingRemote:
                 if self._remote.get(name, len(data)) == data:
                     ours.add(name)
             except (Missing, ObjectTooLarge):
-                continue  # somebody else's, or removed since: no longer ours to claim
+                continue  # somebody else's, or removed since
         return ours
 
     def _tried(self, call: Callable[[int], _T]) -> _T:
@@ -191,6 +191,6 @@ class RetryingRemote:
 
 
 def _jittered(number: int) -> float:
-    """Between half of it and all of it: devices that failed together do not come back together."""
+    """The next wait, randomised: devices that failed together must not retry together."""
     longest = min(_FIRST_WAIT * 2.0**number, _MAX_WAIT)
     return longest * (0.5 + os.urandom(1)[0] / 510)
