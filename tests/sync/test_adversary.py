@@ -140,7 +140,7 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["head", "pack"])
-def test_a_changed_object_is_turned_away_and_good_data_flows(three: Three, kind: str, change: str) -> None:
+def test_changed_object_is_rejected_and_good_data_flows(three: Three, kind: str, change: str) -> None:
     """Whatever is done to the bytes of a head or a pack, it is left out, reported, and nothing is lost."""
     before = set(three.shelf.objects)
     three.note(three.anna, "in a changed object")
@@ -179,7 +179,7 @@ def test_a_pack_changed_for_good_is_packed_again_by_its_author(three: Three, cha
 
 @pytest.mark.parametrize("change", ["flip the middle", "cut in half", "empty", "older version"])
 @pytest.mark.parametrize("kind", ["k", "m"])
-def test_changed_keys_and_entries_let_nobody_in_wrongly(three: Three, tmp_path: Path, kind: str, change: str) -> None:
+def test_changed_keys_and_entries_admit_nobody(three: Three, tmp_path: Path, kind: str, change: str) -> None:
     """A newcomer whose key or whose entries were changed waits; once they are right, it has everything."""
     dora = fresh(three, tmp_path)
     mine = f"k/{sealing.recipient_tag(dora.keys.public.age)}-" if kind == "k" else "m/"
@@ -202,7 +202,7 @@ def test_changed_keys_and_entries_let_nobody_in_wrongly(three: Three, tmp_path: 
 # ── swapping, replaying, rolling back ────────────────────────────────────────────────────────────────────────
 
 
-def test_swapped_between_names_nothing_opens(three: Three) -> None:
+def test_object_does_not_open_under_another_name(three: Three) -> None:
     """Heads and packs exchanged between devices are turned away: each is sealed to its own place."""
     before = set(three.shelf.objects)
     for device in (three.anna, three.ben):
@@ -258,7 +258,7 @@ def test_objects_of_a_shared_session_mean_nothing_in_the_vault(three: Three) -> 
     three.flows()
 
 
-def test_an_old_head_under_a_new_name_is_turned_away(three: Three) -> None:
+def test_old_head_is_rejected_under_a_new_name(three: Three) -> None:
     """A replayed head does not become newer by being called so, and does not stand before the real one."""
     old = three.shelf.objects[three.head_of(three.anna)]
     tag = three.head_of(three.anna)[:-12]
@@ -271,7 +271,7 @@ def test_an_old_head_under_a_new_name_is_turned_away(three: Three) -> None:
     three.flows()
 
 
-def test_garbage_before_the_newest_head_hides_nothing(three: Three) -> None:
+def test_garbage_does_not_hide_the_newest_head(three: Three) -> None:
     """Names planted above a device's real head cost a look each; the real one is still found and read."""
     tag = three.head_of(three.anna)[:-12]
     three.note(three.anna, "below garbage")
@@ -283,7 +283,7 @@ def test_garbage_before_the_newest_head_hides_nothing(three: Three) -> None:
     three.flows()
 
 
-def test_garbage_under_our_own_name_makes_us_nobody_else(three: Three) -> None:
+def test_garbage_under_our_name_does_not_renew_the_writer(three: Three) -> None:
     """Bytes that are none of ours under our own life are said, and drive no device from one life to the next."""
     writer = three.anna.writer
     tag = three.head_of(three.anna)[:-12]
@@ -297,7 +297,7 @@ def test_garbage_under_our_own_name_makes_us_nobody_else(three: Three) -> None:
     three.flows()
 
 
-def test_an_older_head_is_noticed(three: Three) -> None:
+def test_older_head_is_reported(three: Three) -> None:
     """The head of before, shown again in place of the newest, is said to be older."""
     name = three.head_of(three.anna)
     old = three.shelf.objects[name]
@@ -330,7 +330,7 @@ def test_old_packs_and_entries_shown_again_change_nothing(three: Three) -> None:
     three.flows()
 
 
-def test_a_remote_rolled_back_is_noticed_and_made_good(three: Three) -> None:
+def test_rolled_back_remote_is_reported_and_repaired(three: Three) -> None:
     """Everything as it was some time ago: all devices say so, and between them put back what was lost."""
     old = dict(three.shelf.objects)
     for device in three.everybody:

@@ -59,7 +59,7 @@ def absurd() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("what", absurd())
-def test_an_absurd_head_is_turned_away(three: Three, insider: Insider, what: str) -> None:
+def test_absurd_head_is_rejected(three: Three, insider: Insider, what: str) -> None:
     """A head that says what no head can say costs one look, whoever signed it."""
     three.cleo.remote = watched = Watched(three.shelf)
     insider.head(**absurd()[what])
@@ -95,7 +95,7 @@ def test_asking_for_everything_again_and_again_is_bounded(three: Three, insider:
     assert len(three.names("p/")) < 30
 
 
-def test_a_bomb_is_not_unpacked(three: Three, insider: Insider) -> None:
+def test_decompression_bomb_is_not_unpacked(three: Three, insider: Insider) -> None:
     """A few kilobytes that would unpack to gigabytes, as pack, head and entry: given up at the limit."""
     zeros = bytes(200 << 20)
     insider.head(insider.pack(zeros))
@@ -151,7 +151,7 @@ def test_entries_in_any_shape_are_evaluated(three: Three, insider: Insider, shap
     others_hold(three)
 
 
-def test_words_about_devices_that_never_were_are_not_repeated_for_ever(three: Three, insider: Insider) -> None:
+def test_reports_about_unknown_devices_are_forgotten(three: Three, insider: Insider) -> None:
     """A head that claims to have seen lives that nobody lives is reported; it makes no room for more than a few."""
     for _ in range(5):
         insider.head(seen=tuple(SeenHead(os.urandom(10).hex(), 5, bytes(8)) for _ in range(256)))

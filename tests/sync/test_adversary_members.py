@@ -34,7 +34,7 @@ def insider(three: Three) -> Insider:
 # ── speaking for others ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_events_in_another_device_s_stream_are_not_taken_in(three: Three, insider: Insider) -> None:
+def test_event_is_rejected_in_another_devices_stream(three: Three, insider: Insider) -> None:
     """Ben signs words into the stream that is Anna's by its name: only what is Ben's own comes in."""
     state = three.ben.state("s1")
     assert state is not None
@@ -52,7 +52,7 @@ def test_events_in_another_device_s_stream_are_not_taken_in(three: Three, inside
     others_hold(three)
 
 
-def test_another_s_signature_is_not_borrowed(three: Three, insider: Insider) -> None:
+def test_stretch_is_rejected_with_another_devices_signature(three: Three, insider: Insider) -> None:
     """Signatures that are missing, wrong, of another vault or of a shorter stream vouch for nothing."""
     writer = certified_writer(three.ben.keys.public.signing)
     good = insider.stretch("s1", writer, ["one"])
@@ -71,7 +71,7 @@ def test_another_s_signature_is_not_borrowed(three: Three, insider: Insider) -> 
     others_hold(three)
 
 
-def test_a_head_for_another_device_s_life_is_turned_away(three: Three, insider: Insider) -> None:
+def test_head_is_rejected_for_another_devices_life(three: Three, insider: Insider) -> None:
     """Ben writes a head under Anna's name, higher than hers: hers is the one that counts."""
     three.note(three.anna, "from anna herself")
     three.anna.sync()
@@ -83,7 +83,7 @@ def test_a_head_for_another_device_s_life_is_turned_away(three: Three, insider: 
     others_hold(three)
 
 
-def test_a_head_without_its_signature_is_turned_away(three: Three, insider: Insider) -> None:
+def test_head_is_rejected_without_signature(three: Three, insider: Insider) -> None:
     """A head with no signature, or one by other keys, says nothing, though it is sealed with the right key."""
     insider.head(keys=DeviceKeys.generate())
     assert "not signed by a device of the vault" in reasons(three.cleo.sync())
@@ -98,7 +98,7 @@ def test_a_head_without_its_signature_is_turned_away(three: Three, insider: Insi
 # ── what only admins may say ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_entries_that_a_device_may_not_write_have_no_effect(three: Three, insider: Insider) -> None:
+def test_entry_has_no_effect_without_the_right_to_it(three: Three, insider: Insider) -> None:
     """Letting in, removing, restoring, renaming others, inviting to the whole vault: said by Ben, it is nothing."""
     mallory = DeviceKeys.generate().public
     anna, cleo = three.anna.keys.public.id, three.cleo.keys.public.id
@@ -124,7 +124,7 @@ def test_entries_that_a_device_may_not_write_have_no_effect(three: Three, inside
     others_hold(three)
 
 
-def test_entries_in_the_name_of_others_are_nothing(three: Three, insider: Insider) -> None:
+def test_entry_is_rejected_in_the_name_of_others(three: Three, insider: Insider) -> None:
     """An entry by Anna that Ben signed, or by a device nobody has let in, does not count and is not kept."""
     mallory = DeviceKeys.generate()
     tips = [
@@ -141,7 +141,7 @@ def test_entries_in_the_name_of_others_are_nothing(three: Three, insider: Inside
     others_hold(three)
 
 
-def test_a_key_that_only_its_maker_has_stops_nobody(three: Three, insider: Insider) -> None:
+def test_sync_continues_with_a_key_only_its_maker_has(three: Three, insider: Insider) -> None:
     """Ben names a key as the newest and gives it to nobody: the others make one of their own and go on."""
     key = sealing.new_key()
     recipients = tuple(sorted(insider.vault.membership.recipients()))
@@ -153,7 +153,7 @@ def test_a_key_that_only_its_maker_has_stops_nobody(three: Three, insider: Insid
 # ── what a pack may hold ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_outside_a_share_does_not_come_in_through_it(three: Three, tmp_path: Path) -> None:
+def test_share_brings_no_other_session(three: Three, tmp_path: Path) -> None:
     """A guest given one session writes into that one only: another one in its pack is left out."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
     share = vault_shares.begin(three.anna.vault(), "s1")
@@ -186,7 +186,7 @@ ODD_SESSIONS = [
 
 
 @pytest.mark.parametrize("session", ODD_SESSIONS)
-def test_odd_session_ids_do_not_come_in(three: Three, insider: Insider, session: str) -> None:
+def test_pack_is_rejected_with_odd_session_ids(three: Three, insider: Insider, session: str) -> None:
     """An id that could be mistaken for another name, or draw on a screen, is refused with the pack that holds it."""
     insider.publish([insider.stretch(session, certified_writer(three.ben.keys.public.signing), ["odd"])])
     assert "it is not a valid pack" in reasons(three.cleo.sync())
@@ -197,14 +197,14 @@ def test_odd_session_ids_do_not_come_in(three: Three, insider: Insider, session:
 @pytest.mark.parametrize(
     "writer", ["", "a/b", "../../x", "W" * 36, "0" * 35, "0" * 37, "ab\n" + "0" * 33, "x" * 9999]
 )
-def test_odd_writers_do_not_come_in(three: Three, insider: Insider, writer: str) -> None:
+def test_pack_is_rejected_with_odd_writers(three: Three, insider: Insider, writer: str) -> None:
     """A writer is 20 or 36 hex digits, and nothing else."""
     insider.publish([insider.stretch("s1", writer, ["odd"])])
     assert "a pack cannot be read" in reasons(three.cleo.sync())
     others_hold(three)
 
 
-def test_packs_that_are_none_or_of_another_version_are_turned_away(three: Three, insider: Insider) -> None:
+def test_pack_is_rejected_when_malformed_or_of_another_version(three: Three, insider: Insider) -> None:
     """Whatever a member seals as a pack: what is not exactly one is left out and said."""
     good = packs.pack([insider.stretch("s1", certified_writer(three.ben.keys.public.signing), ["x"])])
     version, stretches = msgspec.msgpack.decode(good)
@@ -231,7 +231,7 @@ def test_packs_that_are_none_or_of_another_version_are_turned_away(three: Three,
     others_hold(three)
 
 
-def test_events_with_odd_content_harm_nobody(three: Three, insider: Insider) -> None:
+def test_event_with_odd_content_harms_nobody(three: Three, insider: Insider) -> None:
     """Data that is not JSON, of unknown types and versions, with enormous or strange texts: nothing breaks."""
     writer = certified_writer(three.ben.keys.public.signing)
     datas = [

@@ -54,7 +54,7 @@ def test_a_joiner_sees_by_its_words_that_a_vault_is_planted(three: Three, tmp_pa
 @pytest.mark.parametrize(
     "blob", [b"", b"{}", bytes(100), b'{"holdfast":0,"entry":"","signature":""}', b"x" * (1 << 20)]
 )
-def test_what_is_no_vault_is_said_to_be_none(tmp_path: Path, blob: bytes) -> None:
+def test_other_object_is_not_taken_for_a_vault(tmp_path: Path, blob: bytes) -> None:
     """Anything else under the name of the vault is refused with a sentence."""
     shelf = Shelf()
     shelf.objects["vault"] = blob
@@ -198,7 +198,7 @@ def test_names_in_requests_cannot_draw_on_a_screen(three: Three, tmp_path: Path)
     dora.close()
 
 
-def test_nothing_secret_is_in_what_is_said(three: Three) -> None:
+def test_errors_contain_no_secrets(three: Three) -> None:
     """Errors and reports name places and devices, never keys or content."""
     keys = [three.cleo.keys.identity, three.cleo.keys.seed.hex(), *(key.hex() for key in three.cleo.vault().ring())]
     three.note(three.anna, "a very private note")
@@ -212,7 +212,7 @@ def test_nothing_secret_is_in_what_is_said(three: Three) -> None:
     assert "private note" not in said
 
 
-def test_what_cannot_be_told_from_ours_is_believed_a_few_times_only(three: Three) -> None:
+def test_ambiguous_head_is_believed_a_few_times_only(three: Three) -> None:
     """What could be ours, from a time with other keys, costs a new life; not each time it is planted."""
     writers = set()
     for number in range(8):

@@ -34,7 +34,7 @@ def insider(three: Three) -> Insider:
 # ── after removal ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_removed_device_writes_is_held_back(three: Three) -> None:
+def test_removed_devices_writes_are_held_back(three: Three) -> None:
     """After its removal nothing new of a device comes in, under whatever key, and it is said."""
     old = Insider(three.ben, three.shelf)
     device_removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
@@ -46,7 +46,7 @@ def test_what_a_removed_device_writes_is_held_back(three: Three) -> None:
     others_hold(three)
 
 
-def test_a_removed_device_reads_nothing_new(three: Three) -> None:
+def test_removed_device_reads_nothing_new(three: Three) -> None:
     """With everything it ever had and everything at the remote, it opens no object made after its removal."""
     device_removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
     three.anna.sync()
@@ -72,7 +72,7 @@ def test_a_removed_device_reads_nothing_new(three: Three) -> None:
     assert not any("not for ben" in note for note in three.ben.notes("s1"))
 
 
-def test_a_removed_device_lets_nobody_in_and_removes_nobody(three: Three, tmp_path: Path) -> None:
+def test_removed_device_neither_admits_nor_removes(three: Three, tmp_path: Path) -> None:
     """Entries that an admin signed after its removal count as little as its events."""
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.ask()

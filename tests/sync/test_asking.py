@@ -45,7 +45,7 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
         device.close()
 
 
-def test_a_request_is_remembered_until_it_is_heard(asked: Asked) -> None:
+def test_request_is_remembered_until_it_is_approved(asked: Asked) -> None:
     """It is read once, kept while it is there, and gone when the device belongs to the vault."""
     bob = asked.device("bob").ask()
     asked.read()
@@ -61,7 +61,7 @@ def test_a_request_is_remembered_until_it_is_heard(asked: Asked) -> None:
     assert asked.known(asked.anna) == []
 
 
-def test_only_who_may_let_others_in_keeps_requests(asked: Asked) -> None:
+def test_only_admins_remember_requests(asked: Asked) -> None:
     """For everybody else they are sealed, and no business of theirs."""
     bob = asked.device("bob").ask()
     asked.anna.approve(bob)
@@ -73,7 +73,7 @@ def test_only_who_may_let_others_in_keeps_requests(asked: Asked) -> None:
     assert asked.known(asked.anna) == ["carl"]
 
 
-def test_a_flood_of_requests_is_not_fetched_by_every_sync(asked: Asked) -> None:
+def test_flood_of_requests_is_fetched_once(asked: Asked) -> None:
     """Whoever can write to the remote can leave as many as they like: only so many are read, and only once."""
     for number in range(25):
         asked.device(f"stranger{number}").ask()
@@ -85,7 +85,7 @@ def test_a_flood_of_requests_is_not_fetched_by_every_sync(asked: Asked) -> None:
     assert asked.read() == 0
 
 
-def test_what_is_no_request_is_passed_over(asked: Asked) -> None:
+def test_invalid_request_is_skipped(asked: Asked) -> None:
     """Rubbish under such a name is looked at once, and what others asked for is still seen."""
     asked.shelf.objects["h/join-" + "0" * 32] = b"rubbish"
     asked.device("bob").ask()

@@ -146,7 +146,7 @@ def test_nothing_is_left_open_to_others(laptop: Device) -> None:
     assert (checks["modes"], checks["temporaries"]) == ("ok", "ok")
 
 
-def test_no_command_is_held_up(laptop: Device) -> None:
+def test_background_sync_does_not_delay_commands(laptop: Device) -> None:
     """While another process syncs, whatever it waits for, commands are carried out; their sync follows it."""
     with locked(str(laptop.home / "sync.lock"), what="a very long sync"):
         laptop.json("decide", "Hybrid")

@@ -214,7 +214,7 @@ def same(devices: list[Device]) -> None:
 
 @settings(max_examples=settings().max_examples // 3)  # each is a whole fleet
 @given(steps)
-def test_everybody_ends_up_with_the_same(history: list[tuple[int, str, int]]) -> None:
+def test_all_devices_converge(history: list[tuple[int, str, int]]) -> None:
     """Random acts on up to five devices with wrong clocks, synced in any order, add up to one truth."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(directory)
@@ -320,7 +320,7 @@ def test_a_removed_device_s_events_stay_for_who_comes_later(tmp_path: Path) -> N
     assert {name for name in anna.remote.objects if name.startswith("p/")} == named(dora)  # type: ignore[attr-defined]
 
 
-def test_what_came_too_late_is_taken_out_and_can_be_let_in(tmp_path: Path) -> None:
+def test_late_events_are_withdrawn_and_can_be_admitted(tmp_path: Path) -> None:
     """Events that one device had read and the remover had not are held back, until an admin accepts them."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     vault = anna.vault()

@@ -49,7 +49,7 @@ def desk(pair: Pair) -> Iterator[Keeper]:
         yield keeper
 
 
-def test_before_the_first_remote_there_is_nothing_to_tell(pair: Pair) -> None:
+def test_overview_is_empty_without_remotes(pair: Pair) -> None:
     """A device without keys is just that: looking makes none."""
     with pair.keeper("desk") as keeper:
         here = devices_overview.this_device(keeper)
@@ -89,7 +89,7 @@ def test_much_that_waits_is_not_counted_to_the_end(desk: Keeper, monkeypatch: py
     assert devices_overview.remotes(desk)[0].unsent == (2, True)
 
 
-def test_who_asks_and_who_belongs_is_told_without_the_remote(
+def test_requests_and_members_are_listed_without_the_remote(
     desk: Keeper, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After one sync everything is known here; the one who asks is told what it waits for."""
@@ -112,7 +112,7 @@ def _away(*_: object, **__: object) -> None:
     raise AssertionError("a remote was asked")
 
 
-def test_lost_keys_are_told_and_hide_nothing_else(desk: Keeper) -> None:
+def test_lost_keys_are_reported_and_hide_nothing_else(desk: Keeper) -> None:
     """The vault is still shown, with what is wrong beside it."""
     Path(desk.home.device).rename(Path(desk.home.device).with_name("away.json"))
     (told,) = devices_overview.remotes(desk)
@@ -122,7 +122,7 @@ def test_lost_keys_are_told_and_hide_nothing_else(desk: Keeper) -> None:
     assert devices_overview.this_device(desk).keys is None
 
 
-def test_damaged_keys_are_told(desk: Keeper) -> None:
+def test_damaged_keys_are_reported(desk: Keeper) -> None:
     """They are neither replaced nor passed over."""
     Path(desk.home.device).write_text("{")
     assert devices_overview.this_device(desk).problem is not None
@@ -147,7 +147,7 @@ def test_damaged_keys_are_told(desk: Keeper) -> None:
         ("claude-desktop:", "claude-desktop:"),
     ],
 )
-def test_an_address_is_shown_without_what_lets_in(url: str, shown: str) -> None:
+def test_address_is_shown_without_credentials(url: str, shown: str) -> None:
     """Whatever a list of remotes holds, no password or token of it is seen."""
     assert devices_overview.address(KnownRemote(name="home", url=url, vault="00")) == shown
 
@@ -183,7 +183,7 @@ def test_one_sync_at_a_time_is_begun(desk: Keeper, monkeypatch: pytest.MonkeyPat
     assert isinstance(second.outcome(20), SyncResult)
 
 
-def test_a_sync_that_breaks_off_says_so(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_is_reported(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asked hears that it failed, and the doctor finds why."""
 
     def broken(*_: object, **__: object) -> SyncResult:

@@ -62,7 +62,7 @@ def test_a_session_arrives_at_another_device(tmp_path: Path, shelf: Shelf) -> No
     assert anna.states() == ben.states()
 
 
-def test_a_device_that_waits_sees_nothing(tmp_path: Path, shelf: Shelf) -> None:
+def test_pending_device_reads_nothing(tmp_path: Path, shelf: Shelf) -> None:
     """Who has asked and was not let in reads nothing and is told what to do."""
     (anna,) = fleet(tmp_path, shelf, "anna")
     anna.start("s1")
@@ -125,7 +125,7 @@ def test_a_shared_session_costs_no_request_when_idle(tmp_path: Path, shelf: Shel
         assert shelf.asked == [("list", "h/")], device.name
 
 
-def test_names_and_contents_say_nothing(tmp_path: Path, shelf: Shelf) -> None:
+def test_names_and_contents_reveal_nothing(tmp_path: Path, shelf: Shelf) -> None:
     """Whoever looks at the remote sees opaque names, and no word of any session, device or person."""
     # Names that do not come about by chance where everything is random.
     anna, ben = fleet(tmp_path, shelf, "annas-desk", "ben")

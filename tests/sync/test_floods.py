@@ -80,16 +80,14 @@ def _plant_wraps(fleet: Fleet, keys: DeviceKeys, number: int) -> None:
         fleet.shelf.objects[f"{wraps.prefix_of(keys.public.age)}{count:016x}"] = wraps.wrap(keys.public.age, wrapped)
 
 
-def test_approved_device_comes_in_when_strangers_left_keys_for_it(fleet: Fleet) -> None:
+def test_approved_device_joins_when_outsiders_left_keys_for_it(fleet: Fleet) -> None:
     _plant_wraps(fleet, fleet.bob.keys, 40)
     join(fleet.anna, fleet.bob)
     assert _is_in(fleet.bob)
     assert fleet.bob.state("s1") is not None
 
 
-def test_device_approved_by_an_earlier_version_comes_in_by_turns(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_device_approved_by_an_earlier_version_joins_in_turn(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keys have a name that anybody could have chosen, among others: each sync tries some of them."""
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 2)
     _plant_wraps(fleet, fleet.bob.keys, 4)
@@ -120,7 +118,7 @@ def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tup
 
 @pytest.mark.parametrize("admin", [False, True])
 @pytest.mark.parametrize("real", [False, True])
-def test_member_gets_a_new_key_when_a_removed_device_left_keys_in_numbers(
+def test_member_gets_a_new_key_when_a_removed_device_left_many_keys(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, admin: bool, real: bool
 ) -> None:
     """Also of an admin that was removed, and with keys that the vault had before."""
@@ -142,7 +140,7 @@ def test_member_gets_a_new_key_when_a_removed_device_left_keys_in_numbers(
 
 @pytest.mark.parametrize("founder", [True, False])
 @pytest.mark.parametrize("real", [False, True])
-def test_approved_device_comes_in_when_a_removed_device_left_keys_in_numbers(
+def test_approved_device_joins_when_a_removed_device_left_many_keys(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, founder: bool, real: bool
 ) -> None:
     """Of who approves it knows the founder alone: what another one left is found once all were opened."""
@@ -205,7 +203,7 @@ def _junk_head(fleet: Fleet, life: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["a life of nobody", "the admin's life", "every life"])
-def test_approved_device_comes_in_when_junk_lies_among_entries_and_heads(fleet: Fleet, where: str) -> None:
+def test_approved_device_joins_when_entries_and_heads_include_junk(fleet: Fleet, where: str) -> None:
     tag = sealing.vault_tag(fleet.anna.vault_id)
     for count in range(600):  # more than are looked at
         fleet.shelf.objects[f"m/{tag}/{count:040x}"] = os.urandom(300)
@@ -221,7 +219,7 @@ def test_approved_device_comes_in_when_junk_lies_among_entries_and_heads(fleet: 
     assert _is_in(fleet.bob)
 
 
-def test_removed_device_that_lost_its_store_does_not_take_itself_for_a_member(fleet: Fleet) -> None:
+def test_removed_device_is_no_member_after_it_lost_its_store(fleet: Fleet) -> None:
     """Others may not have synced since: what they said before opens still, and says that it belongs there."""
     fleet.anna.remove(fleet.ben)
     fleet.ben.lose()
@@ -231,9 +229,7 @@ def test_removed_device_that_lost_its_store_does_not_take_itself_for_a_member(fl
     assert not join_vault.complete_join(fleet.ben.vault())
 
 
-def test_device_is_found_by_its_fingerprint_among_any_number_of_requests(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_is_read_by_fingerprint_among_any_number(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_vault, "_MAX_READ", 5)
     founded = entries.founding_of(fleet.founding())
     assert founded is not None
@@ -255,7 +251,7 @@ def test_device_is_found_by_its_fingerprint_among_any_number_of_requests(
 
 
 @pytest.mark.parametrize("size", [1, 400])
-def test_new_key_is_found_among_useless_files(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """The founder's public key is known to everybody: more files lie there than are looked at, or remembered."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 5)
     monkeypatch.setattr(find_wraps, "_MAX_PASSED_OVER", 5)
@@ -321,7 +317,7 @@ def test_invited_person_writes_whatever_a_guest_left_for_them(
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_invited_person_is_let_in_when_others_ask_in_numbers(
+def test_invited_person_is_admitted_among_many_requests(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, earlier: bool
 ) -> None:
     """Well-formed requests without an invitation, and one with Gus's own keys: each is read once.
@@ -406,7 +402,7 @@ def _announce(device: Device, number: int, session: str) -> None:
 
 
 @pytest.mark.parametrize("session", ["made-up-{}", "s9"])
-def test_shares_that_a_plain_device_announces_in_numbers_are_not_looked_at(fleet: Fleet, session: str) -> None:
+def test_many_shares_of_a_plain_device_are_ignored(fleet: Fleet, session: str) -> None:
     """Of sessions that nobody has none is, and of one that it began few are."""
     fleet.ben.start("s9")
     _announce(fleet.ben, 30, session)
@@ -419,7 +415,7 @@ def test_shares_that_a_plain_device_announces_in_numbers_are_not_looked_at(fleet
     assert len(remembered & known) <= 4
 
 
-def test_share_by_a_device_that_may_not_stands_in_nobodys_place(fleet: Fleet) -> None:
+def test_unentitled_share_does_not_replace_another(fleet: Fleet) -> None:
     """Anna shares her session after Ben said that he had: by a share of her own, which Gus can read."""
     _announce(fleet.ben, 1, "s1")
     fleet.anna.sync()
@@ -454,7 +450,7 @@ def _name(vault: Vault, hashes: Iterable[str]) -> None:
 
 
 @pytest.mark.parametrize("first", ["f", "0"])
-def test_removal_is_heard_when_the_device_named_entries_that_nobody_has(fleet: Fleet, first: str) -> None:
+def test_removal_arrives_when_the_device_named_missing_entries(fleet: Fleet, first: str) -> None:
     """As many as a head can name, before it is removed: the others hear of it, and write with the new key."""
     _name(fleet.cleo.vault(), [f"{first * 60}{number:04x}" for number in range(1000)])
     fleet.ben.sync()
@@ -470,7 +466,7 @@ def test_removal_is_heard_when_the_device_named_entries_that_nobody_has(fleet: F
     assert "from ben" not in fleet.cleo.notes("s1")
 
 
-def test_revocation_is_heard_when_the_guest_named_entries_that_nobody_has(fleet: Fleet) -> None:
+def test_revocation_arrives_when_the_guest_named_missing_entries(fleet: Fleet) -> None:
     _name(fleet.invite_gus(), [f"{'f' * 60}{number:04x}" for number in range(1000)])
     fleet.ben.sync()
     fleet.anna.revoke("s1", fleet.gus)
@@ -496,7 +492,7 @@ def _made_up(number: int) -> list[str]:
     return [os.urandom(32).hex() for _ in range(number)]
 
 
-def test_removal_is_heard_when_what_it_follows_comes_back_among_made_up_names(fleet: Fleet) -> None:
+def test_removal_arrives_when_its_ancestors_return_among_made_up_names(fleet: Fleet) -> None:
     """Cleo's entry was taken away before Ben saw it; meanwhile he sends nothing under the key that she has."""
     cleo = fleet.cleo.vault()
     _rename(cleo, [*cleo.membership.tips, *_made_up(7_000)])
@@ -519,7 +515,7 @@ def test_removal_is_heard_when_what_it_follows_comes_back_among_made_up_names(fl
     assert {"before", "after"} <= set(fleet.anna.notes("s1"))
 
 
-def test_revocation_is_heard_when_what_it_follows_comes_back_among_made_up_names(fleet: Fleet) -> None:
+def test_revocation_arrives_when_its_ancestors_return_among_made_up_names(fleet: Fleet) -> None:
     """As for a removed device: in the share, Gus's entry was taken away before Ben saw it."""
     gus = fleet.invite_gus()
     _rename(gus, [*gus.membership.tips, *_made_up(7_000)])
@@ -582,7 +578,7 @@ def _padded(share: Vault, kind: str, size: int, *parents: str) -> bytes:
     return msgspec.msgpack.encode(said)
 
 
-def test_entry_that_unfolds_to_more_than_it_may_is_left_out(fleet: Fleet) -> None:
+def test_entry_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) -> None:
     """Some hundred bytes at the remote, of each kind: nothing of it is kept, it is said, and the rest goes on."""
     share = fleet.invite_gus()
     share.ask_for_wraps()
@@ -615,7 +611,7 @@ def test_largest_removal_is_read(fleet: Fleet) -> None:
     assert entries.read(signed.payload) == entry
 
 
-def test_device_that_says_too_much_is_kept_to_its_measure(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_over_a_devices_limit_are_ignored(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, the rest is not fetched again, and a removal of it counts for everybody."""
     monkeypatch.setattr(ancestry, "_MAX_OF_DEVICE", 20_000)
     ben = fleet.ben.vault()
@@ -638,7 +634,7 @@ def test_device_that_says_too_much_is_kept_to_its_measure(fleet: Fleet, monkeypa
     assert not _is_member(fleet.bob, fleet.ben)
 
 
-def test_what_an_admins_entry_follows_is_kept_whoever_said_it(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ancestor_of_an_admins_entry_is_kept(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cleo comes to it late, when the admin's entry stands on what would be too much by then."""
     ben = fleet.ben.vault()
     first = _padded(ben, "later", 3_000)
@@ -653,7 +649,7 @@ def test_what_an_admins_entry_follows_is_kept_whoever_said_it(fleet: Fleet, monk
     assert not _is_member(fleet.cleo, fleet.ben)
 
 
-def test_pack_of_a_guest_that_unfolds_to_more_than_it_may_is_left_out(
+def test_guests_pack_is_rejected_when_it_decompresses_beyond_its_limit(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packs, "_SURELY", 1 << 20)
@@ -674,7 +670,7 @@ def test_pack_of_a_guest_that_unfolds_to_more_than_it_may_is_left_out(
     assert "after" in fleet.ben.notes("s1")
 
 
-def test_head_unfolds_to_no_more_than_a_head_can_say(fleet: Fleet) -> None:
+def test_head_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) -> None:
     main = fleet.ben.vault()
     key = main.sealing_key()
     assert key is not None
@@ -684,7 +680,7 @@ def test_head_unfolds_to_no_more_than_a_head_can_say(fleet: Fleet) -> None:
     assert "a head is too large" in {refused.reason for refused in report.rejected}
 
 
-def test_large_event_goes_in_a_push_of_its_own(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_event_gets_its_own_push(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Together with what is small it could be more than others read at once."""
     monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 10_000)
     fleet.anna.record("s1", NoteAdded(text="small"), NoteAdded(text="x" * 9_900), NoteAdded(text="after"))

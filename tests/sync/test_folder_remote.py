@@ -105,7 +105,9 @@ def umask() -> Iterator[Callable[[int], int]]:
         lambda remote: remote.put([], remove=["vault"]),
     ],
 )
-def test_a_disk_that_is_not_mounted_is_not_made_anew(tmp_path: Path, call: Callable[[RemoteStore], object]) -> None:
+def test_folder_is_not_created_when_its_disk_is_not_mounted(
+    tmp_path: Path, call: Callable[[RemoteStore], object]
+) -> None:
     """Every call on a folder that is missing says so with a hint, and makes nothing."""
     remote = FolderRemote(str(tmp_path / "stick" / "holdfast"))
     with pytest.raises(Unreachable) as raised:
@@ -126,7 +128,7 @@ def test_a_folder_that_comes_back_is_used_by_the_same_handle(folder: Path) -> No
     assert remote.get("a", 1) == b"a"
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_file_is_refused_as_folder(tmp_path: Path) -> None:
     """A path that leads to a file is refused, and the file stays."""
     (tmp_path / "file").write_bytes(b"mine")
     with pytest.raises(Refused):
@@ -136,7 +138,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
-def test_the_path_is_made_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative path and one with ~ become absolute once, when the remote is opened."""
     monkeypatch.chdir(tmp_path)
     assert FolderRemote("sub/../here").url == f"folder:{os.path.join(os.path.realpath(tmp_path), 'here')}"
@@ -152,7 +154,7 @@ def test_the_path_is_made_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("root", "file", "sub"),
     [(0o700, 0o600, 0o700), (0o770, 0o660, 0o770), (0o755, 0o644, 0o755), (0o2775, 0o664, 0o2775)],
 )
-def test_everything_is_as_private_as_the_folder(
+def test_objects_are_as_private_as_the_folder(
     folder: Path, umask: Callable[[int], int], mask: int, root: int, file: int, sub: int
 ) -> None:
     """Files and directories take their mode from the folder, whatever the umask."""
@@ -166,7 +168,7 @@ def test_everything_is_as_private_as_the_folder(
 
 
 @posix
-def test_a_folder_that_is_made_is_private(tmp_path: Path, umask: Callable[[int], int]) -> None:
+def test_created_folder_is_private(tmp_path: Path, umask: Callable[[int], int]) -> None:
     """A new folder is for its owner alone."""
     umask(0)
     FolderRemote(str(tmp_path / "new"), create=True).put([("a", b"a")])
@@ -174,7 +176,7 @@ def test_a_folder_that_is_made_is_private(tmp_path: Path, umask: Callable[[int],
     assert stat.S_IMODE((tmp_path / "new" / "a").stat().st_mode) == 0o600
 
 
-def test_only_the_folder_itself_is_made(tmp_path: Path) -> None:
+def test_parent_folder_is_not_created(tmp_path: Path) -> None:
     """Where the one above it is missing, its disk is not plugged in: nothing is made on another one."""
     with pytest.raises(Unreachable) as raised:
         FolderRemote(str(tmp_path / "stick" / "holdfast"), create=True)
@@ -182,7 +184,7 @@ def test_only_the_folder_itself_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     """What holds other things is refused, and a folder in it is proposed; one of ours, or almost empty, is taken."""
     (tmp_path / "notes").write_bytes(b"mine")
     with pytest.raises(Refused) as raised:
@@ -209,7 +211,9 @@ def test_a_shared_folder_gives_its_group(folder: Path) -> None:
 
 
 @posix
-def test_what_cannot_have_the_group_is_not_open_to_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_closed_to_its_group_when_it_cannot_have_the_folders(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the group cannot be given, the file is closed to groups."""
     if os.geteuid() != 0:
         pytest.skip("needs a group one is not in by default")
@@ -272,7 +276,7 @@ def test_those_before_a_failure_are_there_and_those_after_are_not(
     assert [found.name for found in remote.list("")] == ["a/0", "a/1", "old"]
 
 
-def test_a_link_that_was_made_though_it_was_said_to_exist_is_ours(
+def test_put_succeeds_when_its_own_link_is_reported_as_existing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A network file system whose answer was lost reports our own file as there already: it is still ours."""

@@ -122,7 +122,7 @@ def test_two_processes_share_one_copy(tmp_path: Path) -> None:
     assert len(handles[0].list("p/")) == 9
 
 
-def test_another_process_let_go_of_what_was_removed(tmp_path: Path) -> None:
+def test_object_is_read_after_another_process_pruned_it(tmp_path: Path) -> None:
     """The copy here is shared: one that saw more than is left in it looks again, and goes on."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "s")
@@ -140,7 +140,7 @@ def test_another_process_let_go_of_what_was_removed(tmp_path: Path) -> None:
     assert [found.name for found in one.list("")] == ["p/kept", "p/more", "p/new"]
 
 
-def test_whoever_always_loses_is_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_put_fails_after_too_many_lost_races(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else is quicker each time: after some attempts the error says that trying later helps."""
     repository = bare(tmp_path / "r.git")
     slow, quick = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
@@ -197,7 +197,7 @@ def _calls(remote: GitRemote, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_nothing_new_costs_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_list_costs_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing asks once, fetches only what changed, and what it showed is read without asking again."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")

@@ -437,7 +437,7 @@ def test_ref_that_leaves_no_room_is_removed_when_a_person_says_so(repository: Pa
     assert sh(repository, "rev-parse", "refs/heads/main")
 
 
-def test_repository_that_lost_objects_is_said_and_can_be_replaced(repository: Path, tmp_path: Path) -> None:
+def test_repository_that_lost_objects_is_reported_and_can_be_replaced(repository: Path, tmp_path: Path) -> None:
     """What the other side cannot send is no failure of the network."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("vault", b"vault"), ("h/a", b"a")])

@@ -192,7 +192,7 @@ def test_no_repository_there(tmp_path: Path) -> None:
         opened(tmp_path / "file", tmp_path / "s")
 
 
-def test_what_was_a_repository_is_out_of_reach(tmp_path: Path) -> None:
+def test_former_repository_is_unreachable(tmp_path: Path) -> None:
     """Later on, a repository that is gone or is none any more is one that cannot be reached: it was there once."""
     repository = bare(tmp_path / "r.git")
     opened(repository, tmp_path / "s").put([("a", b"")])
@@ -219,7 +219,7 @@ def test_a_repository_that_went_away(tmp_path: Path) -> None:
 
 
 @needs_sh
-def test_a_hook_that_says_no(tmp_path: Path) -> None:
+def test_push_is_refused_by_a_hook(tmp_path: Path) -> None:
     """A server that refuses is not asked again and again; its words are the hint, and nothing was put."""
     repository = bare(tmp_path / "r.git")
     hook = repository / "hooks/pre-receive"
@@ -247,7 +247,7 @@ def test_sha256_repositories_are_refused_in_words(tmp_path: Path) -> None:
         remote.put([("a", b"")])
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_unreachable_host_is_reported(tmp_path: Path) -> None:
     """A host that does not answer is unreachable, and no credentials of the address are shown."""
     for user in ("anna:s3cr%40t@", "t0ken-t0ken@"):
         with pytest.raises(Unreachable) as error:
@@ -260,7 +260,7 @@ def test_nobody_there(tmp_path: Path) -> None:
     assert "127.0.0.1:9" in refused.value.message
 
 
-def test_the_address_that_is_kept_holds_no_credentials(tmp_path: Path) -> None:
+def test_stored_address_holds_no_credentials(tmp_path: Path) -> None:
     """What a handle calls itself can be shown."""
     remote = GitRemote.open("git:https://anna:secret@git.example.org/r.git", str(tmp_path), create=False)
     assert remote.url == "git:https://git.example.org/r.git"
@@ -316,7 +316,7 @@ def test_no_text_becomes_an_option_or_a_command(text: str) -> None:
     assert found.protocol in ("file", "ssh", "https", "http")
 
 
-def test_paths_are_made_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path is meant from where the person is, not from where git runs."""
     bare(tmp_path / "r.git")
     monkeypatch.chdir(tmp_path)

@@ -154,7 +154,7 @@ def test_the_deletion_is_cut_off(house: House, after: tuple[tuple[str, object], 
     assert DELETES in reasons(house.anna.sync()), "it is said for as long as it lies there"
 
 
-def test_only_their_own_may_be_erased(house: House) -> None:
+def test_guest_may_erase_only_own_events(house: House) -> None:
     """What the guest wrote, yes; what Anna or Ben wrote, no: not even in a list that begins with their own."""
     own, other = house.hash_of(house.gus, "by gus"), house.hash_of(house.gus, "by ben")
     rogue = Rogue(house)
@@ -188,7 +188,7 @@ def test_an_erasure_cannot_hide_in_another(house: House) -> None:
         assert sorted(device.notes("s1")) == ["by anna", "by ben", "one"]
 
 
-def test_what_cannot_be_judged_waits(house: House) -> None:
+def test_erasure_waits_when_it_cannot_be_judged(house: House) -> None:
     """An erasure of events that are not here, or that cannot be read, is not taken in; nor is what follows."""
     for wrong in (erased("ab" * 32), ("event.erased", {"hashes": 7}), ("event.erased", [])):
         rogue = Rogue(house)
@@ -257,7 +257,7 @@ def test_a_newcomer_while_the_guest_is_there(house: House) -> None:
         new.close()
 
 
-def test_taking_in_what_a_removed_guest_wrote(house: House) -> None:
+def test_admin_accepts_events_of_a_removed_guest(house: House) -> None:
     """An admin who lets in what was held back of a guest lets in no deletion."""
     from holdfast.sync import accept_late
 
@@ -285,7 +285,7 @@ def test_a_guest_admitted_to_the_share_as_a_device_still_may_not_delete(house: H
 
 
 @pytest.mark.parametrize("data", [SessionDeleted(), EventErased(hashes=())])
-def test_an_admin_device_of_the_owner_may(house: House, data: EventData) -> None:
+def test_owners_admin_device_may_delete(house: House, data: EventData) -> None:
     """An admin device deletes the session for everybody, the guest included."""
     house.anna.record("s1", data)
     settle([house.anna, house.ben, house.gus], 2)

@@ -162,7 +162,7 @@ def test_no_name_without_keys(home: str) -> None:
 
 
 @pytest.mark.parametrize("change", ["empty", "garbage", "cut", "endless", "list", "deep"])
-def test_a_damaged_file_is_said_and_left(home: str, change: str) -> None:
+def test_damaged_key_file_is_reported_and_kept(home: str, change: str) -> None:
     """No damage makes new keys: the file stays, and what to do is said."""
     key_files.create(home, name="laptop")
     whole = (Path(home) / "device.json").read_bytes()
@@ -186,7 +186,7 @@ def test_a_damaged_file_is_said_and_left(home: str, change: str) -> None:
 
 @pytest.mark.parametrize("field", ["signing", "age", "seed", "identity"])
 @pytest.mark.parametrize("how", ["other", "missing", "short"])
-def test_keys_that_do_not_belong_together(home: str, field: str, how: str) -> None:
+def test_key_file_is_refused_when_keys_do_not_match(home: str, field: str, how: str) -> None:
     """A half of another device, a missing or a shortened one is damage, never another device."""
     key_files.create(home, name="laptop")
     other = DeviceKeys.generate()
@@ -216,7 +216,7 @@ def test_a_newer_file_is_not_touched(home: str) -> None:
 
 
 @POSIX
-def test_open_to_others_is_refused(home: str) -> None:
+def test_key_file_is_refused_when_others_can_read_it(home: str) -> None:
     """Secrets others could read are not used; the public half still is."""
     made = key_files.create(home, name="laptop")
     path = os.path.join(home, "device.json")
@@ -233,7 +233,7 @@ def test_open_to_others_is_refused(home: str) -> None:
 
 
 @POSIX
-def test_planted_things_are_refused(home: str, tmp_path: Path) -> None:
+def test_key_file_is_refused_when_planted(home: str, tmp_path: Path) -> None:
     """A link, a second name, a pipe or a directory in the file's place is neither read nor written through."""
     key_files.create(home, name="laptop")
     path = Path(home) / "device.json"
@@ -312,7 +312,7 @@ def test_the_keyring_keeps_the_secrets(home: str, ring: Ring) -> None:
     assert key_files.public(home) == made.public
 
 
-def test_a_locked_keyring_is_said(home: str, ring: Ring) -> None:
+def test_locked_keyring_is_reported(home: str, ring: Ring) -> None:
     """Locked, nothing is made and nothing replaced; unlocked, it goes on."""
     ring.locked = True
     with pytest.raises(Failed, match="did not take") as told:
@@ -328,7 +328,7 @@ def test_a_locked_keyring_is_said(home: str, ring: Ring) -> None:
     assert key_files.create(home, name="laptop").identity == made.identity
 
 
-def test_secrets_gone_from_the_keyring(home: str, ring: Ring) -> None:
+def test_missing_keyring_secrets_are_reported(home: str, ring: Ring) -> None:
     """Removed, spoilt or swapped in the keyring, they are damage, never new keys."""
     made = key_files.create(home, name="laptop", place="keyring")
     account = ("holdfast", made.public.id)

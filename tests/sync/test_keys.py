@@ -71,7 +71,7 @@ def test_age_reads_our_keys(secret: bytes) -> None:
 
 
 @given(secrets, st.integers(4, 61), st.sampled_from("qpzry9x8gf2tvdw0s3jn54khce6mua7lb1ioA é"))
-def test_a_mistyped_age_key_is_none(secret: bytes, at: int, letter: str) -> None:
+def test_mistyped_age_key_is_invalid(secret: bytes, at: int, letter: str) -> None:
     """One wrong letter anywhere is noticed."""
     recipient = age.public_of(age.identity(secret))
     assert recipient is not None
@@ -103,7 +103,7 @@ def test_no_keys_are_made_of_the_wrong_things() -> None:
             DeviceKeys(seed, identity)
 
 
-def test_weak_and_malformed_public_keys_are_turned_away() -> None:
+def test_weak_or_malformed_public_key_is_rejected() -> None:
     """Keys for which everybody knows the secret, or that are none, can neither be made nor decoded."""
     good = DeviceKeys.generate().public
     eighth = 325606250916557431795983626356110631294008115727848805560023387167927233504

@@ -41,7 +41,7 @@ def agree(*devices: Device) -> None:
         assert not device.sync().rejected, device.name
 
 
-def test_what_nobody_has_read_is_taken_in(three: list[Device]) -> None:
+def test_admit_accepts_unread_events(three: list[Device]) -> None:
     """Notes and a whole session that a device wrote after its removal come to all, and its packs go."""
     anna, ben, cleo = three
     cleo.note("s1", "accepted")
@@ -70,7 +70,7 @@ def test_what_nobody_has_read_is_taken_in(three: list[Device]) -> None:
     assert who not in devices, "somebody who belongs to the vault vouches for all of it"
 
 
-def test_who_comes_later_has_it_too(three: list[Device], tmp_path: Path) -> None:
+def test_admitted_events_reach_later_members(three: list[Device], tmp_path: Path) -> None:
     """A device that joins after the admission trusts no removed device, and still gets everything."""
     anna, ben, cleo = three
     anna.remove(cleo)
@@ -83,7 +83,7 @@ def test_who_comes_later_has_it_too(three: list[Device], tmp_path: Path) -> None
     assert dora.notes("s1") == ["late"]
 
 
-def test_an_admin_who_came_later_decides(three: list[Device], tmp_path: Path) -> None:
+def test_later_admin_can_admit(three: list[Device], tmp_path: Path) -> None:
     """Whoever is an admin now may take it in, also one that never knew the device."""
     anna, ben, cleo = three
     cleo.note("s1", "accepted")
@@ -100,7 +100,7 @@ def test_an_admin_who_came_later_decides(three: list[Device], tmp_path: Path) ->
     assert sorted(anna.notes("s1")) == ["accepted", "late"]
 
 
-def test_a_second_time_there_is_nothing(three: list[Device]) -> None:
+def test_admit_accepts_nothing_the_second_time(three: list[Device]) -> None:
     """Admitting again takes in nothing, and says no entry; what the device writes then waits anew."""
     anna, ben, cleo = three
     anna.remove(cleo)
@@ -120,7 +120,7 @@ def test_a_second_time_there_is_nothing(three: list[Device]) -> None:
     assert sorted(anna.notes("s1")) == ["first", "second"]
 
 
-def test_what_was_read_and_taken_out_comes_back_with_the_rest(three: list[Device]) -> None:
+def test_admit_brings_back_withdrawn_events(three: list[Device]) -> None:
     """Events that one admin had in its log and others that nobody read follow each other again."""
     anna, ben, cleo = three
     cleo.note("s1", "read by ben")
@@ -141,7 +141,7 @@ def test_what_was_read_and_taken_out_comes_back_with_the_rest(three: list[Device
     assert sorted(anna.notes("s1")) == ["read by ben", "read by nobody"]
 
 
-def test_stopped_in_between_it_is_held_back_again(three: list[Device]) -> None:
+def test_events_are_withdrawn_again_when_admit_is_interrupted(three: list[Device]) -> None:
     """An admission that was cut before its entry leaves no device with more than the others."""
     anna, ben, cleo = three
     anna.remove(cleo)
@@ -160,7 +160,7 @@ def test_stopped_in_between_it_is_held_back_again(three: list[Device]) -> None:
     assert anna.notes("s1") == ["late"]
 
 
-def test_nothing_is_taken_in_behind_a_gap(three: list[Device]) -> None:
+def test_admit_accepts_nothing_behind_a_gap(three: list[Device]) -> None:
     """A push that is gone holds back what follows it; the rest of the log stays whole."""
     anna, ben, cleo = three
     shelf = anna.remote
@@ -184,7 +184,7 @@ def test_nothing_is_taken_in_behind_a_gap(three: list[Device]) -> None:
     assert device_removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes == 2
 
 
-def test_a_guest_s_last_words(three: list[Device], tmp_path: Path) -> None:
+def test_admit_accepts_a_removed_guests_events(three: list[Device], tmp_path: Path) -> None:
     """What a guest wrote after the invitation was taken back can be let in, too, and reaches the vault."""
     anna, ben, _ = three
     gus = Device(str(tmp_path), "gus", anna.remote)
@@ -203,7 +203,7 @@ def test_a_guest_s_last_words(three: list[Device], tmp_path: Path) -> None:
     assert anna.notes("s1") == ben.notes("s1") == ["one more thing"]
 
 
-def test_the_other_branch_of_a_copied_home(three: list[Device], tmp_path: Path) -> None:
+def test_admit_accepts_the_other_branch_of_a_copied_home(three: list[Device], tmp_path: Path) -> None:
     """A removed device whose home was put back wrote the same numbers again: all of that branch comes to all."""
     anna, ben, cleo = three
     copy = cleo.copy(str(tmp_path / "copy"))
@@ -233,7 +233,7 @@ def held_data(device: Device) -> set[bytes]:
     return {event.data for event in events if event.data is not None}
 
 
-def test_a_deleted_session_goes_from_what_waits(three: list[Device]) -> None:
+def test_deleted_session_is_removed_from_unaccepted_events(three: list[Device]) -> None:
     """Its data leaves the remote, whether the session was deleted before or after; the rest can still be let in."""
     anna, ben, cleo = three
     anna.start("s2")
@@ -258,7 +258,7 @@ def test_a_deleted_session_goes_from_what_waits(three: list[Device]) -> None:
     assert list(anna.store.check()) == list(ben.store.check()) == []
 
 
-def test_an_erased_event_goes_from_what_waits(three: list[Device]) -> None:
+def test_erased_event_is_removed_from_unaccepted_events(three: list[Device]) -> None:
     """The pack that holds it goes, and what is beside it waits on the admin's device."""
     anna, ben, cleo = three
     cleo.note("s1", "secret")
@@ -277,7 +277,7 @@ def test_an_erased_event_goes_from_what_waits(three: list[Device]) -> None:
     assert ben.notes("s1") == ["beside it"]
 
 
-def test_what_waits_stays_while_nobody_decides(three: list[Device]) -> None:
+def test_unaccepted_events_are_kept(three: list[Device]) -> None:
     """However often others sync, merge and sweep: unread packs of a removed device are still there."""
     anna, ben, cleo = three
     anna.remove(cleo)

@@ -51,7 +51,7 @@ def test_the_number_of_requests(folder: FolderRemote, call: Callable[[RemoteStor
     assert [found.name for found in folder.list("b")] == []
 
 
-def test_requests_that_fail_count(folder: FolderRemote) -> None:
+def test_failed_requests_count(folder: FolderRemote) -> None:
     """Asking for what is not there again and again ends too."""
     remote = LimitedRemote(folder, requests=3)
     for _ in range(3):

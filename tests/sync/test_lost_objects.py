@@ -65,7 +65,7 @@ def test_whatever_is_lost_is_put_back(tmp_path: Path, shelf: Shelf, gone: str) -
     assert not cleo.sync().rejected
 
 
-def test_letting_in_brings_back_who_belongs_here(tmp_path: Path, shelf: Shelf) -> None:
+def test_approve_restores_a_lost_membership(tmp_path: Path, shelf: Shelf) -> None:
     """The remote lost all entries, and nobody noticed: who is let in then finds in all the same."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     before = {name for name in shelf.objects if name.startswith("m/")}
@@ -91,7 +91,7 @@ def test_a_device_that_was_let_in_gets_again_what_it_needs(tmp_path: Path, shelf
     assert ben.log() == anna.log()
 
 
-def test_without_packs_a_newcomer_asks_for_them(tmp_path: Path, shelf: Shelf) -> None:
+def test_newcomer_requests_missing_packs(tmp_path: Path, shelf: Shelf) -> None:
     """Nobody says a word: what a newcomer misses it asks for, and has it two rounds later."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     ben.note("s1", "ben's")
@@ -104,7 +104,7 @@ def test_without_packs_a_newcomer_asks_for_them(tmp_path: Path, shelf: Shelf) ->
 
 
 @pytest.mark.parametrize("gone", [("p/",), ("h/",), ("h/", "p/"), ("",)])
-def test_earlier_lives_are_put_back_too(tmp_path: Path, shelf: Shelf, gone: tuple[str, ...]) -> None:
+def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, gone: tuple[str, ...]) -> None:
     """What this device published before it became another writer is its own to put back."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     for number in range(3):
@@ -129,7 +129,7 @@ def test_earlier_lives_are_put_back_too(tmp_path: Path, shelf: Shelf, gone: tupl
 
 
 @pytest.mark.parametrize("remembered", [True, False])
-def test_damaged_pack_of_an_earlier_life_is_packed_anew_when_asked_for(
+def test_damaged_pack_of_an_earlier_life_is_repacked_on_request(
     tmp_path: Path, shelf: Shelf, remembered: bool
 ) -> None:
     """Who could not read it says so, and the device that published it answers, though it is another writer by now."""

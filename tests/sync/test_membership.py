@@ -34,7 +34,7 @@ def test_an_admin_lets_a_device_in() -> None:
     assert found.tips == (own,)
 
 
-def test_who_is_no_admin_lets_nobody_in() -> None:
+def test_admission_is_refused_without_admin_rights() -> None:
     """An admission by an ordinary member has no effect, and is reported."""
     acts = Acts()
     acts.admit("ann", "bob", admin=False)
@@ -44,7 +44,7 @@ def test_who_is_no_admin_lets_nobody_in() -> None:
     assert own not in acts.evaluate().tips
 
 
-def test_who_lets_itself_in_stays_outside() -> None:
+def test_device_cannot_admit_itself() -> None:
     """The keys in an entry do not make it count."""
     acts = Acts()
     own = acts.admit("eve", "eve")
@@ -113,7 +113,7 @@ def test_good_signatures_are_remembered_and_bad_ones_are_not() -> None:
     assert len(seen) == 2
 
 
-def test_what_is_missing_is_waited_for() -> None:
+def test_entry_waits_for_missing_ancestors() -> None:
     """Without its forerunner an entry waits; when that comes, both count."""
     acts = Acts()
     first = acts.admit("ann", "bob")
@@ -175,7 +175,7 @@ def test_an_unknown_kind_has_a_place_and_no_effect() -> None:
     assert not found.rejected
 
 
-def test_what_was_refused_does_not_hold_up_what_follows() -> None:
+def test_entry_counts_after_a_refused_one() -> None:
     """A newer program may know a reason to accept what this one refuses: its followers still count here."""
     acts = Acts()
     acts.admit("ann", "bob", admin=False)

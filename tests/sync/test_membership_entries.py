@@ -139,7 +139,7 @@ def test_malformed_entries_are_none(change: dict[str, object]) -> None:
     assert read(msgspec.msgpack.encode(good | change)) is None
 
 
-def test_too_many_recipients_or_streams_are_turned_away() -> None:
+def test_entry_is_rejected_with_too_many_recipients_or_streams() -> None:
     """Nobody makes others hold endless lists."""
     assert read(msgspec.msgpack.encode(NewKey(**COMMON, id="ef" * 16, recipients=("12" * 16,) * 10_001))) is None
     cut = {"w": {str(number): 1 for number in range(100_001)}}
@@ -147,7 +147,7 @@ def test_too_many_recipients_or_streams_are_turned_away() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_invalid_and_nothing_else(data: bytes) -> None:
+def test_garbage_raises_only_invalid(data: bytes) -> None:
     """Bytes from a remote never raise anything but Invalid."""
     assert read(data) is None
     assert header_of(data) is None
@@ -201,7 +201,7 @@ def test_a_newer_vault_says_so() -> None:
         read_founding(_document(Acts().founding, holdfast=2, more=1))
 
 
-def test_only_the_founder_founds() -> None:
+def test_founding_entry_is_rejected_when_signed_by_another_device() -> None:
     """A founding entry that names other keys than those that signed it is not genuine."""
     ann, eve = keys_of("ann"), keys_of("eve")
     entry = VaultFounded(

@@ -151,7 +151,7 @@ def test_everybody_ever_let_in_is_a_member_or_removed(lived: Lived) -> None:
 
 
 @given(histories(honest=True), st.data())
-def test_a_removed_device_has_no_say_behind_its_removal(lived: Lived, data: st.DataObject) -> None:
+def test_removed_device_has_no_rights_after_its_removal(lived: Lived, data: st.DataObject) -> None:
     """Whatever it adds on top of anything it knew, short of removals by a senior, changes nothing for anybody."""
     before = lived.acts.evaluate()
     gone = [name for name in (*NAMES, *NEWCOMERS) if id_of(name) in before.removed]
@@ -189,7 +189,7 @@ def test_letting_someone_in_brings_nobody_else_back(lived: Lived, data: st.DataO
 
 
 @given(histories())
-def test_words_without_effect_on_others_change_nothing(lived: Lived) -> None:
+def test_entry_without_effect_changes_nothing(lived: Lived) -> None:
     """A rename by a member, on top of everything, leaves who belongs and who does not as it was."""
     before = lived.acts.evaluate()
     for name in NAMES:

@@ -6,7 +6,7 @@ from holdfast.sync.protocol.entries import Restore
 from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, team
 
 
-def test_a_removed_device_is_known_but_does_not_belong() -> None:
+def test_removed_device_is_known_but_no_member() -> None:
     """Its events count up to the cut, its keys still verify what it said before."""
     acts = team("bob")
     acts.remove("ann", "bob", cut={"w": {"s": 3}})
@@ -31,7 +31,7 @@ def test_only_admins_remove_but_everybody_may_leave() -> None:
     assert acts.names() == {"ann"}
 
 
-def test_approved_and_removed_at_the_same_time_is_removed() -> None:
+def test_device_is_removed_when_approved_concurrently() -> None:
     """One admin approves a member again while another removes it: it is out until an admin who knows lets it in."""
     acts = team("bob", "cat")
     top = acts.ends()
@@ -42,7 +42,7 @@ def test_approved_and_removed_at_the_same_time_is_removed() -> None:
     assert acts.names() == {"ann", "bob", "cat"}
 
 
-def test_of_two_that_remove_each_other_the_senior_stays() -> None:
+def test_senior_stays_when_two_remove_each_other() -> None:
     """Whoever was let in first."""
     acts = team("bob", "cat")
     top = acts.ends()
@@ -80,7 +80,7 @@ def test_a_circle_through_knowledge_is_decided_too() -> None:
     assert late in reasons(acts)
 
 
-def test_somebody_who_may_let_others_in_is_always_left() -> None:
+def test_an_admin_is_left_after_all_removals() -> None:
     """cat removes bob, ann who knows removes cat, bob removes ann: the removal by the least senior does not count."""
     acts = team("bob", "cat")
     top = acts.ends()
@@ -98,7 +98,7 @@ def test_the_last_admin_cannot_leave() -> None:
     assert acts.names() == {"ann", "bob"}
 
 
-def test_what_a_removed_device_said_before_counts_and_after_does_not() -> None:
+def test_entry_of_a_removed_device_counts_only_before_the_removal() -> None:
     """The removal knows of the first admission and not of the second, which was kept back or made later."""
     acts = team("bob")
     top = [acts.admit("bob", "cat")]
@@ -111,7 +111,7 @@ def test_what_a_removed_device_said_before_counts_and_after_does_not() -> None:
     assert found.removed[id_of("eve")].cut == {}
 
 
-def test_who_was_let_in_by_such_a_device_can_do_nothing() -> None:
+def test_device_admitted_by_a_removed_one_has_no_rights() -> None:
     """Not even remove: helpers that a removed device lets in behind everybody's back are as powerless as itself."""
     acts = team("bob", "cat")
     top = acts.ends()
@@ -176,14 +176,14 @@ def test_the_largest_cut_counts_and_an_admin_can_widen_it() -> None:
     assert acts.evaluate().removed[id_of("cat")].cut == {"w": {"s": 7, "t": 1}, "x": {"s": 1}}
 
 
-def test_who_leaves_says_how_far_its_own_events_count() -> None:
+def test_leaving_device_cuts_its_own_events() -> None:
     """When nobody else removed it, its own word is taken."""
     acts = team("bob")
     acts.remove("bob", "bob", cut={"w": {"s": 4}})
     assert acts.evaluate().removed[id_of("bob")].cut == {"w": {"s": 4}}
 
 
-def test_removing_a_stranger_is_nothing() -> None:
+def test_removal_of_an_unknown_device_has_no_effect() -> None:
     """A removal names a device that its author can know."""
     acts = Acts()
     own = acts.remove("ann", "eve")

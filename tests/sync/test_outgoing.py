@@ -85,7 +85,7 @@ def test_a_store_from_elsewhere_is_looked_through_once(fleet: Fleet, monkeypatch
     assert len(looked) > 6
 
 
-def test_a_program_that_knows_less_is_found_out(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_program_is_detected(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two versions on one home: what the older one records after the newer one looked is looked at again."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id

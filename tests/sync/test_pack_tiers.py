@@ -60,7 +60,7 @@ def merged(packs: list[IndexedPack]) -> list[IndexedPack]:
 
 
 @given(st.integers(1, 3000))
-def test_the_number_of_packs_is_logarithmic(pushes: int) -> None:
+def test_number_of_packs_grows_logarithmically(pushes: int) -> None:
     """After any number of pushes there are at most sixteen packs of each tier, and they cover all without gaps."""
     packs: list[IndexedPack] = []
     for number in range(1, pushes + 1):
@@ -70,7 +70,7 @@ def test_the_number_of_packs_is_logarithmic(pushes: int) -> None:
     assert packs[-1].last == pushes
 
 
-def test_large_packs_are_left_alone() -> None:
+def test_large_pack_is_not_merged() -> None:
     """A pack that holds much is not copied again and again."""
     packs = [indexed(number, number) for number in range(1, 20)]
     assert len(push.packs_to_merge(packs)) == 16
@@ -80,7 +80,7 @@ def test_large_packs_are_left_alone() -> None:
 # ── at a remote ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_very_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -> None:
+def test_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -> None:
     """Somebody who comes after a thousand pushes reads a handful of packs."""
     anna, ben = two
     write(anna, PUSHES)
@@ -92,7 +92,7 @@ def test_very_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: She
     assert anna.log() == ben.log()
 
 
-def test_who_has_read_them_does_not_read_what_was_merged(two: tuple[Device, Device], shelf: Shelf) -> None:
+def test_merged_pack_is_not_read_again(two: tuple[Device, Device], shelf: Shelf) -> None:
     """A merged pack covers pushes that were read: only what is newer is fetched."""
     anna, ben = two
     write(anna, 10)
@@ -145,7 +145,7 @@ def test_packs_that_are_merged_and_removed_while_somebody_reads(two: tuple[Devic
 
 
 @pytest.mark.parametrize("harm", ["damaged", "gone"])
-def test_a_pack_that_cannot_be_read_is_packed_again(two: tuple[Device, Device], shelf: Shelf, harm: str) -> None:
+def test_unreadable_pack_is_packed_again(two: tuple[Device, Device], shelf: Shelf, harm: str) -> None:
     """The reader says what it misses, its author packs it again, and then it is read."""
     anna, ben = two
     write(anna, 3)
@@ -169,7 +169,7 @@ def test_a_pack_that_cannot_be_read_is_packed_again(two: tuple[Device, Device], 
     assert packs_at(shelf) - named(anna) <= {first}
 
 
-def test_the_rest_is_read_although_one_pack_is_bad(two: tuple[Device, Device], shelf: Shelf) -> None:
+def test_other_packs_are_read_when_one_is_bad(two: tuple[Device, Device], shelf: Shelf) -> None:
     """A pack that cannot be read holds up nothing else."""
     anna, ben = two
     write(anna, 5)
@@ -203,7 +203,7 @@ def test_more_than_one_push_at_once(
     assert anna.log() == ben.log()
 
 
-def test_a_sync_that_is_interrupted_between_pushes_goes_on(
+def test_interrupted_sync_continues_between_pushes(
     two: tuple[Device, Device], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was sent before an interruption is not sent again."""

@@ -113,7 +113,7 @@ def patient(
         (lambda remote: remote.put([("b", b"")]), frozenset()),
     ],
 )
-def test_what_fails_for_a_moment_is_tried_again(call: Callable[[RemoteStore], object], wanted: object) -> None:
+def test_call_is_retried_after_a_temporary_failure(call: Callable[[RemoteStore], object], wanted: object) -> None:
     """Three failures and then an answer: the answer."""
     shaky, time = Shaky((0, GONE), (0, GONE), (0, Busy("held"))), Time()
     shaky.objects["a"] = b"a"
@@ -125,7 +125,7 @@ def test_what_fails_for_a_moment_is_tried_again(call: Callable[[RemoteStore], ob
 @pytest.mark.parametrize(
     "error", [Missing("none"), ObjectTooLarge("big"), Refused("no"), Invalid("bad"), Failed("full")]
 )
-def test_what_does_not_get_better_is_not_tried_again(error: HoldfastError) -> None:
+def test_call_is_not_retried_after_a_permanent_failure(error: HoldfastError) -> None:
     """An error that trying again does not help comes at once."""
     shaky, time = Shaky((0, error)), Time()
     with pytest.raises(type(error)):
@@ -134,7 +134,7 @@ def test_what_does_not_get_better_is_not_tried_again(error: HoldfastError) -> No
     assert time.waits == []
 
 
-def test_it_gives_up_after_its_tries() -> None:
+def test_retry_stops_after_its_tries() -> None:
     """The last error is what is told; a later call starts with all its tries."""
     shaky = Shaky(*[(0, GONE)] * 6)
     shaky.objects["a"] = b"a"
@@ -188,7 +188,7 @@ def test_calls_that_succeed_use_up_no_time() -> None:
 
 
 @pytest.mark.parametrize("done", [0, 1, 2, 3, 4, 99])
-def test_an_attempt_that_was_applied_is_no_conflict(done: int) -> None:
+def test_put_reports_no_conflict_when_a_failed_attempt_was_applied(done: int) -> None:
     """However much of the first attempt arrived, the second one says that nothing was there before."""
     shaky = Shaky((done, GONE))
     shaky.objects["old"] = b"old"
@@ -199,7 +199,7 @@ def test_an_attempt_that_was_applied_is_no_conflict(done: int) -> None:
 
 
 @pytest.mark.parametrize("other", [b"", b"other", b"longer than ours"])
-def test_what_is_not_ours_is_still_told(other: bytes) -> None:
+def test_conflict_is_reported_when_bytes_differ(other: bytes) -> None:
     """A name with other bytes was there, whichever attempt finds it."""
     shaky = Shaky((99, GONE))
     shaky.objects["vault"] = other
@@ -207,7 +207,7 @@ def test_what_is_not_ours_is_still_told(other: bytes) -> None:
     assert shaky.objects["vault"] == other
 
 
-def test_equal_bytes_at_the_first_attempt_are_told() -> None:
+def test_conflict_is_reported_for_equal_bytes_at_the_first_attempt() -> None:
     """Nothing failed, so what was there was there."""
     shaky = Shaky()
     shaky.objects["a"] = b"a"
@@ -215,14 +215,14 @@ def test_equal_bytes_at_the_first_attempt_are_told() -> None:
     assert shaky.calls == ["put"]
 
 
-def test_comparing_is_tried_again_too() -> None:
+def test_comparison_is_retried() -> None:
     """A failure while looking whose object it is costs another attempt, nothing else."""
     shaky = Shaky((99, GONE), None, (0, GONE))
     assert patient(shaky).put([("a", b"a")]) == frozenset()
     assert shaky.calls == ["put", "put", "get", "put", "get"]
 
 
-def test_one_that_was_removed_meanwhile_is_not_claimed() -> None:
+def test_object_removed_meanwhile_is_reported_as_existing() -> None:
     """Gone between the repeated put and the look: it counts as another's."""
     shaky = Shaky((99, GONE), None, (0, Missing("gone")))
     assert patient(shaky).put([("a", b"a")]) == frozenset({"a"})
@@ -232,7 +232,7 @@ def test_one_that_was_removed_meanwhile_is_not_claimed() -> None:
     plan=st.lists(st.none() | st.integers(0, 6).map(lambda done: (done, GONE)), max_size=3),
     theirs=st.sets(st.sampled_from("abcd")),
 )
-def test_whatever_fails_the_answer_is_true(plan: list[tuple[int, HoldfastError] | None], theirs: set[str]) -> None:
+def test_put_answers_correctly_whatever_fails(plan: list[tuple[int, HoldfastError] | None], theirs: set[str]) -> None:
     """After any failures within its tries: names of others are told, ours are not, and all is there."""
     shaky = Shaky(*plan)
     shaky.objects = dict.fromkeys(theirs, b"theirs") | {"old": b"old"}
@@ -244,7 +244,7 @@ def test_whatever_fails_the_answer_is_true(plan: list[tuple[int, HoldfastError] 
 # ── with limits ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_tried_again_counts() -> None:
+def test_retries_count_against_the_limits() -> None:
     """Inside the patient one, the limits see every attempt, and being over them is final."""
     shaky, time = Shaky(*[(0, GONE)] * 50), Time()
     remote = patient(LimitedRemote(shaky, requests=3), time, tries=10)
@@ -253,7 +253,7 @@ def test_what_is_tried_again_counts() -> None:
     assert len(shaky.calls) == 3
 
 
-def test_it_has_the_address_and_the_end_of_the_one_inside(tmp_path: Path) -> None:
+def test_wrapper_has_the_address_of_the_remote_and_closes_it(tmp_path: Path) -> None:
     """Wrapping changes neither the address nor who is closed."""
     shaky = Shaky()
     remote = patient(LimitedRemote(shaky))

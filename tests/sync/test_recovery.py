@@ -56,7 +56,7 @@ def test_a_code_is_one_device_however_it_is_typed() -> None:
     assert keys_from_code(new_recovery_code()).public != keys_from_code(code).public
 
 
-def test_a_mistyped_code_is_said() -> None:
+def test_mistyped_code_is_reported() -> None:
     """What is wrong with a code is told in its own name."""
     with pytest.raises(Invalid, match="this recovery code has 12 words"):
         keys_from_code("-".join(new_recovery_code().split("-")[:12]))

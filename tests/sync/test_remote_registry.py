@@ -68,7 +68,7 @@ def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.Monk
         "folder:/" + "x" * 5000, "s3://bucket/x?who=me", "s3://bucket/../x",
     ],
 )  # fmt: skip
-def test_what_is_no_address(url: str) -> None:
+def test_invalid_address_is_refused(url: str) -> None:
     """Anything else is invalid, and the hint says how an address is written."""
     with pytest.raises(Invalid) as raised:
         checked_url(url)
@@ -97,7 +97,7 @@ def test_an_address_holds_no_secrets(url: str) -> None:
     assert "hunter2" not in f"{raised.value.message} {raised.value.hint}"
 
 
-def test_a_token_in_the_place_of_a_name_is_one_too() -> None:
+def test_token_in_place_of_a_user_is_refused() -> None:
     """Some hosts take a token for the user's name: it is refused, and a plain name is not."""
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     with pytest.raises(Invalid) as raised:
@@ -160,7 +160,7 @@ def test_opening_claude_desktop(tmp_path: Path) -> None:
     assert tmp_path.joinpath(*base, "Claude", "holdfast", "a").read_bytes() == b"a"
 
 
-def test_each_kind_is_told_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_remote_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """S3 gets the environment, git the scratch directory, both the address as it is kept."""
     said: list[object] = []
     kept = FolderRemote(str(tmp_path))

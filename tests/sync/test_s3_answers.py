@@ -55,7 +55,7 @@ def calls(remote: S3Remote) -> list[Callable[[], object]]:
         (503, "SlowDown", Unreachable, ""),
     ],
 )
-def test_errors_are_told_in_our_terms(status: int, code: str, kind: type[HoldfastError], word: str) -> None:
+def test_s3_errors_are_translated(status: int, code: str, kind: type[HoldfastError], word: str) -> None:
     """Whatever the call; trying again is offered only where it helps, and nothing secret is repeated."""
     with scripted(lambda _: error(status, code)) as server:
         for call in calls(S3Remote.open(server.url, KEYS)):
@@ -126,7 +126,7 @@ def test_servers_that_call_removing_the_removed_an_error() -> None:
         assert len(server.asked) == 3
 
 
-def test_a_removal_that_is_refused_is_said() -> None:
+def test_refused_removal_is_reported() -> None:
     """Although the answer as a whole was a success."""
     fault = b"<Error><Key>prefix/h/a</Key><Code>AccessDenied</Code><Message>M</Message></Error>"
     with (
@@ -342,7 +342,7 @@ def test_a_person_can_stop_waiting() -> None:
     assert b"KeyboardInterrupt" in said
 
 
-def test_a_server_without_conditions_is_found_out() -> None:
+def test_server_without_conditions_is_refused() -> None:
     """It takes everything; or it says that something is there, but lists nothing; the probe is removed each time."""
     kept: dict[str, bytes] = {}
 

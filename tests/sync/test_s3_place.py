@@ -66,7 +66,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "said"), [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "other")]
 )
-def test_what_is_wrong_with_the_bucket(url: str, said: str) -> None:
+def test_bucket_name_error_says_what_is_wrong(url: str, said: str) -> None:
     """None at all, one whose name is too short, and one that has what no name can have are told apart."""
     with pytest.raises(Invalid, match=said):
         read_place(url, {})
@@ -80,14 +80,14 @@ def test_what_is_wrong_with_the_bucket(url: str, said: str) -> None:
         "s3://bucket/x?endpoint=https://AKIDEXAMPLE:verysecret@host",
     ],
 )
-def test_an_address_never_holds_keys(url: str) -> None:
+def test_s3_address_is_refused_with_keys(url: str) -> None:
     """And the refusal does not repeat them."""
     with pytest.raises(Invalid) as caught:
         read_place(url, {})
     assert "verysecret" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_plain_http_is_for_this_machine_only() -> None:
+def test_plain_http_is_refused_except_on_this_machine() -> None:
     """Elsewhere it takes a word of its own; names that only look like this machine do not count."""
     for host in ("127.0.0.1:8333", "localhost:8333", "[::1]:8333"):
         assert read_place(f"s3://bucket?endpoint=http://{host}", {}).endpoint == f"http://{host}"
@@ -99,7 +99,7 @@ def test_plain_http_is_for_this_machine_only() -> None:
     assert read_place(place.url, {}) == place
 
 
-def test_an_endpoint_from_the_environment_is_neither_used_nor_passed_over() -> None:
+def test_endpoint_of_the_environment_is_refused() -> None:
     """Going to Amazon after all, or elsewhere another day, would both surprise."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         environ = {name: "https://elsewhere.example.org"}
@@ -145,7 +145,7 @@ def test_a_profile_without_keys_of_its_own_is_explained(tmp_path: Path) -> None:
             read_keys(environ)
 
 
-def test_broken_settings_are_said_without_their_contents(tmp_path: Path) -> None:
+def test_broken_settings_are_reported_without_contents(tmp_path: Path) -> None:
     """A file that is none, and a bundle of certificates that is not there."""
     home = _aws(tmp_path, "aws_secret_access_key = verysecret\n")
     with pytest.raises(Failed) as caught:

@@ -70,7 +70,7 @@ def test_trying_out_leaves_nothing_behind(remote: S3Remote) -> None:
     assert remote.list("") == []
 
 
-def test_a_server_that_overwrites_is_refused() -> None:
+def test_s3_server_is_refused_when_it_overwrites() -> None:
     """rclone's server ignores conditions: it is found out when the remote is added, and left clean."""
     with rclone() as server:
         with pytest.raises(Refused, match="overwrites") as caught:

@@ -92,7 +92,7 @@ def test_the_tags() -> None:
 
 
 @given(st.binary(max_size=5_000), st.integers(1, 9), st.integers(0, 3))
-def test_there_and_back(plain: bytes, level: int, before: int) -> None:
+def test_wrap_round_trips(plain: bytes, level: int, before: int) -> None:
     """What is sealed is opened by a ring that holds the key, at any place in it."""
     ring = [*(sealing.new_key() for _ in range(before)), KEY, sealing.new_key()]
     sealed = seal(KEY, "head", VAULT, NAME, plain, level=level)

@@ -25,7 +25,7 @@ def forked(tmp_path: Path) -> tuple[Device, Device]:
     return anna, ben
 
 
-def test_it_is_said_once_wherever_it_is_learned(tmp_path: Path) -> None:
+def test_fork_is_reported_once(tmp_path: Path) -> None:
     """Each device notes it with the sync that brings the other branch, by the name of the device, and never again."""
     anna, ben = forked(tmp_path)
     told: dict[str, list[str]] = {"anna": [], "ben": []}

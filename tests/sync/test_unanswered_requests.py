@@ -65,7 +65,7 @@ def test_a_request_whose_invitation_expired(pair: tuple[Device, Device, Shelf]) 
     assert not joins(shelf)
 
 
-def test_requests_of_others_stay(pair: tuple[Device, Device, Shelf], tmp_path: Path) -> None:
+def test_requests_of_others_are_kept(pair: tuple[Device, Device, Shelf], tmp_path: Path) -> None:
     """A device that asks to join the vault, and a request that proves no invitation at all, are left alone."""
     anna, gus, shelf = pair
     anna.share("s1", gus)

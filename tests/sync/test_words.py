@@ -52,7 +52,7 @@ def test_the_vectors() -> None:
 
 
 @given(st.binary(min_size=16, max_size=16), st.sampled_from("- _.,:\n\t/—"), st.booleans(), st.integers(4, 9))
-def test_there_and_back(data: bytes, apart: str, upper: bool, kept: int) -> None:
+def test_wrap_round_trips(data: bytes, apart: str, upper: bool, kept: int) -> None:
     """Words are read in any case, apart by anything, cut short after four letters; hex digits too."""
     spelled = spell_words(data)
     assert spelled.count("-") == 12

@@ -75,7 +75,7 @@ def private(key: Ed25519PrivateKey, encryption: KeySerializationEncryption | Non
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, encryption or NoEncryption())
 
 
-def test_there_and_back() -> None:
+def test_wrap_round_trips() -> None:
     """A wrap is opened by the device it is for, among its other identities, and tells all it was given."""
     for wrapped in (FULL, BARE):
         blob = wrap(DEVICE.public.age, wrapped)
@@ -89,7 +89,7 @@ def test_the_json_inside() -> None:
         assert json.loads(plain) == expected(wrapped)
 
 
-def test_not_for_us() -> None:
+def test_wrap_for_another_recipient_does_not_open() -> None:
     """Nobody else opens it: no identity, another device's, or one that is none."""
     blob = wrap(DEVICE.public.age, FULL)
     other: list[list[str | bytes]] = [
@@ -99,7 +99,7 @@ def test_not_for_us() -> None:
         assert unwrap(blob, identities) is None
 
 
-def test_nothing_is_shown() -> None:
+def test_wrap_repr_shows_no_secret() -> None:
     """Printing what was wrapped gives no key away."""
     assert BOX not in repr(FULL)
     assert "x00" not in repr(FULL)
