@@ -94,12 +94,12 @@ class Faulty:
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
         fault = self._roll("list")
-        found = self.shelf.list(prefix)
+        listed = self.shelf.list(prefix)
         if fault == "stale":
             return [
                 ObjectInfo(name, len(data)) for name, data in sorted(self.before.items()) if name.startswith(prefix)
             ]
-        return [item for number, item in enumerate(found) if number % 2] if fault == "partial" else found
+        return [item for number, item in enumerate(listed) if number % 2] if fault == "partial" else listed
 
     def get(self, name: str, limit: int) -> bytes:
         if self._roll("get") == "stale" and name not in self.before:
@@ -159,22 +159,22 @@ class Insider:
         """A head of this device, whatever it says; in place of the one before."""
         writer = writer or self.device.writer
         self.counter = fields.pop("counter", self.counter + 1)
-        said: dict[str, Any] = {
+        content: dict[str, Any] = {
             "v": 1, "vault": self.vault.id, "device": self.vault.me, "writer": writer, "counter": self.counter,
             "at": self.device.time, "packs": (*self.own.packs, *new), "seen": (),
             "tips": tuple(sorted(self.vault.membership.tips)), "wanting": (),
         } | fields  # fmt: skip
-        payload = msgspec.msgpack.encode(said)
+        payload = msgspec.msgpack.encode(content)
         signed = msgspec.msgpack.encode((payload, (keys or self.device.keys).sign(b"holdfast head 1\n", payload)))
         return self.sealed("head", heads.name_of(self.vault.id, writer, self.counter), signed)
 
     def entry(self, kind: type[MembershipEntry], *, keys: DeviceKeys | None = None, **fields: Any) -> str:
-        """A membership entry, whether it may say so or not; gives its hash."""
-        said: dict[str, Any] = {
+        """A membership entry, entitled or not; return its hash."""
+        content: dict[str, Any] = {
             "vault": self.vault.id, "parents": tuple(sorted(self.vault.membership.tips)), "by": self.vault.me,
             "at": self.device.time,
         } | fields  # fmt: skip
-        signed = entries.sign(keys or self.device.keys, kind(**said))
+        signed = entries.sign(keys or self.device.keys, kind(**content))
         own = entries.hash_of(signed.payload)
         self.sealed("entry", f"m/{self.vault.tag}/{sealing.entry_name(self.vault.id, own)}", entries.pack(signed))
         return own

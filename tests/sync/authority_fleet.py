@@ -98,7 +98,7 @@ class Fleet:
             self.model.join(home, OWNER)
         else:
             self.call(home, "remote", "add", "home", self.url(home))
-            self.model.found(home)
+            self.model.create_vault(home)
 
     def _introduce(self) -> None:
         """Everybody knows everybody's key; some trust the other's offers."""
@@ -121,11 +121,11 @@ class Fleet:
         return Program(environ, self.root / "projects" / home)
 
     def call(self, home: str, *words: str, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:
-        said = self.program(home)(*words, codes=codes)
+        response = self.program(home)(*words, codes=codes)
         if words[:2] not in _ASKING:
-            answer = said["error"]["message"] if "error" in said else "done"
+            answer = response["error"]["message"] if "error" in response else "done"
             self.moves.append(f"    {home}: {' '.join(words)}: {answer}")
-        return said
+        return response
 
     def keeper(self, home: str) -> Keeper:
         return Keeper.open(str(self.root / "projects" / home), home=str(self.root / "homes" / home), actor=home)
@@ -264,11 +264,11 @@ class Fleet:
         place = self.place(home)
         before = set(self.objects(place))
         more = () if writes else ("--read-only",)
-        said = self.call(home, "share", session, "--with", email(guest), "--remote", "home", *more, codes=ANY)
+        response = self.call(home, "share", session, "--with", email(guest), "--remote", "home", *more, codes=ANY)
         answer = self.model.share(home, session, guest, writes=writes)
         if answer is Answer.DONE:
-            if "error" in said:
-                self.breach("cannot share", f"{home} cannot share {session}: {said['error']['message']}")
+            if "error" in response:
+                self.breach("cannot share", f"{home} cannot share {session}: {response['error']['message']}")
             wraps = frozenset(name for name in set(self.objects(place)) - before if name.startswith("k/"))
             self.offers.append(Offer(self.model.came[home, session], session, guest, place, wraps))
 
@@ -322,8 +322,8 @@ class Fleet:
             return any("error" not in self.call(offer.guest, "accept", url, name, codes=ANY) for name in names)
         # A version that takes all there are: it is shown this one alone.
         with self.hidden(offer):
-            said = self.call(offer.guest, "accept", url, codes=ANY)
-        return any(item["id"] == offer.session for item in said.get("sessions", ()))
+            response = self.call(offer.guest, "accept", url, codes=ANY)
+        return any(item["id"] == offer.session for item in response.get("sessions", ()))
 
     @contextlib.contextmanager
     def hidden(self, offer: Offer) -> Iterator[None]:
@@ -348,8 +348,8 @@ class Fleet:
             return
         offer = self.random.choice(self.offers)
         home = offer.guest
-        said = self.call(home, "accept", f"folder:{offer.place}", codes=ANY)
-        taken = {item["id"] for item in said.get("sessions", ())}
+        response = self.call(home, "accept", f"folder:{offer.place}", codes=ANY)
+        taken = {item["id"] for item in response.get("sessions", ())}
         for item in self.offers:
             if item.guest == home and item.place == offer.place and item.session in taken:
                 if not self.model.takes_without_asking(home, item.vault, item.session):
@@ -452,15 +452,15 @@ class Fleet:
             writer = keeper.home.writer(keeper.address)
             last = max((event for event in store.events(session) if event.writer == writer), key=lambda one: one.seq)
             clock = self.random.choice((MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1, 2**52))
-            said = self.text()
+            text = self.text()
             made = seal(
                 session=session, writer=writer, seq=last.seq + 1, prev=last.hash, clock=max(clock, last.clock),
-                at=last.at, actor=home, type="note.added", version=1, data=msgspec.json.encode({"text": said}),
+                at=last.at, actor=home, type="note.added", version=1, data=msgspec.json.encode({"text": text}),
                 salt=os.urandom(16),
             )  # fmt: skip
             with store.transaction() as transaction:
                 transaction.receive([made])
-        self.model.write(home, session, said)
+        self.model.write(home, session, text)
 
     def take_keys(self) -> None:
         """A guest writes under keys that the owner's programs will use, or used, with a clock that comes first."""
@@ -477,15 +477,15 @@ class Fleet:
             last = max((event for event in store.events(session) if event.writer == writer), key=lambda one: one.seq)
             numbers = range(max(0, self._keys - 2), self._keys + 2)
             for key in [f"key:{number}{more}" for number in numbers for more in ("", "+1")]:
-                said = self.text()
+                response = self.text()
                 last = seal(
                     session=session, writer=writer, seq=last.seq + 1, prev=last.hash,
                     clock=self.random.choice((1, last.clock)), at=last.at, actor=home, type="note.added", version=1,
-                    data=msgspec.json.encode({"text": said}), salt=os.urandom(16), key=key,
+                    data=msgspec.json.encode({"text": response}), salt=os.urandom(16), key=key,
                 )  # fmt: skip
                 with store.transaction() as transaction:
                     transaction.receive([last])
-                self.model.write(home, session, said)
+                self.model.write(home, session, response)
         self.model.take_keys(home, session)
         owners = [home for home in self.homes if (home, session) in self.present and self.model.is_own(home, session)]
         # Most often both know of the other's by then; sometimes neither does, or a third device reads it first.
@@ -573,7 +573,7 @@ class Fleet:
                     if state is None or not state.count:
                         continue
                     texts = set() if state.deleted else {note.text for note in state.notes}
-                    self._held(home, session, {text for text in texts if text in self.model.author})
+                    self._check_texts(home, session, {text for text in texts if text in self.model.author})
                     if not state.deleted:
                         self.present.add((home, session))
                         self.met += [session] if session not in self.met else []
@@ -583,7 +583,7 @@ class Fleet:
                 if who == home and session not in sessions and self.model.must_keep(home, session):
                     self.breach("lost", f"{home} lost {session}")
 
-    def _held(self, home: str, session: str, texts: set[str]) -> None:
+    def _check_texts(self, home: str, session: str, texts: set[str]) -> None:
         more = texts - self.model.may_know(home, session)
         if more:
             self.breach(

@@ -46,7 +46,7 @@ class Circle:
     deleted_by: Home = ""
     contested: bool = False
     # Everything that was ever said in it by somebody who was allowed to, and what of it was erased.
-    said: set[Text] = field(default_factory=set)
+    texts: set[Text] = field(default_factory=set)
     erased: set[Text] = field(default_factory=set)
 
 
@@ -78,7 +78,7 @@ class Model:
 
     # ── homes and vaults ─────────────────────────────────────────────────────────────────────────────────────
 
-    def found(self, home: Home) -> None:
+    def create_vault(self, home: Home) -> None:
         self.vault_of[home] = home
         self.members[home] = {home}
         self.admins[home] = {home}
@@ -135,21 +135,21 @@ class Model:
         self.author[text] = home
         guest = circle.guests.get(home) if not self.is_own(home, session) else None
         if guest is None and not self.is_own(home, session):
-            return self._written_beside_a_guest(home, session, text)
+            return self._written_next_to_a_guest(home, session, text)
         if guest is not None and not guest.writes and not guest.revoked:
             return Answer.REFUSED
         # What is written stays with the writer's devices, and reaches the circle of whoever belongs to it.
         self._tell_own_devices(home, session, text)
         if self._belongs(home, session):
-            circle.said.add(text)
+            circle.texts.add(text)
         return Answer.EITHER if guest is not None and guest.revoked else Answer.DONE
 
-    def _written_beside_a_guest(self, home: Home, session: Session, text: Text) -> Answer:
+    def _written_next_to_a_guest(self, home: Home, session: Session, text: Text) -> Answer:
         """By another device of somebody who is a guest: it counts as theirs, if it goes anywhere."""
         circle = self.circles[self.came[home, session], session]
         self._tell_own_devices(home, session, text)
         if any(guest.writes and not guest.revoked for guest in self._guests_of(home, circle)):
-            circle.said.add(text)
+            circle.texts.add(text)
         return Answer.EITHER
 
     def _tell_own_devices(self, home: Home, session: Session, text: Text) -> None:
@@ -226,7 +226,7 @@ class Model:
         """A fork begins with what its maker knew."""
         self._may.setdefault((home, session), set()).add(text)
         if self._belongs(home, session):
-            self.circles[self.came[home, session], session].said.add(text)
+            self.circles[self.came[home, session], session].texts.add(text)
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,7 +240,7 @@ class Model:
             for person in self.members[vault] | invited:
                 for home in {person, *self.members[self.vault_of[person]]}:
                     if self.came.get((home, session), vault) == vault:
-                        self._may.setdefault((home, session), set()).update(circle.said)
+                        self._may.setdefault((home, session), set()).update(circle.texts)
 
     def _everybody(self, vault: Vault, circle: Circle) -> set[Home]:
         guests = {home for home, guest in circle.guests.items() if guest.accepted and not guest.revoked}
@@ -298,7 +298,7 @@ class Model:
             return None
         # Who was sent away, or went, may have kept some of it for themselves.
         present = {name for name in self._everybody(vault, circle) if (name, session) not in self.left}
-        expected = {text for text in circle.said - circle.erased if self._has(home, session, text)}
+        expected = {text for text in circle.texts - circle.erased if self._has(home, session, text)}
         return {text for text in expected if self._sent(self.author[text], session, text, present)}
 
     def _sent(self, author: Home, session: Session, text: Text, present: set[Home]) -> bool:

@@ -34,9 +34,9 @@ def signed_by(signing: bytes, domain: bytes, payload: bytes, signature: bytes) -
     return True
 
 
-class Standing(NamedTuple):
+class ValidEntry(NamedTuple):
     hash: str
-    said: dict[str, Any]
+    fields: dict[str, Any]
     follows: frozenset[str]
     place: tuple[int, str]
 
@@ -46,43 +46,45 @@ class Verdict(NamedTuple):
     admissions: frozenset[str]
 
 
-def standing(entries: Iterable[SignedEntry], vault: str) -> dict[str, Standing]:
+def valid_entries(entries: Iterable[SignedEntry], vault: str) -> dict[str, ValidEntry]:
     """What stands, in its order."""
     copies: dict[str, list[SignedEntry]] = {}
     for payload, signature in entries:
         copies.setdefault(entry_hash(payload), []).append((payload, signature))
-    waiting = {own: msgspec.msgpack.decode(found[0][0]) for own, found in copies.items()}
-    found: dict[str, Standing] = {}
+    waiting = {own: msgspec.msgpack.decode(valid[0][0]) for own, valid in copies.items()}
+    valid: dict[str, ValidEntry] = {}
     while True:
         ready = [
             own
-            for own, said in waiting.items()
-            if own == vault or (said["parents"] and all(parent in found for parent in said["parents"]))
+            for own, fields in waiting.items()
+            if own == vault or (fields["parents"] and all(parent in valid for parent in fields["parents"]))
         ]
         if not ready:
-            return dict(sorted(found.items(), key=lambda item: item[1].place))
+            return dict(sorted(valid.items(), key=lambda item: item[1].place))
         for own in ready:
-            said = waiting.pop(own)
-            if said["parents"] != sorted(set(said["parents"])) or said["vault"] != ("" if own == vault else vault):
+            fields = waiting.pop(own)
+            if fields["parents"] != sorted(set(fields["parents"])) or fields["vault"] != (
+                "" if own == vault else vault
+            ):
                 continue
-            follows = frozenset(said["parents"]).union(*(found[parent].follows for parent in said["parents"]))
-            known = [said] if own == vault else [found[item].said for item in follows]
+            follows = frozenset(fields["parents"]).union(*(valid[parent].follows for parent in fields["parents"]))
+            known = [fields] if own == vault else [valid[item].fields for item in follows]
             keys = [item["device"] for item in known if item["kind"] in ("found", "admit")]
-            signing = next((key["signing"] for key in keys if fingerprint(key) == said["by"]), b"")
-            if own == vault and said["kind"] != "found":
+            signing = next((key["signing"] for key in keys if fingerprint(key) == fields["by"]), b"")
+            if own == vault and fields["kind"] != "found":
                 continue
             if any(signed_by(signing, b"holdfast entry 1\n", *copy) for copy in copies[own]):
-                generation = 1 + max((found[parent].place[0] for parent in said["parents"]), default=-1)
-                found[own] = Standing(own, said, follows, (generation, own))
+                generation = 1 + max((valid[parent].place[0] for parent in fields["parents"]), default=-1)
+                valid[own] = ValidEntry(own, fields, follows, (generation, own))
 
 
 class Members:
     """The entries of one vault, judged. The result: `members`, `removed`, `keys`, `tips`."""
 
     def __init__(self, entries: Iterable[SignedEntry], vault: str) -> None:
-        self.all = standing(entries, vault)
+        self.all = valid_entries(entries, vault)
         self.vault = vault
-        self.single = vault in self.all and self.all[vault].said["session"] is not None
+        self.single = vault in self.all and self.all[vault].fields["session"] is not None
         self.authorised: set[str] = set()
         self.need: dict[str, int] = {}
         for own, item in self.all.items():
@@ -95,24 +97,24 @@ class Members:
     # ── small questions ──────────────────────────────────────────────────────────────────────────────────
 
     def _kind(self, own: str) -> str:
-        kind: str = self.all[own].said["kind"]
+        kind: str = self.all[own].fields["kind"]
         return kind
 
     def _of(self, within: AbstractSet[str], *kinds: str) -> list[str]:
         return [own for own in self.all if own in within and own in self.authorised and self._kind(own) in kinds]
 
     def _admits(self, own: str) -> str:
-        return fingerprint(self.all[own].said["device"])
+        return fingerprint(self.all[own].fields["device"])
 
     def _role(self, own: str) -> int:
-        said = self.all[own].said
-        return ADMIN if said["kind"] == "found" or said["admin"] else GUEST if said["role"] == "guest" else OWN
+        fields = self.all[own].fields
+        return ADMIN if fields["kind"] == "found" or fields["admin"] else GUEST if fields["role"] == "guest" else OWN
 
     def holds(self, own: str, need: int, removals: AbstractSet[str], admissions: AbstractSet[str]) -> bool:
         one = self.all[own]
-        by = one.said["by"]
+        by = one.fields["by"]
         threats = [
-            each for each in removals if self.all[each].said["device"] == by and own not in self.all[each].follows
+            each for each in removals if self.all[each].fields["device"] == by and own not in self.all[each].follows
         ]
         return any(
             self._admits(mine) == by and self._role(mine) >= need and self.all[mine].follows.issuperset(threats)
@@ -121,62 +123,64 @@ class Members:
 
     # ── who was entitled ─────────────────────────────────────────────────────────────────────────────────
 
-    def _entitled(self, one: Standing) -> bool:
-        said, verdict = one.said, self.judge(one.follows)
+    def _entitled(self, one: ValidEntry) -> bool:
+        fields, verdict = one.fields, self.judge(one.follows)
         need = GUEST
-        match said["kind"]:
+        match fields["kind"]:
             case "found":
                 return False
             case "admit":
                 return self._may_admit(one, verdict)
             case "rename":
-                need = GUEST if said["device"] == said["by"] else ADMIN
+                need = GUEST if fields["device"] == fields["by"] else ADMIN
             case "remove" | "restore":
-                need = GUEST if said["kind"] == "remove" and said["device"] == said["by"] else ADMIN
-                if said["device"] not in map(self._admits, self._of(one.follows, "found", "admit")):
+                need = GUEST if fields["kind"] == "remove" and fields["device"] == fields["by"] else ADMIN
+                if fields["device"] not in map(self._admits, self._of(one.follows, "found", "admit")):
                     return False
             case "share":
-                payload, signature = msgspec.msgpack.decode(said["founding"], type=SignedEntry)
+                payload, signature = msgspec.msgpack.decode(fields["founding"], type=SignedEntry)
                 inner = msgspec.msgpack.decode(payload)
                 genuine = signed_by(inner["device"]["signing"], b"holdfast entry 1\n", payload, signature)
-                if self.single or not genuine or entry_hash(payload) != said["share"]:
+                if self.single or not genuine or entry_hash(payload) != fields["share"]:
                     return False
             case "invite" | "uninvite":
                 need = OWN
                 if not self.single:
                     return False
-                if said["kind"] == "uninvite" and said["invite"] not in self._of(one.follows, "invite"):
+                if fields["kind"] == "uninvite" and fields["invite"] not in self._of(one.follows, "invite"):
                     return False
         self.need[one.hash] = need
         return self.holds(one.hash, need, *verdict)
 
-    def _may_admit(self, one: Standing, verdict: Verdict) -> bool:
-        said = one.said
-        if said["role"] == "guest" and (said["admin"] or not self.single):
+    def _may_admit(self, one: ValidEntry, verdict: Verdict) -> bool:
+        fields = one.fields
+        if fields["role"] == "guest" and (fields["admin"] or not self.single):
             return False
         if not self._proves(one):
             return False
-        if said["invite"] is not None and said["invite"] not in self._of(one.follows, "invite"):
+        if fields["invite"] is not None and fields["invite"] not in self._of(one.follows, "invite"):
             return False
         self.need[one.hash] = ADMIN
         if self.holds(one.hash, ADMIN, *verdict):
             return True
-        if said["role"] != "guest" or said["invite"] is None:
+        if fields["role"] != "guest" or fields["invite"] is None:
             return False
-        invite = self.all[said["invite"]].said
-        back = [own for own in self._of(one.follows, "uninvite") if self.all[own].said["invite"] == said["invite"]]
-        late = invite["expires"] is not None and said["at"] > invite["expires"]
+        invite = self.all[fields["invite"]].fields
+        back = [
+            own for own in self._of(one.follows, "uninvite") if self.all[own].fields["invite"] == fields["invite"]
+        ]
+        late = invite["expires"] is not None and fields["at"] > invite["expires"]
         self.need[one.hash] = OWN
         return invite["write"] and not late and not back and self._admission_holds(one.hash, *verdict)
 
-    def _proves(self, one: Standing) -> bool:
+    def _proves(self, one: ValidEntry) -> bool:
         """That the device has the signing key it names, or no other one with its role or more was known to."""
-        device, proof = one.said["device"], one.said.get("possession")
+        device, proof = one.fields["device"], one.fields.get("possession")
         if proof is not None:
             return signed_by(device["signing"], b"holdfast possession 1\n", device["age"].encode(), proof)
         known = self._of(one.follows, "found", "admit")
         return self._admits(one.hash) in map(self._admits, known) or not any(
-            self.all[own].said["device"]["signing"] == device["signing"] and self._role(own) >= self._role(one.hash)
+            self.all[own].fields["device"]["signing"] == device["signing"] and self._role(own) >= self._role(one.hash)
             for own in known
         )
 
@@ -193,9 +197,13 @@ class Members:
         for taken in self._of(within, "uninvite"):
             if self.holds(taken, OWN, counting, admissions):
                 for guest in admissions:
-                    said = self.all[guest].said
+                    fields = self.all[guest].fields
                     apart = guest not in self.all[taken].follows and taken not in self.all[guest].follows
-                    if said.get("role") == "guest" and said["invite"] == self.all[taken].said["invite"] and apart:
+                    if (
+                        fields.get("role") == "guest"
+                        and fields["invite"] == self.all[taken].fields["invite"]
+                        and apart
+                    ):
                         ended.add(guest)
         return Verdict(frozenset(counting), frozenset(admissions - ended))
 
@@ -204,15 +212,15 @@ class Members:
             return True
         if self.need[own] == ADMIN:
             return self.holds(own, ADMIN, removals, admissions)
-        invite = self.all[own].said["invite"]
+        invite = self.all[own].fields["invite"]
         return self.holds(invite, OWN, removals, admissions) and self.holds(own, OWN, removals, admissions)
 
     def _holding(self, removals: AbstractSet[str], within: AbstractSet[str]) -> set[str]:
-        found: set[str] = set()
+        holding: set[str] = set()
         for own in self._of(within, "found", "admit"):
-            if self._admission_holds(own, removals, found):
-                found.add(own)
-        return found
+            if self._admission_holds(own, removals, holding):
+                holding.add(own)
+        return holding
 
     def _counting(self, removals: list[str], within: AbstractSet[str], *, spare: bool) -> set[str]:
         clear = self._holding(set(removals), within)
@@ -227,7 +235,7 @@ class Members:
 
     def _seniority(self, own: str, clear: set[str]) -> tuple[bool, tuple[int, str]]:
         one = self.all[own]
-        mine = [each for each in self._of(one.follows, "found", "admit") if self._admits(each) == one.said["by"]]
+        mine = [each for each in self._of(one.follows, "found", "admit") if self._admits(each) == one.fields["by"]]
         undisputed = [each for each in mine if each in clear]
         return not undisputed, self.all[(undisputed or mine)[0]].place
 
@@ -240,13 +248,13 @@ class Members:
         within: AbstractSet[str],
     ) -> bool:
         one = self.all[own]
-        by = one.said["by"]
-        leaves = one.said["device"] == by
+        by = one.fields["by"]
+        leaves = one.fields["device"] == by
         holding = clear | self._holding(counting, within)
-        against = [each for each in counting if self.all[each].said["device"] == by]
+        against = [each for each in counting if self.all[each].fields["device"] == by]
         for each in against:
             apart = each not in one.follows and own not in self.all[each].follows
-            if apart and not leaves and self.all[each].said["by"] != by and rank[each] < rank[own]:
+            if apart and not leaves and self.all[each].fields["by"] != by and rank[each] < rank[own]:
                 return False
         known = {each for each in against if each in one.follows}
         return any(
@@ -259,7 +267,7 @@ class Members:
 
     def _lives(self, own: str, removals: AbstractSet[str]) -> bool:
         device = self._admits(own)
-        return all(name in self.all[own].follows for name in removals if self.all[name].said["device"] == device)
+        return all(name in self.all[own].follows for name in removals if self.all[name].fields["device"] == device)
 
     # ── what follows from it ─────────────────────────────────────────────────────────────────────────────
 
@@ -275,29 +283,29 @@ class Members:
         live = [
             own for own in admissions if own in self.verdict.admissions and self._lives(own, self.verdict.removals)
         ]
-        self.keys_of = {self._admits(own): self.all[own].said["device"] for own in admissions}
+        self.keys_of = {self._admits(own): self.all[own].fields["device"] for own in admissions}
         self.members = {self._admits(own): max(map(self._role, self._same(own, live))) for own in live}
         self.removed = {device: self._cut(device) for device in self.keys_of if device not in self.members}
-        self.keys = {self.all[own].said["id"] for own in self._of(self.all.keys(), "key")}
+        self.keys = {self.all[own].fields["id"] for own in self._of(self.all.keys(), "key")}
         followed = frozenset[str]().union(*(self.all[own].follows for own in self.valid))
         self.tips = self._few(sorted(self.valid - followed))
 
     def _few(self, tips: list[str]) -> list[str]:
         """Of those who are no admins four each, and 900 of all."""
-        found: list[str] = []
+        chosen: list[str] = []
         for own in tips:
-            by = self.all[own].said["by"]
-            earlier = sum(self.all[name].said["by"] == by for name in found)
+            by = self.all[own].fields["by"]
+            earlier = sum(self.all[name].fields["by"] == by for name in chosen)
             if earlier < 4 or self.members.get(by) == ADMIN:
-                found.append(own)
-        return found[:900]
+                chosen.append(own)
+        return chosen[:900]
 
     def _same(self, own: str, live: list[str]) -> list[str]:
         return [name for name in live if self._admits(name) == self._admits(own)]
 
     def _cut(self, device: str) -> dict[tuple[str, str], int]:
-        said = [self.all[own].said for own in self.valid if self._kind(own) in ("remove", "restore")]
-        about = [entry for entry in said if entry["device"] == device]
+        removals = [self.all[own].fields for own in self.valid if self._kind(own) in ("remove", "restore")]
+        about = [entry for entry in removals if entry["device"] == device]
         others = [entry for entry in about if entry["kind"] == "restore" or entry["by"] != device]
         judged = any(other["kind"] == "remove" for other in others)
         cut: dict[tuple[str, str], int] = {}

@@ -70,12 +70,12 @@ def read(folder: Folder, identity: str, recipient: str) -> dict[str, Opened]:
     for wrap in wraps(folder, identity, recipient):
         assert wrap["holdfast"] == 1
         mine.setdefault(wrap["vault"], []).append(wrap)
-    return {vault: _vault(folder, vault, found) for vault, found in mine.items()}
+    return {vault: _vault(folder, vault, wraps) for vault, wraps in mine.items()}
 
 
-def _vault(folder: Folder, vault: str, found: list[dict[str, Any]]) -> Opened:
-    ring = {base64.b64decode(key) for entry in found for key in entry["keys"]}
-    first = msgspec.msgpack.decode(base64.b64decode(found[0]["founding"]), type=SignedEntry)
+def _vault(folder: Folder, vault: str, wraps: list[dict[str, Any]]) -> Opened:
+    ring = {base64.b64decode(key) for entry in wraps for key in entry["keys"]}
+    first = msgspec.msgpack.decode(base64.b64decode(wraps[0]["founding"]), type=SignedEntry)
     assert entry_hash(first[0]) == vault
     session = msgspec.msgpack.decode(first[0])["session"]
     if session is None:
@@ -178,8 +178,8 @@ def _linked(
         }  # fmt: skip
         canonical = json.dumps(envelope, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         prev = hashlib.sha256(b"holdfast event 1\n" + canonical).hexdigest()
-        said = None if data is None else json.loads(data)
-        events.append({**envelope, "hash": prev, "data": said, "salt": None if salt is None else salt.hex()})
+        content = None if data is None else json.loads(data)
+        events.append({**envelope, "hash": prev, "data": content, "salt": None if salt is None else salt.hex()})
     return events
 
 

@@ -55,7 +55,7 @@ class Acts:
             ),
         )
         self.vault = hash_of(self.founding.payload)
-        self.said: dict[str, SignedEntry] = {self.vault: self.founding}
+        self.entries: dict[str, SignedEntry] = {self.vault: self.founding}
         self.clock = 0
 
     def say(self, by: str, kind: type[MembershipEntry], *, after: Iterable[str] | None = None, **fields: Any) -> str:
@@ -66,7 +66,7 @@ class Acts:
 
     def put(self, signed: SignedEntry) -> str:
         own = hash_of(signed.payload)
-        self.said[own] = signed
+        self.entries[own] = signed
         return own
 
     def admit(
@@ -98,23 +98,23 @@ class Acts:
     def ends(self) -> set[str]:
         """What nothing follows yet."""
         followed: set[str] = set()
-        for signed in self.said.values():
+        for signed in self.entries.values():
             header = header_of(signed.payload)
             followed |= set(header.parents if header else ())
-        return set(self.said) - followed
+        return set(self.entries) - followed
 
     def evaluate(self, without: Iterable[str] = ()) -> Membership:
         left_out = set(without)
-        found = [signed for own, signed in self.said.items() if own not in left_out]
-        return evaluate(found, self.vault, verified=VERIFIED)
+        chosen = [signed for own, signed in self.entries.items() if own not in left_out]
+        return evaluate(chosen, self.vault, verified=VERIFIED)
 
     def names(self) -> set[str]:
         return names(self.evaluate())
 
 
-def names(found: Membership) -> set[str]:
+def names(members: Membership) -> set[str]:
     """Who belongs to it; the founder, who has no name in an entry, by what it is called here."""
-    return {member.name or "ann" for member in found.members.values()}
+    return {member.name or "ann" for member in members.members.values()}
 
 
 def tag_of(name: str) -> str:
@@ -138,5 +138,5 @@ def new_key(acts: Acts, by: str, number: int, *recipients: str, after: Iterable[
 
 
 def current_key(acts: Acts) -> int | None:
-    found = next(iter(acts.evaluate().usable_keys()), None)
-    return None if found is None else int(found.id, 16)
+    key = next(iter(acts.evaluate().usable_keys()), None)
+    return None if key is None else int(key.id, 16)

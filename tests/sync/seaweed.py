@@ -100,8 +100,8 @@ def rclone() -> Iterator[S3Server]:
 
 
 def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        taken = [held.enter_context(socket.socket()) for _ in range(count)]
+    with contextlib.ExitStack() as sockets:
+        taken = [sockets.enter_context(socket.socket()) for _ in range(count)]
         for item in taken:
             item.bind(("127.0.0.1", 0))
         return [int(item.getsockname()[1]) for item in taken]

@@ -58,7 +58,7 @@ def test_a_guests_clock_keeps_no_edit_or_pause_of_the_owner_from_taking_effect(
                     assert state is not None
                     assert current_value(state.registers["goal"]) == f"{device.name} {turn}"
                     assert status_of(state) == ("paused" if device is laptop else "in_progress")
-                    assert [found for found in disputes(state) if found.chosen is None] == []
+                    assert [conflict for conflict in disputes(state) if conflict.chosen is None] == []
     assert max(event.clock for event in laptop.events("private")) < MAX_CLOCK - 1
     settle([guest, laptop, desktop], 2)
     assert laptop.log() == desktop.log()

@@ -337,9 +337,9 @@ def test_rolled_back_remote_is_reported_and_repaired(three: Three) -> None:
         three.note(device, f"after the copy, {device.name}")
     settle(three.everybody)
     three.shelf.objects = dict(old)
-    said = [reasons(device.sync()) for device in three.everybody]
-    assert "older" in said[0]
-    assert "no longer shows" in said[0]
+    reported = [reasons(device.sync()) for device in three.everybody]
+    assert "older" in reported[0]
+    assert "no longer shows" in reported[0]
     settle(three.everybody)
     three.hold()
     three.flows()

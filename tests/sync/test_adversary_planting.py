@@ -165,11 +165,11 @@ def test_planted_requests_let_nobody_in_and_hide_no_real_one(three: Three, tmp_p
         three.shelf.objects[f"h/join-{number:032x}"] = b"age-encryption.org/v1\n"
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.ask()
-    found = []
+    requests_read = []
     for _ in range(3):
         vault = three.anna.vault()
-        found = join_vault.requests(vault, three.names("h/join-"))
-    assert [request.keys.id for request in found] == [dora.keys.public.id]
+        requests_read = join_vault.requests(vault, three.names("h/join-"))
+    assert [request.keys.id for request in requests_read] == [dora.keys.public.id]
     three.anna.approve(dora)
     settle([dora, *three.everybody])
     three.flows()
@@ -206,10 +206,10 @@ def test_errors_contain_no_secrets(three: Three) -> None:
     for name in three.names("h/") + three.names("p/"):
         three.shelf.objects[name] = three.shelf.objects[name][:-1] + b"!"
     report = three.cleo.sync()
-    said = reasons(report) + "".join(report.notes) + "".join(refused.pack for refused in report.rejected)
+    text = reasons(report) + "".join(report.notes) + "".join(refused.pack for refused in report.rejected)
     assert report.rejected
-    assert not any(key in said for key in keys)
-    assert "private note" not in said
+    assert not any(key in text for key in keys)
+    assert "private note" not in text
 
 
 def test_ambiguous_head_is_believed_a_few_times_only(three: Three) -> None:

@@ -32,9 +32,9 @@ class Asked:
 
     def read(self) -> int:
         """How many requests were fetched since this was asked last."""
-        found = sum(verb == "get" and name.startswith("h/join-") for verb, name in self.shelf.asked)
+        count = sum(verb == "get" and name.startswith("h/join-") for verb, name in self.shelf.asked)
         self.shelf.asked.clear()
-        return found
+        return count
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def test_random_sequences_equal_the_model(tmp_path: Path, first: int) -> None:
         try:
             play(fleet, STEPS)
         except Breach as breach:
-            told = "\n".join(fleet.moves).replace(str(root), "")
-            pytest.fail(f"seed {seed}: {breach}\n{told}", pytrace=False)
+            moves = "\n".join(fleet.moves).replace(str(root), "")
+            pytest.fail(f"seed {seed}: {breach}\n{moves}", pytrace=False)
         clean_up(root)
 
 
@@ -43,7 +43,7 @@ def test_model_keeps_circles_of_equal_ids_apart() -> None:
     """The same id in two vaults: neither reads, deletes or freezes the other's."""
     model = Model()
     for home in (OWNER, "mallory"):
-        model.found(home)
+        model.create_vault(home)
         model.begin(home, "s")
         assert model.write(home, "s", f"by {home}") is Answer.DONE
     assert model.share("mallory", "s", OWNER, writes=False) is Answer.DONE
@@ -60,7 +60,7 @@ def test_model_lets_guests_in_and_out() -> None:
     """A guest reads and writes as they were let, until they are sent away; only then nothing follows."""
     model = Model()
     for home in (OWNER, "ben", "cleo"):
-        model.found(home)
+        model.create_vault(home)
     model.begin(OWNER, "s")
     model.write(OWNER, "s", "one")
     for guest, writes in (("ben", True), ("cleo", False)):

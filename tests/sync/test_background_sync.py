@@ -23,10 +23,10 @@ from holdfast.sync import background
 LONG = 60.0  # seconds that something may take on a busy machine; usually it takes one
 
 
-def until(found: Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any]) -> Any:
     """What is found at last; fails when that takes too long."""
     end = time.monotonic() + LONG
-    while not (value := found()):
+    while not (value := condition()):
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
     return value
@@ -68,15 +68,15 @@ class Device:
 
     def processes(self) -> list[str]:
         """Every process that was begun for this home and is still at it."""
-        found = []
+        processes = []
         for path in Path("/proc").iterdir() if Path("/proc/self").exists() else ():
             try:
                 words = (path / "cmdline").read_bytes().split(b"\0") if path.name.isdecimal() else []
             except OSError:
                 continue
             if str(self.home).encode() in words and any(b"holdfast.keeper" in word for word in words):
-                found.append(path.name)
-        return found
+                processes.append(path.name)
+        return processes
 
 
 @pytest.fixture

@@ -150,8 +150,8 @@ class World:
             main,
             *(vault_shares.open_share(main, share.vault, share.founding) for share in main.membership.shares),
         ):
-            for gone in sorted(vault.membership.removed if vault.membership.is_admin(me) else ()):
-                accept_late.admit_at_vault(vault, gone)
+            for removed in sorted(vault.membership.removed if vault.membership.is_admin(me) else ()):
+                accept_late.admit_at_vault(vault, removed)
         if what % 2:
             device.sync()
 

@@ -40,7 +40,7 @@ def pair(tmp_path: Path) -> Pair:
 
 
 @pytest.fixture
-def desk(pair: Pair) -> Iterator[Keeper]:
+def keeper(pair: Pair) -> Iterator[Keeper]:
     """A device with a session and a vault that has it."""
     with pair.keeper("desk") as keeper:
         keeper.start("Open the shop")
@@ -58,49 +58,51 @@ def test_overview_is_empty_without_remotes(pair: Pair) -> None:
         assert not Path(keeper.home.device).exists()
 
 
-def test_what_waits_to_be_sent_is_counted(desk: Keeper) -> None:
+def test_what_waits_to_be_sent_is_counted(keeper: Keeper) -> None:
     """Nothing after a sync, then every session that something was recorded in, whoever started it."""
-    assert devices_overview.remotes(desk)[0].unsent == (0, False)
-    desk.session().note("Paper for the till")
-    assert devices_overview.remotes(desk)[0].unsent == (1, False)
-    desk.start("Close the shop", replace=True)
-    assert devices_overview.remotes(desk)[0].unsent == (2, False)
-    sync.sync(desk)
-    assert devices_overview.remotes(desk)[0].unsent == (0, False)
+    assert devices_overview.remotes(keeper)[0].unsent == (0, False)
+    keeper.session().note("Paper for the till")
+    assert devices_overview.remotes(keeper)[0].unsent == (1, False)
+    keeper.start("Close the shop", replace=True)
+    assert devices_overview.remotes(keeper)[0].unsent == (2, False)
+    sync.sync(keeper)
+    assert devices_overview.remotes(keeper)[0].unsent == (0, False)
 
 
-def test_what_came_from_others_does_not_wait(desk: Keeper, pair: Pair) -> None:
+def test_what_came_from_others_does_not_wait(keeper: Keeper, pair: Pair) -> None:
     """Events that were received are there already."""
     with pair.keeper("laptop") as laptop:
         remote_setup.add(laptop, "home", pair.url)
-        devices.approve(desk, devices.public(laptop).words)
+        devices.approve(keeper, devices.public(laptop).words)
         laptop.start("Paint the sign", replace=True)
         sync.sync(laptop)
         assert devices_overview.remotes(laptop)[0].unsent == (0, False)
-    sync.sync(desk)
-    assert devices_overview.remotes(desk)[0].unsent == (0, False)
+    sync.sync(keeper)
+    assert devices_overview.remotes(keeper)[0].unsent == (0, False)
 
 
-def test_much_that_waits_is_not_counted_to_the_end(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_that_waits_is_not_counted_to_the_end(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """From some number on it is enough to know that there is more."""
     monkeypatch.setattr("holdfast.sync.session_status._MAX_SESSIONS", 2)
     for number in range(4):
-        desk.start(f"Piece {number}", replace=True)
-    assert devices_overview.remotes(desk)[0].unsent == (2, True)
+        keeper.start(f"Piece {number}", replace=True)
+    assert devices_overview.remotes(keeper)[0].unsent == (2, True)
 
 
 def test_requests_and_members_are_listed_without_the_remote(
-    desk: Keeper, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    keeper: Keeper, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After one sync everything is known here; the one who asks is told what it waits for."""
     with pair.keeper("laptop") as laptop:
         remote_setup.add(laptop, "home", pair.url)
-        sync.sync(desk)
+        sync.sync(keeper)
         monkeypatch.setattr(open_vault, "open_remote", _away)
-        (told,) = devices_overview.remotes(desk)
-        assert [asks.name for asks in told.requests] == ["laptop"]
-        assert [(device.name, device.status, device.this) for device in told.devices] == [("desk", "member", True)]
-        assert told.problems == ()
+        (overview,) = devices_overview.remotes(keeper)
+        assert [asks.name for asks in overview.requests] == ["laptop"]
+        assert [(device.name, device.status, device.this) for device in overview.devices] == [
+            ("desk", "member", True)
+        ]
+        assert overview.problems == ()
         (asks,) = devices_overview.remotes(laptop)
         assert asks.status is not None
         assert asks.status.status == "pending"
@@ -112,23 +114,23 @@ def _away(*_: object, **__: object) -> None:
     raise AssertionError("a remote was asked")
 
 
-def test_lost_keys_are_reported_and_hide_nothing_else(desk: Keeper) -> None:
+def test_lost_keys_are_reported_and_hide_nothing_else(keeper: Keeper) -> None:
     """The vault is still shown, with what is wrong beside it."""
-    Path(desk.home.device).rename(Path(desk.home.device).with_name("away.json"))
-    (told,) = devices_overview.remotes(desk)
-    assert told.status is not None
-    assert told.status.status == "no-keys"
-    assert any("keys are missing" in problem.message for problem in told.problems)
-    assert devices_overview.this_device(desk).keys is None
+    Path(keeper.home.device).rename(Path(keeper.home.device).with_name("away.json"))
+    (overview,) = devices_overview.remotes(keeper)
+    assert overview.status is not None
+    assert overview.status.status == "no-keys"
+    assert any("keys are missing" in problem.message for problem in overview.problems)
+    assert devices_overview.this_device(keeper).keys is None
 
 
-def test_damaged_keys_are_reported(desk: Keeper) -> None:
+def test_damaged_keys_are_reported(keeper: Keeper) -> None:
     """They are neither replaced nor passed over."""
-    Path(desk.home.device).write_text("{")
-    assert devices_overview.this_device(desk).problem is not None
-    (told,) = devices_overview.remotes(desk)
-    assert told.status is None
-    assert told.problems
+    Path(keeper.home.device).write_text("{")
+    assert devices_overview.this_device(keeper).problem is not None
+    (overview,) = devices_overview.remotes(keeper)
+    assert overview.status is None
+    assert overview.problems
 
 
 # ── addresses ────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +164,7 @@ def test_no_login_is_ever_shown_before_a_host(login: str, scheme: str) -> None:
 # ── a sync alongside ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_sync_at_a_time_is_begun(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_sync_at_a_time_is_begun(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks while one is under way gets none of their own; afterwards a new one can begin."""
     answer = threading.Event()
 
@@ -172,35 +174,35 @@ def test_one_sync_at_a_time_is_begun(desk: Keeper, monkeypatch: pytest.MonkeyPat
 
     with monkeypatch.context() as patch:
         patch.setattr(sync, "sync", slow)
-        first = background.begin(desk)
+        first = background.begin(keeper)
         assert first is not None
-        assert background.begin(desk) is None
+        assert background.begin(keeper) is None
         assert first.outcome(0.01) is None
         answer.set()
         assert isinstance(first.outcome(20), Unreachable)
-    second = background.begin(desk)
+    second = background.begin(keeper)
     assert second is not None
     assert isinstance(second.outcome(20), SyncResult)
 
 
-def test_failed_sync_is_reported(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_is_reported(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asked hears that it failed, and the doctor finds why."""
 
     def broken(*_: object, **__: object) -> SyncResult:
         raise ZeroDivisionError("nobody thought of this")
 
     monkeypatch.setattr(sync, "sync", broken)
-    begun = background.begin(desk)
+    begun = background.begin(keeper)
     assert begun is not None
     assert isinstance(begun.outcome(20), Failed)
-    assert "nobody thought of this" in (Path(desk.home.path) / "errors.log").read_text()
+    assert "nobody thought of this" in (Path(keeper.home.path) / "errors.log").read_text()
 
 
 # ── listings ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_listing_as_of_the_last_events_looks_at_no_state(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_as_of_the_last_events_looks_at_no_state(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many sessions are being worked on, it is one question to the store."""
-    whole = desk.history(all_projects=True)
-    monkeypatch.setattr(type(desk.store()), "state", _away)
-    assert [row.id for row in history.listed(desk, Filter())] == [row.id for row in whole]
+    whole = keeper.history(all_projects=True)
+    monkeypatch.setattr(type(keeper.store()), "state", _away)
+    assert [row.id for row in history.listed(keeper, Filter())] == [row.id for row in whole]

@@ -123,7 +123,7 @@ def furnished(directory: Path) -> World:
 # ── what is done ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def found(world: World) -> None:
+def create(world: World) -> None:
     anna = world["anna"]
     signed = create_vault.read_founding(anna.remote)
     if signed is None:
@@ -344,7 +344,7 @@ def test_dying_at_every_step_of_founding(tmp_path: Path, how: str) -> None:
     empty = World(tmp_path / "empty")
     for device in empty.people.values():
         device.store.close()
-    for world in steps(tmp_path, empty, found, "anna", how):
+    for world in steps(tmp_path, empty, create, "anna", how):
         anna, ben = world["anna"], world["ben"]
         anna.start("s1")
         anna.sync()

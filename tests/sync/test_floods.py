@@ -481,11 +481,11 @@ def test_revocation_arrives_when_the_guest_named_missing_entries(fleet: Fleet) -
 
 def _rename(vault: Vault, parents: Iterable[str]) -> str:
     """Publish a new name of the device's own; gives the entry's hash."""
-    said = {
+    fields = {
         "kind": "rename", "vault": vault.id, "parents": sorted(parents), "by": vault.me, "at": 1,
         "device": vault.me, "name": "renamed",
     }  # fmt: skip
-    return _say(vault, [msgspec.msgpack.encode(said)])[0]
+    return _say(vault, [msgspec.msgpack.encode(fields)])[0]
 
 
 def _made_up(number: int) -> list[str]:
@@ -537,11 +537,11 @@ def test_revocation_arrives_when_its_ancestors_return_among_made_up_names(fleet:
 def test_entry_with_made_up_parents_and_a_wrong_signature_is_left_out(fleet: Fleet) -> None:
     cleo = fleet.cleo.vault()
     good = _rename(cleo, [*cleo.membership.tips, *_made_up(2_001)])
-    said = {
+    fields = {
         "kind": "rename", "vault": cleo.id, "parents": sorted(_made_up(2_001)), "by": cleo.me, "at": 1,
         "device": cleo.me, "name": "renamed",
     }  # fmt: skip
-    wrong = SignedEntry(msgspec.msgpack.encode(said), bytes(64))
+    wrong = SignedEntry(msgspec.msgpack.encode(fields), bytes(64))
     key = cleo.sealing_key()
     assert key is not None
     cleo.remote.put([cleo.sealed_entry(key, wrong)])
@@ -571,11 +571,11 @@ def test_idle_sync_asks_for_little_when_entries_name_parents_that_nobody_has(
 
 
 def _padded(share: Vault, kind: str, size: int, *parents: str) -> bytes:
-    said = {
+    fields = {
         "kind": kind, "vault": share.id, "parents": sorted(parents or share.membership.tips), "by": share.me, "at": 1,
         "device": share.me, "cut": {}, "pad": bytes(size),
     }  # fmt: skip
-    return msgspec.msgpack.encode(said)
+    return msgspec.msgpack.encode(fields)
 
 
 def test_entry_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) -> None:
@@ -615,16 +615,16 @@ def test_entries_over_a_devices_limit_are_ignored(fleet: Fleet, monkeypatch: pyt
     """It is said once, the rest is not fetched again, and a removal of it counts for everybody."""
     monkeypatch.setattr(ancestry, "_MAX_OF_DEVICE", 20_000)
     ben = fleet.ben.vault()
-    said = _say(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
+    entries_made = _say(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
     report = fleet.anna.sync()
     reasons = [refused for refused in report.rejected if "it made more membership entries" in refused.reason]
     assert [reason.device for reason in reasons] == ["ben"]
-    kept = fleet.anna.vault().known.keys() & set(said)
+    kept = fleet.anna.vault().known.keys() & set(entries_made)
     assert sum(len(fleet.anna.vault().known[name].payload) for name in kept) <= 20_000
     assert kept
     fleet.shelf.asked.clear()
     assert fleet.anna.sync().rejected == []
-    names = {ben.entry_name(name) for name in said}
+    names = {ben.entry_name(name) for name in entries_made}
     assert not names & {name for what, name in fleet.shelf.asked if what == "get"}
     fleet.anna.remove(fleet.ben)
     fleet.cleo.sync()

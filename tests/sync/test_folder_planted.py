@@ -71,11 +71,11 @@ def test_something_swapped_in_after_looking_is_not_followed(
     real = folder_directory.Directory.look
 
     def look(self: folder_directory.Directory, name: str) -> os.stat_result | None:
-        found = real(self, name)
-        if name == "vault" and found is not None:
+        info = real(self, name)
+        if name == "vault" and info is not None:
             (folder / "vault").unlink()
             (folder / "vault").symlink_to(tmp_path / "secret")
-        return found
+        return info
 
     monkeypatch.setattr(folder_directory.Directory, "look", look)
     with pytest.raises(HoldfastError):
@@ -97,7 +97,7 @@ def test_other_things_in_the_folder_are_left_alone(folder: Path) -> None:
     (folder / ".git").mkdir()
     remote = FolderRemote(str(folder))
     remote.put([("a", b"a")], remove=["photos"])
-    assert [found.name for found in remote.list("")] == ["a"]
+    assert [entry.name for entry in remote.list("")] == ["a"]
     assert (folder / "Photos" / "a").read_bytes() == b"photo"
 
 
@@ -128,8 +128,8 @@ def test_folder_object_and_directory_that_are_closed_to_us_hide_no_others(folder
     (folder / "h/closed").chmod(0)
     (folder / "h/below").chmod(0)
     try:
-        assert [found.name for found in remote.list("")] == ["h/a", "h/closed", "vault"]
-        assert [found.name for found in remote.list("h/")] == ["h/a", "h/closed"]
+        assert [entry.name for entry in remote.list("")] == ["h/a", "h/closed", "vault"]
+        assert [entry.name for entry in remote.list("h/")] == ["h/a", "h/closed"]
         assert remote.get("h/a", 1) == b"a"
         with pytest.raises(Missing):
             remote.get("h/closed", 1)

@@ -273,7 +273,7 @@ def test_those_before_a_failure_are_there_and_those_after_are_not(
     monkeypatch.setattr(os, "link", link)
     with pytest.raises(Unreachable):
         remote.put([(f"a/{number}", b"x") for number in range(4)], remove=["old"])
-    assert [found.name for found in remote.list("")] == ["a/0", "a/1", "old"]
+    assert [entry.name for entry in remote.list("")] == ["a/0", "a/1", "old"]
 
 
 def test_put_succeeds_when_its_own_link_is_reported_as_existing(

@@ -84,7 +84,7 @@ def test_a_name_and_names_below_it_are_two_objects(tmp_path: Path) -> None:
     remote = opened(repository, tmp_path / "s")
     assert remote.put([("a", b"1"), ("a/b", b"2"), ("a/b/c", b"3")]) == frozenset()
     other = opened(repository, tmp_path / "t")
-    assert [(found.name, found.size) for found in other.list("")] == [("a", 1), ("a/b", 1), ("a/b/c", 1)]
+    assert [(entry.name, entry.size) for entry in other.list("")] == [("a", 1), ("a/b", 1), ("a/b/c", 1)]
     assert [other.get(name, 9) for name in ("a", "a/b", "a/b/c")] == [b"1", b"2", b"3"]
 
 
@@ -93,7 +93,7 @@ def test_very_many_in_one_put(tmp_path: Path) -> None:
     remote = opened(bare(tmp_path / "r.git"), tmp_path / "s")
     names = [f"k/{number:05d}" for number in range(26_000)]
     assert remote.put([(name, b"") for name in names]) == frozenset()
-    assert [found.name for found in remote.list("")] == names
+    assert [entry.name for entry in remote.list("")] == names
 
 
 # Several at once
@@ -137,7 +137,7 @@ def test_object_is_read_after_another_process_pruned_it(tmp_path: Path) -> None:
         one.get("p/old", 3_000_000)
     one._snapshot = stale
     assert one.put([("p/more", b"more")]) == frozenset()
-    assert [found.name for found in one.list("")] == ["p/kept", "p/more", "p/new"]
+    assert [entry.name for entry in one.list("")] == ["p/kept", "p/more", "p/new"]
 
 
 def test_put_fails_after_too_many_lost_races(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_removing_what_another_made_while_it_writes(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         for done in (pool.submit(write), pool.submit(remove)):
             done.result()
-    assert [found.name for found in one.list("")] == ["p/4", "p/5", "p/6", "p/7"]
+    assert [entry.name for entry in one.list("")] == ["p/4", "p/5", "p/6", "p/7"]
 
 
 # What it costs
@@ -252,13 +252,13 @@ def test_what_was_removed_leaves_the_server_with_its_next_collection(tmp_path: P
     assert subprocess.run(
         ["git", "cat-file", "-e", blob], cwd=repository, check=False, capture_output=True
     ).returncode
-    assert [found.name for found in two.list("")] == ["p/kept", "p/new"]
+    assert [entry.name for entry in two.list("")] == ["p/kept", "p/new"]
     for remote in (one, two):
         remote.put([(f"h/{id(remote)}", b"")])
-        gone = subprocess.run(
+        missing = subprocess.run(
             ["git", "cat-file", "-e", blob], cwd=remote._copy.root, check=False, capture_output=True
         )
-        assert gone.returncode
+        assert missing.returncode
     sh(repository, "fsck", "--strict")
 
 
@@ -274,7 +274,7 @@ def test_a_server_whose_histories_only_grow(tmp_path: Path, monkeypatch: pytest.
     remote = opened(repository, tmp_path / "s")
     for number in range(1, 6):
         assert remote.put([(f"h/{number}", b"x")], remove=[f"h/{number - 1}"]) == frozenset()
-    assert [found.name for found in remote.list("")] == ["h/5"]
+    assert [entry.name for entry in remote.list("")] == ["h/5"]
     assert sh(repository, "rev-list", "--count", REF) == "5"
 
 
@@ -308,7 +308,7 @@ def test_killed_at_any_moment(tmp_path: Path, delay: float) -> None:
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
     remote = opened(repository, tmp_path / "s")
-    names = [found.name for found in remote.list("")]
+    names = [entry.name for entry in remote.list("")]
     heads = [name for name in names if name.startswith("h/")]
     packs = [name for name in names if name.startswith("p/")]
     assert len(heads) <= 1

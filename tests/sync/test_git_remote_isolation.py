@@ -95,7 +95,7 @@ def test_a_work_tree_can_be_the_remote_and_stays_as_it_is(repository: Path, tmp_
     remote = opened(work, tmp_path / "s")
     remote.put([("a", b"1")])
     remote.put([("b", b"2")], remove=["a"])
-    assert [found.name for found in remote.list("")] == ["b"]
+    assert [entry.name for entry in remote.list("")] == ["b"]
     assert before == (sh(work, "status", "--porcelain"), {n: (work / ".git" / n).read_bytes() for n in kept})
 
 
@@ -232,9 +232,9 @@ def test_odd_entries_are_left_out(repository: Path, tmp_path: Path) -> None:
     folders = [("040000", "tree", inner, name) for name in ("plain", "_", "good_", "bad__", "vault")]
     publish(repository, tree(repository, [*entries, *folders, ("100644", "blob", data, "ours")]))
     remote = opened(repository, tmp_path / "s")
-    assert [found.name for found in remote.list("")] == ["good/x", "ours"]
+    assert [entry.name for entry in remote.list("")] == ["good/x", "ours"]
     assert remote.put([("vault", b"mine"), ("new/one", b"1")], remove=["good/x"]) == frozenset()
-    assert [found.name for found in remote.list("")] == ["new/one", "ours", "vault"]
+    assert [entry.name for entry in remote.list("")] == ["new/one", "ours", "vault"]
     assert "link" in sh(repository, "ls-tree", "--name-only", REF)
 
 
@@ -273,13 +273,13 @@ def test_git_entries_that_git_refuses_stop_nobody(repository: Path, tmp_path: Pa
     sh(repository, "config", "receive.fsckObjects", "true")
     ours = {"h/a", "p/x/1", "vault"}
     for device in (remote, opened(repository, tmp_path / "t")):
-        assert ours <= {found.name for found in device.list("")} <= {*ours, "zz", "h/zz", "h/vault"}
+        assert ours <= {entry.name for entry in device.list("")} <= {*ours, "zz", "h/zz", "h/vault"}
         assert device.get("vault", 5) == b"vault"
         assert {".git", "..", "a/b", "a\nb", "vault"} <= set(device.foreign)
     assert remote.put([("h/b", b"b")], remove=["h/a"]) == frozenset()
     assert remote.put([("h/c", b"c")]) == frozenset()
     for device in (remote, opened(repository, tmp_path / "u")):
-        assert {"h/b", "h/c", "p/x/1", "vault"} <= {found.name for found in device.list("")}
+        assert {"h/b", "h/c", "p/x/1", "vault"} <= {entry.name for entry in device.list("")}
         assert device.get("p/x/1", 1) == b"1"
     assert not opened(repository, tmp_path / "v").foreign
     assert not (tmp_path / "s" / "config").exists()
@@ -296,7 +296,7 @@ def test_a_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
     commit = sh(repository, "rev-parse", "refs/heads/main")
     entries = [("160000", "commit", commit, "x"), ("100644", "blob", modules, ".gitmodules")]
     publish(repository, tree(repository, [*entries, ("100644", "blob", modules, "a")]))
-    assert [found.name for found in opened(repository, tmp_path / "s").list("")] == ["a"]
+    assert [entry.name for entry in opened(repository, tmp_path / "s").list("")] == ["a"]
 
 
 @pytest.mark.parametrize(("where", "leaf"), [("", False), ("h_", True)])
@@ -470,11 +470,11 @@ def test_a_ref_that_was_rolled_back_or_removed(repository: Path, tmp_path: Path)
     old = sh(repository, "rev-parse", REF)
     remote.put([("b", b"2")])
     sh(repository, "update-ref", REF, old)
-    assert [found.name for found in remote.list("")] == ["a"]
+    assert [entry.name for entry in remote.list("")] == ["a"]
     assert remote.put([("c", b"3")]) == frozenset()
     sh(repository, "update-ref", "-d", REF)
     assert remote.put([("d", b"4")]) == frozenset()
-    assert [found.name for found in remote.list("")] == ["d"]
+    assert [entry.name for entry in remote.list("")] == ["d"]
 
 
 def test_a_damaged_copy_says_where_it_is(repository: Path, tmp_path: Path) -> None:

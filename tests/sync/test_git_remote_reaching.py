@@ -58,10 +58,10 @@ def exchange(one: GitRemote, two: GitRemote) -> None:
     assert one.put([("vault", b"founding"), ("p/1", noise(300_000))]) == frozenset()
     assert two.put([("vault", b"another"), ("h/two-1", b"")]) == frozenset({"vault"})
     assert one.put([("h/one-1", b"")], remove=["p/1"]) == frozenset()
-    assert [found.name for found in two.list("")] == ["h/one-1", "h/two-1", "vault"]
+    assert [entry.name for entry in two.list("")] == ["h/one-1", "h/two-1", "vault"]
     for number in range(2, 6):
         two.put([(f"h/two-{number}", b"")], remove=[f"h/two-{number - 1}"])
-    assert [found.name for found in one.list("h/")] == ["h/one-1", "h/two-5"]
+    assert [entry.name for entry in one.list("h/")] == ["h/one-1", "h/two-5"]
     assert one.get("vault", 100) == b"founding"
 
 
@@ -252,9 +252,9 @@ def test_unreachable_host_is_reported(tmp_path: Path) -> None:
     for user in ("anna:s3cr%40t@", "t0ken-t0ken@"):
         with pytest.raises(Unreachable) as error:
             GitRemote.open(f"git:http://{user}127.0.0.1:9/r.git", str(tmp_path / "s"), create=True)
-        said = f"{error.value.message} {error.value.hint}"
-        assert "127.0.0.1:9" in said
-        assert not any(secret in said for secret in ("s3cr", "t0ken", "anna"))
+        text = f"{error.value.message} {error.value.hint}"
+        assert "127.0.0.1:9" in text
+        assert not any(secret in text for secret in ("s3cr", "t0ken", "anna"))
     with pytest.raises(HoldfastError) as refused:
         GitRemote.open("git:ssh://nobody@127.0.0.1:9/r.git", str(tmp_path / "s"), create=True)
     assert "127.0.0.1:9" in refused.value.message
@@ -308,12 +308,12 @@ def test_addresses_that_are_refused(text: str) -> None:
 def test_no_text_becomes_an_option_or_a_command(text: str) -> None:
     """Whatever is accepted does not begin with a dash and names no transport of its own."""
     try:
-        found = address(f"git:{text}")
+        parsed = address(f"git:{text}")
     except Invalid:
         return
-    assert not found.text.startswith("-")
-    assert "::" not in found.text.partition("/")[0].replace("[::", "[")
-    assert found.protocol in ("file", "ssh", "https", "http")
+    assert not parsed.text.startswith("-")
+    assert "::" not in parsed.text.partition("/")[0].replace("[::", "[")
+    assert parsed.protocol in ("file", "ssh", "https", "http")
 
 
 def test_git_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,9 @@ class House:
         vault_shares.accept(self.gus.here(), self.gus.remote, offer)
 
     def share(self, device: Device) -> Any:
-        found = vault_shares.find_share(device.vault(), "s1")
-        assert found is not None
-        return found
+        share = vault_shares.find_share(device.vault(), "s1")
+        assert share is not None
+        return share
 
     def stands(self, *notes: str) -> None:
         """Anna and Ben have the same log, whole, with everything in it."""
@@ -76,9 +76,9 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    found = House(str(tmp_path))
-    yield found
-    for device in (found.anna, found.ben, found.gus):
+    built = House(str(tmp_path))
+    yield built
+    for device in (built.anna, built.ben, built.gus):
         device.close()
 
 
@@ -89,7 +89,7 @@ class Rogue(Insider):
         super().__init__(house.gus, house.shelf)
         self.last = [event for event in house.gus.events("s1") if event.writer == house.gus.writer][-1]
 
-    def said(self, *data: tuple[str, object], after: Event | None = None) -> PackedEvents:
+    def sign_events(self, *data: tuple[str, object], after: Event | None = None) -> PackedEvents:
         """Events of these types, one after the other, after the guest's last or another one."""
         made: list[Event] = []
         before = after or self.last
@@ -122,7 +122,7 @@ def erased(*hashes: str, **instead: object) -> tuple[str, object]:
 DELETED: tuple[str, object] = ("session.deleted", {})
 
 
-def told(house: House) -> SyncReport:
+def sync_report(house: House) -> SyncReport:
     report = house.anna.sync()
     settle([house.ben, house.anna, house.ben], 1)
     return report
@@ -133,7 +133,7 @@ def test_a_guest_deletes_nothing_of_the_owners(house: House) -> None:
     house.gus.note("s1", "last words")
     house.gus.record("s1", SessionDeleted())
     house.gus.sync()
-    report = told(house)
+    report = sync_report(house)
     assert DELETES in reasons(report)
     for device in (house.anna, house.ben):
         assert not any(event.type == "session.deleted" for event in device.events("s1"))
@@ -144,12 +144,12 @@ def test_a_guest_deletes_nothing_of_the_owners(house: House) -> None:
 def test_the_deletion_is_cut_off(house: House, after: tuple[tuple[str, object], ...]) -> None:
     """A hostile guest's events count up to it, and nothing after it, however it is packed."""
     rogue = Rogue(house)
-    rogue.push(rogue.said(note("before"), DELETED, *after))
-    assert DELETES in reasons(told(house))
+    rogue.push(rogue.sign_events(note("before"), DELETED, *after))
+    assert DELETES in reasons(sync_report(house))
     house.stands("before")
-    later = rogue.said(note("before"), DELETED, note("one"), note("two"))
-    rogue.push(rogue.said(note("three"), after=later.events[-1]))
-    told(house)
+    later = rogue.sign_events(note("before"), DELETED, note("one"), note("two"))
+    rogue.push(rogue.sign_events(note("three"), after=later.events[-1]))
+    sync_report(house)
     house.stands("before")
     assert DELETES in reasons(house.anna.sync()), "it is said for as long as it lies there"
 
@@ -158,13 +158,13 @@ def test_guest_may_erase_only_own_events(house: House) -> None:
     """What the guest wrote, yes; what Anna or Ben wrote, no: not even in a list that begins with their own."""
     own, other = house.hash_of(house.gus, "by gus"), house.hash_of(house.gus, "by ben")
     rogue = Rogue(house)
-    first = rogue.said(note("one"), erased(own), note("two"))
+    first = rogue.sign_events(note("one"), erased(own), note("two"))
     rogue.push(first)
-    assert reasons(told(house)) == ""
+    assert reasons(sync_report(house)) == ""
     for device in (house.anna, house.ben):
         assert sorted(device.notes("s1")) == ["by anna", "by ben", "one", "two"]
-    rogue.push(rogue.said(note("three"), erased(own, other), note("four"), after=first.events[-1]))
-    assert ERASES in reasons(told(house))
+    rogue.push(rogue.sign_events(note("three"), erased(own, other), note("four"), after=first.events[-1]))
+    assert ERASES in reasons(sync_report(house))
     assert house.anna.log() == house.ben.log()
     assert sorted(house.ben.notes("s1")) == ["by anna", "by ben", "one", "three", "two"]
 
@@ -173,16 +173,16 @@ def test_an_erasure_cannot_hide_in_another(house: House) -> None:
     """What stands in the place of an erased erasure erases as well, and is looked at."""
     own, other = house.hash_of(house.gus, "by gus"), house.hash_of(house.gus, "by anna")
     rogue = Rogue(house)
-    first = rogue.said(note("one"), erased(own))
+    first = rogue.sign_events(note("one"), erased(own))
     rogue.push(first)
-    told(house)
+    sync_report(house)
     name = first.events[-1].hash
     inner = {"hashes": [other]}
-    rogue.push(rogue.said(erased(name, instead={name: inner}), after=first.events[-1]))
-    assert ERASES in reasons(told(house))
+    rogue.push(rogue.sign_events(erased(name, instead={name: inner}), after=first.events[-1]))
+    assert ERASES in reasons(sync_report(house))
     nested = {"hashes": [name], "instead": {name: inner}}
-    rogue.push(rogue.said(erased(name, instead={name: nested}), after=first.events[-1]))
-    assert ERASES in reasons(told(house))
+    rogue.push(rogue.sign_events(erased(name, instead={name: nested}), after=first.events[-1]))
+    assert ERASES in reasons(sync_report(house))
     assert house.anna.log() == house.ben.log()
     for device in (house.anna, house.ben):
         assert sorted(device.notes("s1")) == ["by anna", "by ben", "one"]
@@ -192,20 +192,20 @@ def test_erasure_waits_when_it_cannot_be_judged(house: House) -> None:
     """An erasure of events that are not here, or that cannot be read, is not taken in; nor is what follows."""
     for wrong in (erased("ab" * 32), ("event.erased", {"hashes": 7}), ("event.erased", [])):
         rogue = Rogue(house)
-        rogue.push(rogue.said(wrong, note("afterwards")))
-        assert any(words in reasons(told(house)) for words in ("it erases", "the erasure cannot be read"))
+        rogue.push(rogue.sign_events(wrong, note("afterwards")))
+        assert any(words in reasons(sync_report(house)) for words in ("it erases", "the erasure cannot be read"))
         house.stands()
 
 
 def test_no_gap_is_left_behind_a_pack_that_is_missing(house: House) -> None:
     """What goes on from something that could not be read waits for it, and comes with it."""
     rogue = Rogue(house)
-    first = rogue.said(note("one"))
+    first = rogue.sign_events(note("one"))
     rogue.push(first)
     missing = f"p/{rogue.vault.tag}/{rogue.own.packs[-1].name}"
-    rogue.push(rogue.said(note("two"), DELETED, after=first.events[-1]))
+    rogue.push(rogue.sign_events(note("two"), DELETED, after=first.events[-1]))
     house.windows["ben"].hidden = lambda name: name == missing
-    told(house)
+    sync_report(house)
     assert sorted(house.anna.notes("s1")) == ["by anna", "by ben", "by gus", "one", "two"]
     house.windows["ben"].hidden = lambda _: False
     settle([house.ben, house.anna, house.ben], 1)
@@ -215,11 +215,11 @@ def test_no_gap_is_left_behind_a_pack_that_is_missing(house: House) -> None:
 def test_a_fork_of_the_deletion_counts_as_far_as_it_may(house: House) -> None:
     """A guest that goes on beside the deletion is heard there, also by who reads it in another order."""
     rogue = Rogue(house)
-    rogue.push(rogue.said(DELETED))
-    beside = rogue.said(note("beside"))
-    rogue.push(beside)
-    rogue.push(rogue.said(note("further"), after=beside.events[-1]))
-    told(house)
+    rogue.push(rogue.sign_events(DELETED))
+    branch = rogue.sign_events(note("beside"))
+    rogue.push(branch)
+    rogue.push(rogue.sign_events(note("further"), after=branch.events[-1]))
+    sync_report(house)
     assert house.anna.log() == house.ben.log()
     assert "further" in house.anna.notes("s1")
     assert not any(event.type == "session.deleted" for event in house.anna.events("s1"))
@@ -228,8 +228,8 @@ def test_a_fork_of_the_deletion_counts_as_far_as_it_may(house: House) -> None:
 def test_it_stays_so_when_the_guest_goes_and_others_come(house: House) -> None:
     """Removal and adoption carry what was accepted; a newcomer gets just that."""
     rogue = Rogue(house)
-    rogue.push(rogue.said(note("before"), DELETED, note("after")))
-    told(house)
+    rogue.push(rogue.sign_events(note("before"), DELETED, note("after")))
+    sync_report(house)
     house.anna.revoke("s1", house.gus)
     settle([house.ben, house.anna, house.ben], 1)
     house.stands("before")
@@ -246,8 +246,8 @@ def test_it_stays_so_when_the_guest_goes_and_others_come(house: House) -> None:
 def test_a_newcomer_while_the_guest_is_there(house: House) -> None:
     """Who reads everything at once comes to the same."""
     rogue = Rogue(house)
-    rogue.push(rogue.said(note("before"), DELETED, note("after")))
-    told(house)
+    rogue.push(rogue.sign_events(note("before"), DELETED, note("after")))
+    sync_report(house)
     new = house.device("cleo")
     try:
         join(house.anna, new)
@@ -263,8 +263,8 @@ def test_admin_accepts_events_of_a_removed_guest(house: House) -> None:
 
     house.anna.revoke("s1", house.gus)
     rogue = Rogue(house)
-    rogue.push(rogue.said(note("late")))
-    rogue.push(rogue.said(DELETED))
+    rogue.push(rogue.sign_events(note("late")))
+    rogue.push(rogue.sign_events(DELETED))
     house.anna.sync()
     vault = house.share(house.anna)
     accept_late.admit_at_vault(vault, house.gus.keys.public.id)
@@ -275,8 +275,8 @@ def test_admin_accepts_events_of_a_removed_guest(house: House) -> None:
 def test_a_guest_admitted_to_the_share_as_a_device_still_may_not_delete(house: House) -> None:
     """Over a shared session decide the devices of the vault it belongs to, whatever the share's entries say."""
     rogue = Rogue(house)
-    rogue.push(rogue.said(note("before"), DELETED))
-    told(house)
+    rogue.push(rogue.sign_events(note("before"), DELETED))
+    sync_report(house)
     change = house.share(house.anna).change()
     change.add(Admit, device=house.gus.keys.public, name="gus", admin=True, role="device")
     change.commit()

@@ -33,8 +33,8 @@ def home(tmp_path: Path) -> str:
 
 
 def content(home: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(home) / "device.json").read_bytes())
-    return found
+    document: dict[str, Any] = json.loads((Path(home) / "device.json").read_bytes())
+    return document
 
 
 def put(home: str, data: bytes) -> Path:
@@ -110,9 +110,9 @@ def test_several_processes_make_one_device(home: str) -> None:
         assert each.stdin is not None
         each.stdin.write("g")
         each.stdin.flush()
-    told = {each.communicate(timeout=60)[0].strip() for each in started}
+    answers = {each.communicate(timeout=60)[0].strip() for each in started}
     assert all(each.returncode == 0 for each in started)
-    assert told == {content(home)["identity"]}
+    assert answers == {content(home)["identity"]}
 
 
 def test_a_write_that_fails_leaves_nothing(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +137,10 @@ def test_renaming_keeps_the_keys(home: str) -> None:
     before = content(home)
     key_files.set_name(home, "Büro 2")
     assert content(home) == before | {"name": "Büro 2"}
-    found = key_files.device(home)
-    assert found is not None
-    assert found.name == "Büro 2"
-    assert made.identity not in repr(found)
+    device = key_files.device(home)
+    assert device is not None
+    assert device.name == "Büro 2"
+    assert made.identity not in repr(device)
 
 
 def test_names_that_cannot_be_shown(home: str) -> None:
@@ -176,9 +176,9 @@ def test_damaged_key_file_is_reported_and_kept(home: str, change: str) -> None:
     }[change]
     path = put(home, data)
     for use in (key_files.load, key_files.public, lambda home: key_files.create(home, name="x")):
-        with pytest.raises(Damaged) as told:
+        with pytest.raises(Damaged) as caught:
             use(home)
-        assert "backup" in str(told.value.hint)
+        assert "backup" in str(caught.value.hint)
     with pytest.raises(Damaged):
         key_files.set_name(home, "desk")
     assert path.read_bytes() == data
@@ -196,12 +196,12 @@ def test_key_file_is_refused_when_keys_do_not_match(home: str, field: str, how: 
         "seed": base64.b64encode(other.seed).decode(),
         "identity": other.identity,
     }[field]
-    found = content(home)
+    document = content(home)
     if how == "missing":
-        del found[field]
+        del document[field]
     else:
-        found[field] = value if how == "other" else value[:-4]
-    put(home, json.dumps(found).encode())
+        document[field] = value if how == "other" else value[:-4]
+    put(home, json.dumps(document).encode())
     with pytest.raises(Damaged):
         key_files.load(home)
 
@@ -222,9 +222,9 @@ def test_key_file_is_refused_when_others_can_read_it(home: str) -> None:
     path = os.path.join(home, "device.json")
     for mode in (0o640, 0o604, 0o660):
         os.chmod(path, mode)
-        with pytest.raises(Refused, match="open to others") as told:
+        with pytest.raises(Refused, match="open to others") as caught:
             key_files.load(home)
-        assert "chmod 600" in str(told.value.hint)
+        assert "chmod 600" in str(caught.value.hint)
         with pytest.raises(Refused):
             key_files.create(home, name="x")
     assert key_files.public(home) == made.public
@@ -315,9 +315,9 @@ def test_the_keyring_keeps_the_secrets(home: str, ring: Ring) -> None:
 def test_locked_keyring_is_reported(home: str, ring: Ring) -> None:
     """Locked, nothing is made and nothing replaced; unlocked, it goes on."""
     ring.locked = True
-    with pytest.raises(Failed, match="did not take") as told:
+    with pytest.raises(Failed, match="did not take") as caught:
         key_files.create(home, name="laptop", place="keyring")
-    assert "private file" in str(told.value.hint)
+    assert "private file" in str(caught.value.hint)
     assert key_files.load(home) is None
     ring.locked = False
     made = key_files.create(home, name="laptop", place="keyring")
@@ -351,9 +351,9 @@ def test_no_keyring_at_all(home: str, monkeypatch: pytest.MonkeyPatch, ring: Rin
     """A system without one, one that forgets, and a missing module: each is said, with the file as the way out."""
     for backend in (keyring.backends.fail.Keyring, keyring.backends.null.Keyring):
         keyring.set_keyring(backend())
-        with pytest.raises(Failed) as told:
+        with pytest.raises(Failed) as caught:
             key_files.create(home, name="laptop", place="keyring")
-        assert "private file" in str(told.value.hint)
+        assert "private file" in str(caught.value.hint)
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(Failed, match="not installed") as missing:
         key_files.create(home, name="laptop", place="keyring")
@@ -372,6 +372,6 @@ def test_a_new_name_keeps_what_a_newer_version_wrote(home: str) -> None:
     key_files.set_name(home, "desk")
     with open(path, "rb") as file:
         assert json.load(file) == {**fields, "name": "desk", "later": {"kept": [1, 2]}}
-    found = key_files.load(home)
-    assert found is not None
-    assert found.identity == made.identity
+    loaded = key_files.load(home)
+    assert loaded is not None
+    assert loaded.identity == made.identity

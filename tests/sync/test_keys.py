@@ -204,10 +204,10 @@ def test_ssh_keys_lose_their_comment() -> None:
 )
 def test_other_keys_are_invalid(text: str, said: str) -> None:
     """What nothing can be sealed to is said, with what to give instead, and a secret is never repeated."""
-    with pytest.raises(Invalid, match=said) as told:
+    with pytest.raises(Invalid, match=said) as caught:
         device_keys.check_recipient(text)
-    assert told.value.hint
-    assert "QQQ" not in told.value.message
+    assert caught.value.hint
+    assert "QQQ" not in caught.value.message
 
 
 @given(st.text(max_size=120))

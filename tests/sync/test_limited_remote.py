@@ -48,7 +48,7 @@ def test_the_number_of_requests(folder: FolderRemote, call: Callable[[RemoteStor
         call(remote)
     assert raised.value.hint
     assert not raised.value.retry_helps
-    assert [found.name for found in folder.list("b")] == []
+    assert [entry.name for entry in folder.list("b")] == []
 
 
 def test_failed_requests_count(folder: FolderRemote) -> None:

@@ -33,12 +33,12 @@ def lose(shelf: Shelf, *prefixes: str) -> None:
 def missed(device: Device) -> list[str]:
     """Lives whose head is not shown, and packs that are not there."""
     vault = device.vault()
-    found = []
+    missing = []
     for life in retired_writers.lives(vault, read_listing(device.remote.list("h/"), vault.tag)):
         there = {item.name for item in device.remote.list("p/")}
-        found += [life.writer] if not life.shown else []
-        found += [pack.name for pack in life.packs if vault.pack_name(pack.name) not in there]
-    return found
+        missing += [life.writer] if not life.shown else []
+        missing += [pack.name for pack in life.packs if vault.pack_name(pack.name) not in there]
+    return missing
 
 
 def newcomer(tmp_path: Path, by: Device) -> Device:

@@ -15,23 +15,23 @@ from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, tea
 def test_the_founder_is_the_first_admin() -> None:
     """A vault with nothing but its founding entry has one member."""
     acts = Acts()
-    found = acts.evaluate()
-    assert found.founder == id_of("ann")
-    assert found.is_admin(id_of("ann"))
-    assert found.tips == (acts.vault,)
-    assert found.box == keys_of("box").public.age
-    assert found.session is None
+    members = acts.evaluate()
+    assert members.founder == id_of("ann")
+    assert members.is_admin(id_of("ann"))
+    assert members.tips == (acts.vault,)
+    assert members.box == keys_of("box").public.age
+    assert members.session is None
 
 
 def test_an_admin_lets_a_device_in() -> None:
     """The admission says name, role and when."""
     acts = Acts()
     own = acts.admit("ann", "bob", admin=False, role="recovery")
-    found = acts.evaluate()
-    member = found.members[id_of("bob")]
+    members = acts.evaluate()
+    member = members.members[id_of("bob")]
     assert (member.name, member.admin, member.kind, member.since) == ("bob", False, "recovery", 1)
-    assert found.signing_of(id_of("bob")) == keys_of("bob").public.signing
-    assert found.tips == (own,)
+    assert members.signing_of(id_of("bob")) == keys_of("bob").public.signing
+    assert members.tips == (own,)
 
 
 def test_admission_is_refused_without_admin_rights() -> None:
@@ -69,10 +69,10 @@ def test_a_device_is_renamed_by_itself_and_by_admins_only() -> None:
     assert acts.evaluate().members[id_of("cat")].name == "Cat's own"
     acts.say("bob", Rename, device=id_of("cat"), name="Bob's word")
     own = acts.say("cat", Rename, device=id_of("bob"), name="nonsense")
-    found = acts.evaluate()
-    assert found.members[id_of("cat")].name == "Bob's word"
-    assert found.members[id_of("bob")].name == "bob"
-    assert [name for name, _ in found.rejected] == [own]
+    members = acts.evaluate()
+    assert members.members[id_of("cat")].name == "Bob's word"
+    assert members.members[id_of("bob")].name == "bob"
+    assert [name for name, _ in members.rejected] == [own]
 
 
 # ── entries that do not stand ────────────────────────────────────────────────────────────────────────────
@@ -81,7 +81,7 @@ def test_a_device_is_renamed_by_itself_and_by_admins_only() -> None:
 def test_an_entry_of_another_vault_is_rejected() -> None:
     """The same founder, another vault: nothing is carried over."""
     acts, other = Acts(), Acts(nonce=1)
-    own = acts.put(other.said[other.admit("ann", "eve")])
+    own = acts.put(other.entries[other.admit("ann", "eve")])
     again = acts.put(other.founding)
     assert acts.names() == {"ann"}
     assert set(reasons(acts)) == {own, again}
@@ -90,14 +90,14 @@ def test_an_entry_of_another_vault_is_rejected() -> None:
 def test_a_wrong_signature_is_rejected() -> None:
     """Signed by someone else, or for something else; a good copy beside the bad one still counts."""
     acts = Acts()
-    good = acts.said.pop(acts.admit("ann", "bob"))
+    good = acts.entries.pop(acts.admit("ann", "bob"))
     for bad in (
         SignedEntry(good.payload, keys_of("eve").sign(ENTRY, good.payload)),
         SignedEntry(good.payload, keys_of("ann").sign(b"holdfast head 1\n", good.payload)),
     ):
-        found = evaluate([acts.founding, bad], acts.vault)
-        assert found.rejected == ((hash_of(good.payload), "its signature is wrong"),)
-        assert found.tips == (acts.vault,)
+        members = evaluate([acts.founding, bad], acts.vault)
+        assert members.rejected == ((hash_of(good.payload), "its signature is wrong"),)
+        assert members.tips == (acts.vault,)
         assert evaluate([acts.founding, bad, good], acts.vault).is_member(id_of("bob"))
 
 
@@ -106,9 +106,9 @@ def test_good_signatures_are_remembered_and_bad_ones_are_not() -> None:
     acts = Acts()
     acts.admit("ann", "bob")
     seen: set[str] = set()
-    evaluate(acts.said.values(), acts.vault, verified=seen)
-    assert seen == {own + signed.signature.hex() for own, signed in acts.said.items()}
-    bad = [SignedEntry(signed.payload, bytes(64)) for signed in acts.said.values()]
+    evaluate(acts.entries.values(), acts.vault, verified=seen)
+    assert seen == {own + signed.signature.hex() for own, signed in acts.entries.items()}
+    bad = [SignedEntry(signed.payload, bytes(64)) for signed in acts.entries.values()]
     assert not evaluate(bad, acts.vault, verified=seen).members
     assert len(seen) == 2
 
@@ -119,21 +119,21 @@ def test_entry_waits_for_missing_ancestors() -> None:
     first = acts.admit("ann", "bob")
     second = acts.admit("bob", "cat")
     third = acts.admit("cat", "dan")
-    found = acts.evaluate(without=[first])
-    assert names(found) == {"ann"}
-    assert found.waiting == tuple(sorted((second, third)))
-    assert found.missing == (first,)
+    members = acts.evaluate(without=[first])
+    assert names(members) == {"ann"}
+    assert members.waiting == tuple(sorted((second, third)))
+    assert members.missing == (first,)
     assert acts.names() == {"ann", "bob", "cat", "dan"}
 
 
 def test_without_the_founding_entry_everything_waits() -> None:
     """Nobody is a member of a vault whose beginning is not known."""
     acts = team("bob")
-    found = acts.evaluate(without=[acts.vault])
-    assert not found.members
-    assert found.founder == ""
-    assert found.missing == (acts.vault,)
-    assert not found.usable_keys()
+    members = acts.evaluate(without=[acts.vault])
+    assert not members.members
+    assert members.founder == ""
+    assert members.missing == (acts.vault,)
+    assert not members.usable_keys()
     assert evaluate([], acts.vault).tips == ()
 
 
@@ -143,17 +143,17 @@ def test_what_follows_a_planted_entry_is_rejected() -> None:
     planted = acts.put(SignedEntry(b"garbage", bytes(64)))
     after = acts.admit("ann", "bob", after=[acts.vault, planted])
     orphan = acts.admit("ann", "cat", after=[])
-    found = acts.evaluate()
-    assert names(found) == {"ann"}
-    assert {own for own, _ in found.rejected} == {planted, after, orphan}
+    members = acts.evaluate()
+    assert names(members) == {"ann"}
+    assert {own for own, _ in members.rejected} == {planted, after, orphan}
 
 
 def test_a_second_founding_has_no_effect() -> None:
     """A founding entry that claims to follow is refused."""
     acts = Acts()
-    found = read(acts.founding.payload)
-    assert found is not None
-    own = acts.put(sign(keys_of("ann"), msgspec.structs.replace(found, vault=acts.vault, parents=(acts.vault,))))
+    members = read(acts.founding.payload)
+    assert members is not None
+    own = acts.put(sign(keys_of("ann"), msgspec.structs.replace(members, vault=acts.vault, parents=(acts.vault,))))
     assert reasons(acts) == {own: "a vault is founded once"}
 
 
@@ -170,9 +170,9 @@ def test_an_unknown_kind_has_a_place_and_no_effect() -> None:
     own = _later(acts, "bob")
     assert acts.evaluate().tips == (own,)
     acts.admit("ann", "cat")
-    found = acts.evaluate()
-    assert names(found) == {"ann", "bob", "cat"}
-    assert not found.rejected
+    members = acts.evaluate()
+    assert names(members) == {"ann", "bob", "cat"}
+    assert not members.rejected
 
 
 def test_entry_counts_after_a_refused_one() -> None:
@@ -188,5 +188,5 @@ def test_duplicates_change_nothing() -> None:
     """The same entries, however often."""
     acts = team("bob", "cat")
     acts.remove("ann", "bob")
-    many = [*acts.said.values(), *reversed(list(acts.said.values()))]
+    many = [*acts.entries.values(), *reversed(list(acts.entries.values()))]
     assert evaluate(many, acts.vault) == acts.evaluate()

@@ -33,7 +33,7 @@ class Lived(NamedTuple):
 
 
 def _view(acts: Acts, known: set[str]) -> Membership:
-    return evaluate([acts.said[name] for name in known], acts.vault, verified=VERIFIED)
+    return evaluate([acts.entries[name] for name in known], acts.vault, verified=VERIFIED)
 
 
 def _act(acts: Acts, by: str, what: str, target: str, after: set[str] | tuple[str, ...]) -> str:
@@ -60,7 +60,7 @@ def histories(draw: st.DrawFn, *, honest: bool = False) -> Lived:
     acts = Acts()
     for name in team[1:]:
         acts.admit("ann", name, after=acts.ends() if draw(st.booleans()) else [acts.vault])
-    known = {name: set(acts.said) for name in (*team, *NEWCOMERS)}
+    known = {name: set(acts.entries) for name in (*team, *NEWCOMERS)}
     for _ in range(draw(st.integers(1, 14))):
         by = draw(st.sampled_from((*team, *NEWCOMERS)))
         if draw(st.booleans()):
@@ -80,7 +80,7 @@ def histories(draw: st.DrawFn, *, honest: bool = False) -> Lived:
 def _lived(acts: Acts) -> Lived:
     entries: dict[str, MembershipEntry] = {}
     above: dict[str, set[str]] = {}
-    for own, signed in acts.said.items():  # forerunners were said first
+    for own, signed in acts.entries.items():  # forerunners were said first
         entry = read(signed.payload)
         assert entry is not None
         entries[own] = entry
@@ -91,7 +91,7 @@ def _lived(acts: Acts) -> Lived:
 @given(histories(), st.randoms(use_true_random=False))
 def test_neither_order_nor_duplicates_matter(lived: Lived, chance: Random) -> None:
     """The result is a function of the set of entries, also with nothing remembered from before."""
-    entries = list(lived.acts.said.values())
+    entries = list(lived.acts.entries.values())
     again: list[SignedEntry] = [*entries, *entries[::2]]
     chance.shuffle(again)
     assert evaluate(again, lived.acts.vault) == evaluate(entries, lived.acts.vault, verified=VERIFIED)
@@ -100,14 +100,14 @@ def test_neither_order_nor_duplicates_matter(lived: Lived, chance: Random) -> No
 @given(histories(), st.data())
 def test_any_part_of_the_entries_has_a_result(lived: Lived, data: st.DataObject) -> None:
     """What lacks a forerunner waits, the rest is judged as if the waiting ones were not there."""
-    left_out = set(data.draw(st.lists(st.sampled_from(sorted(lived.acts.said)), max_size=5)))
-    found = lived.acts.evaluate(without=left_out)
-    whole = {own for own in lived.acts.said if own not in left_out and not lived.above[own] & left_out}
-    doomed = {own for own, _ in found.rejected}
-    assert set(found.waiting) | doomed >= set(lived.acts.said) - left_out - whole
-    assert not set(found.waiting) & whole
+    left_out = set(data.draw(st.lists(st.sampled_from(sorted(lived.acts.entries)), max_size=5)))
+    members = lived.acts.evaluate(without=left_out)
+    whole = {own for own in lived.acts.entries if own not in left_out and not lived.above[own] & left_out}
+    doomed = {own for own, _ in members.rejected}
+    assert set(members.waiting) | doomed >= set(lived.acts.entries) - left_out - whole
+    assert not set(members.waiting) & whole
     alone = _view(lived.acts, whole)
-    assert (found.members, found.removed, found.keys, found.tips) == (
+    assert (members.members, members.removed, members.keys, members.tips) == (
         alone.members, alone.removed, alone.keys, alone.tips,
     )  # fmt: skip
 
@@ -131,43 +131,43 @@ def test_what_is_refused_was_refused_by_its_own_past(lived: Lived) -> None:
 @given(histories())
 def test_an_admin_is_always_left(lived: Lived) -> None:
     """However they remove each other, somebody can let others in."""
-    found = lived.acts.evaluate()
-    assert any(member.admin for member in found.members.values())
+    members = lived.acts.evaluate()
+    assert any(member.admin for member in members.members.values())
 
 
 @given(histories())
 def test_everybody_ever_let_in_is_a_member_or_removed(lived: Lived) -> None:
     """Nobody is both, nobody is lost, and the entries are accounted for."""
-    found = lived.acts.evaluate()
-    assert not found.members.keys() & found.removed.keys()
-    counted = {own for own, _ in found.rejected} | set(found.overtaken)
+    members = lived.acts.evaluate()
+    assert not members.members.keys() & members.removed.keys()
+    counted = {own for own, _ in members.rejected} | set(members.overtaken)
     admitted = {id_of("ann")} | {
         entry.device.id
         for own, entry in lived.entries.items()
-        if isinstance(entry, Admit) and (own not in counted or own in found.overtaken)
+        if isinstance(entry, Admit) and (own not in counted or own in members.overtaken)
     }
-    assert found.members.keys() | found.removed.keys() == admitted
-    assert not counted & set(found.tips)
+    assert members.members.keys() | members.removed.keys() == admitted
+    assert not counted & set(members.tips)
 
 
 @given(histories(honest=True), st.data())
 def test_removed_device_has_no_rights_after_its_removal(lived: Lived, data: st.DataObject) -> None:
     """Whatever it adds on top of anything it knew, short of removals by a senior, changes nothing for anybody."""
     before = lived.acts.evaluate()
-    gone = [name for name in (*NAMES, *NEWCOMERS) if id_of(name) in before.removed]
-    if not gone:
+    removed = [name for name in (*NAMES, *NEWCOMERS) if id_of(name) in before.removed]
+    if not removed:
         return
-    by = data.draw(st.sampled_from(gone))
-    after = tuple(data.draw(st.lists(st.sampled_from(sorted(lived.acts.said)), min_size=1, max_size=3)))
+    by = data.draw(st.sampled_from(removed))
+    after = tuple(data.draw(st.lists(st.sampled_from(sorted(lived.acts.entries)), min_size=1, max_size=3)))
     what = data.draw(st.sampled_from(("admit", "admit plain", "rename", "restore")))
     own = _act(lived.acts, by, what, data.draw(st.sampled_from((*NAMES, "zoe"))), after)
-    found = lived.acts.evaluate()
-    assert found.members == before.members
-    assert found.usable_keys()[:1] == before.usable_keys()[:1]
-    assert {name: gone.cut for name, gone in before.removed.items()} == {
-        name: gone.cut for name, gone in found.removed.items() if name in before.removed
+    members = lived.acts.evaluate()
+    assert members.members == before.members
+    assert members.usable_keys()[:1] == before.usable_keys()[:1]
+    assert {name: removed.cut for name, removed in before.removed.items()} == {
+        name: removed.cut for name, removed in members.removed.items() if name in before.removed
     }
-    assert own not in found.tips
+    assert own not in members.tips
 
 
 @given(histories(), st.data())
@@ -177,10 +177,10 @@ def test_letting_someone_in_brings_nobody_else_back(lived: Lived, data: st.DataO
     by = data.draw(st.sampled_from([name for name in NAMES if before.is_member(id_of(name))] or ["fay"]))
     target = data.draw(st.sampled_from((*NAMES, *NEWCOMERS, "zoe")))
     removals = {own for own, entry in lived.entries.items() if isinstance(entry, Remove)}
-    ignorant = sorted(own for own in lived.acts.said if not (lived.above[own] | {own}) & removals)
+    ignorant = sorted(own for own in lived.acts.entries if not (lived.above[own] | {own}) & removals)
     lived.acts.admit(by, target, after=[data.draw(st.sampled_from(ignorant))])
-    found = lived.acts.evaluate()
-    came = found.members.keys() - before.members.keys()
+    members = lived.acts.evaluate()
+    came = members.members.keys() - before.members.keys()
     refused = {own for own, _ in before.rejected}
     removed = {
         entry.device for own, entry in lived.entries.items() if isinstance(entry, Remove) and own not in refused
@@ -195,12 +195,12 @@ def test_entry_without_effect_changes_nothing(lived: Lived) -> None:
     for name in NAMES:
         if before.is_member(id_of(name)):
             own = lived.acts.say(name, Rename, after=before.tips, device=id_of(name), name="new")
-            found = lived.acts.evaluate()
-            assert found.members.keys() == before.members.keys()
-            assert found.removed == before.removed
-            assert found.members[id_of(name)].name == "new"
-            assert own in found.tips
-            assert not set(found.tips) & set(before.tips)  # a device with many ends shows the others only now
+            members = lived.acts.evaluate()
+            assert members.members.keys() == before.members.keys()
+            assert members.removed == before.removed
+            assert members.members[id_of(name)].name == "new"
+            assert own in members.tips
+            assert not set(members.tips) & set(before.tips)  # a device with many ends shows the others only now
             return
 
 

@@ -10,15 +10,15 @@ def test_removed_device_is_known_but_no_member() -> None:
     """Its events count up to the cut, its keys still verify what it said before."""
     acts = team("bob")
     acts.remove("ann", "bob", cut={"w": {"s": 3}})
-    found = acts.evaluate()
+    members = acts.evaluate()
     bob = id_of("bob")
-    assert names(found) == {"ann"}
-    assert found.removed[bob].cut == {"w": {"s": 3}}
-    assert found.signing_of(bob) == keys_of("bob").public.signing
-    assert [found.accepted(bob, "w", "s", seq) for seq in (1, 3, 4)] == [1, 3, 3]
-    assert found.accepted(bob, "w", "other", 1) == 0
-    assert found.accepted(id_of("ann"), "w", "s", 99) == 99
-    assert found.accepted(id_of("eve"), "w", "s", 1) == 0
+    assert names(members) == {"ann"}
+    assert members.removed[bob].cut == {"w": {"s": 3}}
+    assert members.signing_of(bob) == keys_of("bob").public.signing
+    assert [members.accepted(bob, "w", "s", seq) for seq in (1, 3, 4)] == [1, 3, 3]
+    assert members.accepted(bob, "w", "other", 1) == 0
+    assert members.accepted(id_of("ann"), "w", "s", 99) == 99
+    assert members.accepted(id_of("eve"), "w", "s", 1) == 0
 
 
 def test_only_admins_remove_but_everybody_may_leave() -> None:
@@ -104,11 +104,11 @@ def test_entry_of_a_removed_device_counts_only_before_the_removal() -> None:
     top = [acts.admit("bob", "cat")]
     acts.remove("ann", "bob", after=top)
     late = acts.admit("bob", "eve", after=top)
-    found = acts.evaluate()
-    assert names(found) == {"ann", "cat"}
-    assert late in found.overtaken
-    assert late not in found.tips
-    assert found.removed[id_of("eve")].cut == {}
+    members = acts.evaluate()
+    assert names(members) == {"ann", "cat"}
+    assert late in members.overtaken
+    assert late not in members.tips
+    assert members.removed[id_of("eve")].cut == {}
 
 
 def test_device_admitted_by_a_removed_one_has_no_rights() -> None:
@@ -147,10 +147,10 @@ def test_a_device_let_in_again_acts_again() -> None:
     assert acts.names() == {"ann", "bob", "cat"}
     acts.remove("bob", "cat")
     acts.admit("bob", "dan")
-    found = acts.evaluate()
-    assert names(found) == {"ann", "bob", "dan"}
-    assert late in found.overtaken
-    assert found.accepted(id_of("bob"), "w", "s", 9) == 9
+    members = acts.evaluate()
+    assert names(members) == {"ann", "bob", "dan"}
+    assert late in members.overtaken
+    assert members.accepted(id_of("bob"), "w", "s", 9) == 9
 
 
 def test_let_in_again_with_a_lower_role() -> None:

@@ -30,9 +30,9 @@ def test_keys_made_at_the_same_time_coexist() -> None:
     top = list(acts.ends())
     one = new_key(acts, "ann", 1, "ann", "bob", after=top)
     two = new_key(acts, "bob", 2, "ann", "bob", after=top)
-    found = acts.evaluate()
-    assert [key.entry for key in found.usable_keys()] == sorted((one, two))
-    assert found.usable_keys()[0] == VaultKey(
+    members = acts.evaluate()
+    assert [key.entry for key in members.usable_keys()] == sorted((one, two))
+    assert members.usable_keys()[0] == VaultKey(
         "1".zfill(32) if one < two else "2".zfill(32), frozenset({tag_of("ann"), tag_of("bob")}), min(one, two), False
     )
     new_key(acts, "ann", 3, "ann")
@@ -57,9 +57,9 @@ def test_a_key_whose_author_was_removed_meanwhile_opens_and_does_not_seal() -> N
     top = list(acts.ends())
     acts.remove("ann", "bob", after=top)
     new_key(acts, "bob", 1, "ann", "cat", after=top)
-    found = acts.evaluate()
-    assert [int(key.id, 16) for key in found.keys] == [1]
-    assert not found.usable_keys()
+    members = acts.evaluate()
+    assert [int(key.id, 16) for key in members.keys] == [1]
+    assert not members.usable_keys()
 
 
 def test_a_key_by_someone_who_knew_to_be_out_is_none() -> None:
@@ -84,9 +84,9 @@ def test_a_member_shares_a_session() -> None:
     acts.admit("ann", "bob", admin=False)
     share(acts, small)
     share(acts, small)
-    (found,) = acts.evaluate().shares
-    assert (found.vault, found.session, found.by) == (small.vault, "s", id_of("bob"))
-    assert found.founding == pack(small.founding)
+    (members,) = acts.evaluate().shares
+    assert (members.vault, members.session, members.by) == (small.vault, "s", id_of("bob"))
+    assert members.founding == pack(small.founding)
 
 
 def test_a_planted_share_is_rejected() -> None:
@@ -129,16 +129,16 @@ def test_an_invited_person_gets_the_keys_until_uninvited() -> None:
     """A key must be for the members and the invited; one that the uninvited have seals no more."""
     acts = team("bob", session="s")
     own = invite(acts, "bob")
-    found = acts.evaluate()
-    assert found.session == "s"
-    assert found.recipients() == {tag_of("ann"), tag_of("bob"), tag_of("gus")}
-    assert keys_of("gus").public.age in found.recipient_keys()
+    members = acts.evaluate()
+    assert members.session == "s"
+    assert members.recipients() == {tag_of("ann"), tag_of("bob"), tag_of("gus")}
+    assert keys_of("gus").public.age in members.recipient_keys()
     new_key(acts, "ann", 1, "ann", "bob", "gus")
     assert current_key(acts) == 1
     acts.say("ann", Uninvite, invite=own)
-    found = acts.evaluate()
-    assert [invited.live for invited in found.invites] == [False]
-    assert found.recipients() == {tag_of("ann"), tag_of("bob")}
+    members = acts.evaluate()
+    assert [invited.live for invited in members.invites] == [False]
+    assert members.recipients() == {tag_of("ann"), tag_of("bob")}
     assert current_key(acts) is None
 
 

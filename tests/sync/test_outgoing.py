@@ -38,9 +38,9 @@ PINNED = (1, "a08f01f2718cd5bb")
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    found = Fleet(tmp_path)
-    yield found
-    found.close()
+    devices = Fleet(tmp_path)
+    yield devices
+    devices.close()
 
 
 # ── which rules ──────────────────────────────────────────────────────────────────────────────────────────
@@ -52,8 +52,8 @@ def test_other_rules_have_another_number() -> None:
     texts = [secret.text for secret in secret_corpus.secrets()] + [benign.text for benign in secret_corpus.benign()]
     done = [(patterns.redact(text), redact_document({"token": text})) for text in texts]
     rules = [patterns.SECRET_KINDS, [item for item in constants if item[0].isupper()], sorted(FREE_TEXT), done]
-    found = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:16]
-    assert (SECRET_RULES, found) == PINNED
+    digest = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:16]
+    assert (SECRET_RULES, digest) == PINNED
 
 
 def test_a_store_of_today_has_nothing_to_look_through(fleet: Fleet) -> None:
@@ -119,13 +119,13 @@ def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
     assert keeper.notices == [
         "Removed 9 secrets from older events before sending: 1 api_key, 1 aws_access_key_id, 7 github_token."
     ]
-    found = keeper.session(session).document()
-    assert found.summary == "half done"
-    assert found.notes[0].text == f"The key is {CUT}"
-    assert found.decisions[0].options == [f"keep {CUT}", "Vault"]
-    assert found.agents[0].task == f"use {CUT}"
-    assert found.extra["craft"] == {"notes": [f"see {CUT}"], "api_key": "[redacted:api_key]", "kept": 1}
-    assert found.extra["redacted"] == {"jwt": 1, **counts}
+    document = keeper.session(session).document()
+    assert document.summary == "half done"
+    assert document.notes[0].text == f"The key is {CUT}"
+    assert document.decisions[0].options == [f"keep {CUT}", "Vault"]
+    assert document.agents[0].task == f"use {CUT}"
+    assert document.extra["craft"] == {"notes": [f"see {CUT}"], "api_key": "[redacted:api_key]", "kept": 1}
+    assert document.extra["redacted"] == {"jwt": 1, **counts}
     assert keeper.state(session).updated_at == updated
     keeper.close()
     for secret in (TOKEN, OTHER, "kOrrekt-7ferd-9x"):
@@ -176,11 +176,11 @@ def test_data_that_nobody_can_read_is_erased_whole(fleet: Fleet) -> None:
 @given(st.lists(st.sampled_from(secret_corpus.secrets()), min_size=1, max_size=4), st.text(max_size=20))
 def test_cutting_twice_is_cutting_once(samples: list[secret_corpus.Sample], more: str) -> None:
     """What may stand instead holds no secret any more: nothing is erased again and again."""
-    said = [sample.text for sample in samples] + [more]
+    texts = [sample.text for sample in samples] + [more]
     for kind, data in (
-        ("note.added", {"text": "\n".join(said)}),
-        ("decision.made", {"chosen": said[0], "options": said}),
-        ("extra.kept", {"name": "craft", "value": {"list": said, "token": said[0]}}),
+        ("note.added", {"text": "\n".join(texts)}),
+        ("decision.made", {"chosen": texts[0], "options": texts}),
+        ("extra.kept", {"name": "craft", "value": {"list": texts, "token": texts[0]}}),
     ):
         once = redact_event(kind, data)  # type: ignore[arg-type]
         assert redact_event(kind, once.data) == (once.data, {})

@@ -198,7 +198,7 @@ def test_more_than_one_push_at_once(
     settle([anna, ben, gus])
     assert anna.log() == ben.log() == gus.log()
     write(anna, 20)
-    assert max(sum(len(events.events) for events in held) for held in opened(anna).values()) < 60
+    assert max(sum(len(events.events) for events in stretches) for stretches in opened(anna).values()) < 60
     ben.sync()
     assert anna.log() == ben.log()
 

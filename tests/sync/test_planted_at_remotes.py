@@ -154,9 +154,9 @@ def test_sync_goes_on_when_something_is_planted_at_every_level(
         place.plant(level.format(tag=tag))
     anna.note("s1", "anna")
     ben.note("s1", "ben")
-    said = [refused.pack for refused in anna.sync().rejected]
-    assert said or "folder" in request.node.name
-    assert all(name.isprintable() for name in said)
+    rejected = [refused.pack for refused in anna.sync().rejected]
+    assert rejected or "folder" in request.node.name
+    assert all(name.isprintable() for name in rejected)
     settle([ben, anna], rounds=1)
     assert set(anna.notes("s1")) == set(ben.notes("s1")) == {"anna", "ben"}
 

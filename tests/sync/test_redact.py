@@ -22,9 +22,9 @@ from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    found = Fleet(tmp_path)
-    yield found
-    found.close()
+    devices = Fleet(tmp_path)
+    yield devices
+    devices.close()
 
 
 # ── what travels ─────────────────────────────────────────────────────────────────────────────────────────
@@ -165,21 +165,21 @@ def test_what_would_leave_is_shown_before_it_does(fleet: Fleet) -> None:
     session = keeper.start("Deploy").id
     keeper.session(session).note("plain")
     plant(keeper, session, NoteAdded(text=f"The key is {TOKEN}"), FileChanged(path="a.py", action="modified"))
-    found = preview(keeper, session)
-    assert found.events == 4
-    assert {(text.where, text.text, text.sent) for text in found.texts} >= {
+    shown_preview = preview(keeper, session)
+    assert shown_preview.events == 4
+    assert {(text.where, text.text, text.sent) for text in shown_preview.texts} >= {
         ("goal", "Deploy", False), ("notes", "plain", False), ("notes", f"The key is {CUT}", False),
         ("files", "a.py", False), ("project.name", "shop", False), ("device", "laptop", False),
         ("actor", "ada", False),
     }  # fmt: skip
-    assert [secret._asdict() for secret in found.secrets] == [{"kind": "github_token", "where": "notes"}]
-    assert TOKEN not in repr(found)
-    assert preview(keeper, session) == found
+    assert [secret._asdict() for secret in shown_preview.secrets] == [{"kind": "github_token", "where": "notes"}]
+    assert TOKEN not in repr(shown_preview)
+    assert preview(keeper, session) == shown_preview
     remote_setup.add(keeper, "shelf", fleet.url)
     sync(keeper)
     after = preview(keeper, session)
     assert (after.events, after.secrets) == (0, [])
-    assert {text.text for text in after.texts} == {text.text for text in found.texts}
+    assert {text.text for text in after.texts} == {text.text for text in shown_preview.texts}
     assert all(text.sent for text in after.texts)
     keeper.session(session).note("later")
     news = preview(keeper, session)

@@ -162,11 +162,11 @@ def test_opening_claude_desktop(tmp_path: Path) -> None:
 
 def test_each_remote_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """S3 gets the environment, git the scratch directory, both the address as it is kept."""
-    said: list[object] = []
+    calls: list[object] = []
     kept = FolderRemote(str(tmp_path))
 
     def opened(url: str, **more: object) -> FolderRemote:
-        said.append((url, more))
+        calls.append((url, more))
         return kept
 
     for name, kind in (("s3", "S3Remote"), ("git", "GitRemote")):
@@ -175,7 +175,7 @@ def test_each_remote_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pat
         monkeypatch.setitem(sys.modules, module.__name__, module)
     assert open_remote("s3://bucket/x/", scratch="/s", environ={"A": "b"}) is kept
     assert open_remote("git:me@host:r", scratch="/s", create=True, environ={}) is kept
-    assert said == [
+    assert calls == [
         ("s3://bucket/x", {"environ": {"A": "b"}, "create": False}),
         ("git:me@host:r", {"scratch": "/s", "create": True}),
     ]

@@ -264,7 +264,7 @@ def test_a_fork_is_seen_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
     for device in (anna, ben):
         numbers = [(event.writer, event.seq) for event in device.events("s1")]
         assert len(numbers) - len(set(numbers)) == 1
-        found = [
+        forks = [
             damage for damage in device.store.check() if "fork" not in damage.check and "two" not in damage.detail
         ]
-        assert not found, found
+        assert not forks, forks

@@ -61,15 +61,15 @@ def test_s3_errors_are_translated(status: int, code: str, kind: type[HoldfastErr
         for call in calls(S3Remote.open(server.url, KEYS)):
             with pytest.raises(HoldfastError) as caught:
                 call()
-            found = caught.value
+            raised = caught.value
             # A status without a body that says more may come out less exact, never as another kind of trouble.
-            assert isinstance(found, kind) or (status == 307 and isinstance(found, Refused))
-            assert found.retry_helps == (kind is Unreachable)
-            assert word in (found.hint or "")
-            said = f"{found!r} {found.hint}"
-            assert not any(secret in said for secret in ("AKIDEXAMPLE", "verysecret", "tokentoken", "feedbeef"))
-            assert found.__suppress_context__
-            assert found.__cause__ is None
+            assert isinstance(raised, kind) or (status == 307 and isinstance(raised, Refused))
+            assert raised.retry_helps == (kind is Unreachable)
+            assert word in (raised.hint or "")
+            text = f"{raised!r} {raised.hint}"
+            assert not any(secret in text for secret in ("AKIDEXAMPLE", "verysecret", "tokentoken", "feedbeef"))
+            assert raised.__suppress_context__
+            assert raised.__cause__ is None
         ours = [asked for asked in server.asked if "/probe/" not in asked.path]
         assert len(ours) == 4, "nothing was tried again by the client"
 
@@ -194,7 +194,7 @@ def test_s3_key_that_is_no_path_hides_no_other(key: str, *, encodes: bool) -> No
 
     with scripted(answer) as server:
         remote = S3Remote.open(server.url, KEYS)
-        assert [found.name for found in remote.list("h/")] == ["h/a", "h/b", "h/c", "h/d"]
+        assert [entry.name for entry in remote.list("h/")] == ["h/a", "h/b", "h/c", "h/d"]
         if encodes:
             assert remote.foreign == [key]
         assert all(asked.method == "GET" and asked.path.startswith("/bucket?") for asked in server.asked)
@@ -301,9 +301,9 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path, monkey
 
 def test_nobody_there_is_unreachable() -> None:
     """Refused connections, and names that lead nowhere."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        url = f"s3://bucket/x?endpoint=http://127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"s3://bucket/x?endpoint=http://127.0.0.1:{listener.getsockname()[1]}"
         for call in calls(S3Remote.open(url, KEYS)):
             with pytest.raises(Unreachable):
                 call()
@@ -338,8 +338,8 @@ def test_a_person_can_stop_waiting() -> None:
             with connection:
                 connection.recv(1)
                 process.send_signal(signal.SIGINT)
-                _, said = process.communicate(timeout=25)  # less than a request may take
-    assert b"KeyboardInterrupt" in said
+                _, errors = process.communicate(timeout=25)  # less than a request may take
+    assert b"KeyboardInterrupt" in errors
 
 
 def test_server_without_conditions_is_refused() -> None:

@@ -107,7 +107,7 @@ def test_wrong_keys_are_not_taken_for_a_bad_connection(server: S3Server, name: s
         assert "AWS_ACCESS_KEY_ID" in (caught.value.hint or "")
         assert not caught.value.retry_helps
         for secret in ("wrongwrong", server.key, server.secret):
-            assert secret not in _everything_said(caught.value)
+            assert secret not in _full_text(caught.value)
 
 
 def test_a_fresh_process_loads_the_client_only_when_asked() -> None:
@@ -116,6 +116,6 @@ def test_a_fresh_process_loads_the_client_only_when_asked() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def _everything_said(error: HoldfastError) -> str:
+def _full_text(error: HoldfastError) -> str:
     assert error.__suppress_context__
     return f"{error!r} {error} {error.hint} {error.__cause__!r}"

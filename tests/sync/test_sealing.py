@@ -55,12 +55,12 @@ def zstd() -> Any:
 
 def reason(sealed: bytes, *, ring: list[bytes] | None = None, limit: int = LIMIT, **place: str) -> str:
     where = {"kind": "pack", "vault": VAULT, "name": NAME} | place
-    with pytest.raises(Unsealable) as told:
+    with pytest.raises(Unsealable) as caught:
         unseal([KEY] if ring is None else ring, where["kind"], where["vault"], where["name"], sealed, limit=limit)
-    assert isinstance(told.value, Damaged)
-    assert told.value.hint
-    assert told.value.reason in told.value.message
-    return told.value.reason
+    assert isinstance(caught.value, Damaged)
+    assert caught.value.hint
+    assert caught.value.reason in caught.value.message
+    return caught.value.reason
 
 
 def test_the_vectors() -> None:
@@ -106,14 +106,14 @@ def test_every_changed_byte_is_noticed() -> None:
     for at in range(len(sealed)):
         changed = bytearray(sealed)
         changed[at] ^= 0x40
-        found = reason(bytes(changed))
+        refusal = reason(bytes(changed))
         expected = {
             at < 3: sealing.NOT_SEALED,
             at == 3: sealing.NEWER,
             4 <= at < 44: sealing.NO_KEY,
             at >= 44: sealing.CHANGED,
         }[True]
-        assert found == expected, at
+        assert refusal == expected, at
         assert reason(sealed[:at]) in (sealing.NOT_SEALED, sealing.CHANGED)
     assert reason(sealed + b"\0") == sealing.CHANGED
 

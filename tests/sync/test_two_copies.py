@@ -28,12 +28,12 @@ def forked(tmp_path: Path) -> tuple[Device, Device]:
 def test_fork_is_reported_once(tmp_path: Path) -> None:
     """Each device notes it with the sync that brings the other branch, by the name of the device, and never again."""
     anna, ben = forked(tmp_path)
-    told: dict[str, list[str]] = {"anna": [], "ben": []}
+    notes: dict[str, list[str]] = {"anna": [], "ben": []}
     for _ in range(3):
         for device in (ben, anna):
-            told[device.name] += device.sync().notes
-    said = "Two copies of one home continued session s1 at once on ben: both are kept; holdfast doctor lists it."
-    assert told == {"anna": [said], "ben": [said]}
+            notes[device.name] += device.sync().notes
+    expected = "Two copies of one home continued session s1 at once on ben: both are kept; holdfast doctor lists it."
+    assert notes == {"anna": [expected], "ben": [expected]}
     for device in (anna, ben):
         assert sorted(device.notes("s1")) == ["before", "in one copy", "in the other"]
 
@@ -44,6 +44,6 @@ def test_it_is_no_damage(tmp_path: Path) -> None:
     writer = next(event.writer for event in anna.events("s1") if event.type == "note.added")
     settle([ben, anna])
     for device in (anna, ben):
-        (found,) = device.store.check()
-        assert (found.check, found.session) == ("copies", "s1")
-        assert found.detail == f"two copies of one home went on from event 1 of {writer}; both are kept"
+        (damage,) = device.store.check()
+        assert (damage.check, damage.session) == ("copies", "s1")
+        assert damage.detail == f"two copies of one home went on from event 1 of {writer}; both are kept"

@@ -75,8 +75,8 @@ def test_requests_of_others_are_kept(pair: tuple[Device, Device, Shelf], tmp_pat
     assert small is not None
     signed = small.founding()
     assert signed is not None
-    stranger = gus.here()._replace(keys=DeviceKeys.generate())
-    join_vault.ask(stranger, shelf, signed)
+    outsider = gus.here()._replace(keys=DeviceKeys.generate())
+    join_vault.ask(outsider, shelf, signed)
     before = joins(shelf)
     assert len(before) == 2
     report = anna.sync()

@@ -154,9 +154,9 @@ def test_admitting_what_a_removed_device_wrote_deletes_nothing(fleet: Fleet) -> 
 def test_admin_that_restored_a_hostile_backup_deletes_nothing(fleet: Fleet) -> None:
     """What a writer that belongs to nobody here says of the session counts as little as if they had said it."""
     new = Device(fleet.directory, "dora", fleet.shelf)
-    stranger = certified_writer(DeviceKeys.generate().public.signing)
+    outsider = certified_writer(DeviceKeys.generate().public.signing)
     event = seal(
-        session="s1", writer=stranger, seq=1, prev=None, clock=5, at=5, actor="x", type="session.deleted", version=1,
+        session="s1", writer=outsider, seq=1, prev=None, clock=5, at=5, actor="x", type="session.deleted", version=1,
         data=b"{}", salt=os.urandom(16),
     )  # fmt: skip
     with new.transaction() as transaction:
@@ -199,9 +199,9 @@ def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
     change.add(Admit, device=hidden.public, name="tab", admin=True, role="device")
     change.commit()
     settle(fleet.all, 2)
-    found = vault_shares.find_share(fleet.anna.vault(), "s2")
-    assert found is not None
-    assert not found.membership.is_member(hidden.public.id)
+    share = vault_shares.find_share(fleet.anna.vault(), "s2")
+    assert share is not None
+    assert not share.membership.is_member(hidden.public.id)
 
 
 def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
@@ -234,10 +234,10 @@ def test_invitation_by_a_device_that_may_not_share_is_ended(fleet: Fleet) -> Non
     hidden = DeviceKeys.generate()
     vault_shares.invite(small, "gus@example.org", [hidden.public.age], write=False, expires=None)
     settle(fleet.all, 2)
-    found = vault_shares.find_share(fleet.anna.vault(), "s1")
-    assert found is not None
-    assert [invite.by for invite in found.membership.invites if invite.live] == [fleet.anna.keys.public.id]
-    assert hidden.public.age not in found.membership.recipient_keys()
+    share = vault_shares.find_share(fleet.anna.vault(), "s1")
+    assert share is not None
+    assert [invite.by for invite in share.membership.invites if invite.live] == [fleet.anna.keys.public.id]
+    assert hidden.public.age not in share.membership.recipient_keys()
     gus.close()
 
 
@@ -297,20 +297,20 @@ def test_vault_has_no_say_in_a_session_that_is_not_sent_there(fleet: Fleet) -> N
 
 def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet) -> None:
     """The share that was announced first stays; what came through the other one leaves the log."""
-    strangers = [Device(fleet.directory, name, Shelf()) for name in ("mallory", "trudy")]
-    for stranger, device in zip(strangers, (fleet.ben, fleet.cleo), strict=True):
-        stranger.create_vault()
-        stranger.start("s9", f"by {stranger.name}")
-        stranger.share("s9", device)
-        (offer,) = vault_shares.offers(stranger.remote, [device.keys.identity])
-        sync_vault(vault_shares.accept(device.here(), stranger.remote, offer))
+    outsiders = [Device(fleet.directory, name, Shelf()) for name in ("mallory", "trudy")]
+    for outsider, device in zip(outsiders, (fleet.ben, fleet.cleo), strict=True):
+        outsider.create_vault()
+        outsider.start("s9", f"by {outsider.name}")
+        outsider.share("s9", device)
+        (offer,) = vault_shares.offers(outsider.remote, [device.keys.identity])
+        sync_vault(vault_shares.accept(device.here(), outsider.remote, offer))
     settle(fleet.all, 3)
     (share,) = {origin.share_of(device.store, "s9") for device in (fleet.ben, fleet.cleo)}
     assert share is not None
     goals = {event.writer for device in fleet.all for event in device.events("s9") if event.type == "session.started"}
     assert len(goals) == 1
-    for stranger in strangers:
-        stranger.close()
+    for outsider in outsiders:
+        outsider.close()
 
 
 def test_record_survives_a_store_that_kept_none(fleet: Fleet) -> None:
@@ -653,9 +653,9 @@ def shared(fleet: Fleet) -> Iterator[tuple[Fleet, Device]]:
 
 
 def _share_of(device: Device) -> Vault:
-    found = vault_shares.find_share(device.vault(), "s1")
-    assert found is not None
-    return found
+    share = vault_shares.find_share(device.vault(), "s1")
+    assert share is not None
+    return share
 
 
 def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Device]) -> None:

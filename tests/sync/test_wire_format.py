@@ -37,7 +37,7 @@ VECTOR = Path(__file__).parent / "vectors" / "vault.json"
 MAIN, SHARED = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
 
-def told(event: Event) -> dict[str, Any]:
+def as_json(event: Event) -> dict[str, Any]:
     """An event in the words of docs/internals/log.md."""
     return {
         "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq, "clock": event.clock,
@@ -53,7 +53,7 @@ def by_hash(events: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def all_of(device: Device, sessions: Iterable[str]) -> dict[str, dict[str, Any]]:
-    return by_hash(told(event) for session in sessions for event in device.events(session))
+    return by_hash(as_json(event) for session in sessions for event in device.events(session))
 
 
 def read(objects: dict[str, bytes], keys: DeviceKeys) -> dict[str, independent_vault.Opened]:
@@ -64,48 +64,48 @@ def lived(directory: str) -> tuple[Shelf, dict[str, Device]]:
     """Two devices and one that is removed again, which begins a new key; a share with a guest; something erased."""
     shelf = Shelf()
     devices = {name: Device(directory, name, shelf) for name in ("laptop", "desk", "phone", "guest")}
-    laptop, desk, phone, guest = devices.values()
+    laptop, desktop, phone, guest = devices.values()
     laptop.create_vault()
     laptop.start(MAIN, "Grün, “quoted” \u2028 and\nlines")
-    join(laptop, desk, phone)
+    join(laptop, desktop, phone)
     phone.note(MAIN, "from a device that goes")
-    settle((phone, laptop, desk))
+    settle((phone, laptop, desktop))
     change = device_removal.remove(laptop.vault(), [phone.keys.public.id])
     change.commit()
-    desk.start(SHARED, "What a guest may read")
-    settle((laptop, desk))
-    desk.note(MAIN, "after the new key")
+    desktop.start(SHARED, "What a guest may read")
+    settle((laptop, desktop))
+    desktop.note(MAIN, "after the new key")
     laptop.note(MAIN, "to be erased")
-    gone = laptop.events(MAIN)[-1].hash
-    laptop.record(MAIN, EventErased(hashes=(gone,)))
-    settle((laptop, desk))
+    erased = laptop.events(MAIN)[-1].hash
+    laptop.record(MAIN, EventErased(hashes=(erased,)))
+    settle((laptop, desktop))
     share = vault_shares.begin(laptop.vault(), SHARED)
     vault_shares.invite(share, "eve@example.org", [guest.keys.public.age], write=True, expires=None)
-    settle((laptop, desk))
+    settle((laptop, desktop))
     offer = vault_shares.offers(shelf, [guest.keys.identity])[0]
     guest.vault_id = vault_shares.accept(guest.here(), shelf, offer).id
-    settle((guest, laptop, desk, guest))
+    settle((guest, laptop, desktop, guest))
     guest.note(SHARED, "from the guest")
-    settle((guest, laptop, desk))
+    settle((guest, laptop, desktop))
     return shelf, devices
 
 
 def test_a_reader_written_from_the_page_reads_the_same(tmp_path: Path) -> None:
     """Every device's events, in the main vault and in the share, after a removal, a new key and an erasure."""
     shelf, devices = lived(str(tmp_path))
-    laptop, desk, phone, guest = devices.values()
-    for device in (laptop, desk):
-        found = read(shelf.objects, device.keys)
-        main = found[laptop.vault_id]
+    laptop, desktop, phone, guest = devices.values()
+    for device in (laptop, desktop):
+        vaults = read(shelf.objects, device.keys)
+        main = vaults[laptop.vault_id]
         assert by_hash(main.events) == all_of(device, (MAIN, SHARED))
-        assert set(main.members.members) == {laptop.keys.public.id, desk.keys.public.id}
+        assert set(main.members.members) == {laptop.keys.public.id, desktop.keys.public.id}
         assert set(main.members.removed) == {phone.keys.public.id}
-        share = found[guest.vault_id]
+        share = vaults[guest.vault_id]
         assert share.session == SHARED
         assert by_hash(share.events) == all_of(guest, (SHARED,)) == all_of(device, (SHARED,))
     assert set(read(shelf.objects, guest.keys)) == {guest.vault_id}
-    assert any(event["data"] is None for event in read(shelf.objects, desk.keys)[laptop.vault_id].events)
-    assert "from the guest" in desk.notes(SHARED)
+    assert any(event["data"] is None for event in read(shelf.objects, desktop.keys)[laptop.vault_id].events)
+    assert "from the guest" in desktop.notes(SHARED)
     with pytest.raises(ValueError, match="no key opens"):
         read(shelf.objects, phone.keys)
     for device in devices.values():
@@ -115,9 +115,9 @@ def test_a_reader_written_from_the_page_reads_the_same(tmp_path: Path) -> None:
 def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
     """After forty pushes some packs cover many of them, and two keys have been in use."""
     shelf = Shelf()
-    laptop, desk = Device(str(tmp_path), "laptop", shelf), Device(str(tmp_path), "desk", shelf)
+    laptop, desktop = Device(str(tmp_path), "laptop", shelf), Device(str(tmp_path), "desk", shelf)
     laptop.create_vault()
-    join(laptop, desk)
+    join(laptop, desktop)
     laptop.start(MAIN)
     for number in range(40):
         laptop.note(MAIN, f"note {number}")
@@ -126,13 +126,13 @@ def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
             change = laptop.vault().change()
             change.new_key()
             change.commit()
-    settle((desk, laptop))
-    found = read(shelf.objects, desk.keys)[laptop.vault_id]
-    assert by_hash(found.events) == all_of(desk, (MAIN,))
-    assert len(found.members.keys) == 2
+    settle((desktop, laptop))
+    opened = read(shelf.objects, desktop.keys)[laptop.vault_id]
+    assert by_hash(opened.events) == all_of(desktop, (MAIN,))
+    assert len(opened.members.keys) == 2
     assert sum(name.startswith("p/") for name in shelf.objects) < 40
     laptop.close()
-    desk.close()
+    desktop.close()
 
 
 @given(histories())
@@ -151,7 +151,7 @@ def shared_histories(draw: st.DrawFn) -> Acts:
     everybody = st.sampled_from(("ann", "bob", "cat", "gus", "hal"))
     for _ in range(draw(st.integers(1, 12))):
         by, whom, invite = draw(everybody), draw(everybody), draw(st.sampled_from(invites))
-        known = st.lists(st.sampled_from(sorted(acts.said)), min_size=1, max_size=3)
+        known = st.lists(st.sampled_from(sorted(acts.entries)), min_size=1, max_size=3)
         after = None if draw(st.booleans()) else draw(known)
         match draw(st.sampled_from(("invite", "uninvite", "guest", "guest", "device", "twin", "remove", "key"))):
             case "invite":
@@ -189,9 +189,9 @@ def test_the_page_says_who_belongs_to_a_share(acts: Acts) -> None:
 
 
 def agree(acts: Acts) -> None:
-    said = list(acts.said.values())
-    ours = evaluate(said, acts.vault)
-    theirs = independent_members.Members([(signed.payload, signed.signature) for signed in said], acts.vault)
+    entries_all = list(acts.entries.values())
+    ours = evaluate(entries_all, acts.vault)
+    theirs = independent_members.Members([(signed.payload, signed.signature) for signed in entries_all], acts.vault)
     admins = {device for device, role in theirs.members.items() if role == independent_members.ADMIN}
     assert set(theirs.members) == set(ours.members)
     assert admins == {device for device in ours.members if ours.is_admin(device)}
@@ -207,8 +207,8 @@ def agree(acts: Acts) -> None:
 
 
 def written() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(VECTOR.read_text("utf-8"))
-    return found
+    vector: dict[str, Any] = json.loads(VECTOR.read_text("utf-8"))
+    return vector
 
 
 def objects_of(vector: dict[str, Any]) -> dict[str, bytes]:
@@ -224,25 +224,25 @@ def keys_of(vector: dict[str, Any], name: str) -> DeviceKeys:
 def test_the_vault_that_was_written_down_is_read_by_another_program(name: str) -> None:
     """The vector: the independent reader finds the events that were noted with it."""
     vector = written()
-    found = read(objects_of(vector), keys_of(vector, name))
-    assert {vault: opened.events for vault, opened in found.items()} == {
-        vault: events for vault, events in vector["vaults"].items() if vault in found
+    vaults = read(objects_of(vector), keys_of(vector, name))
+    assert {vault: opened.events for vault, opened in vaults.items()} == {
+        vault: events for vault, events in vector["vaults"].items() if vault in vaults
     }
-    assert len(found) == (1 if name == "guest" else 2)
+    assert len(vaults) == (1 if name == "guest" else 2)
 
 
 def test_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> None:
     """The vector again: a device that has its keys and nothing else gets every event, and turns nothing away."""
     vector = written()
-    with closing(Device(str(tmp_path), "desk", Shelf())) as desk:
-        desk.keys = keys_of(vector, "desk")
-        desk.renew()
-        assert isinstance(desk.remote, Shelf)
-        desk.remote.objects = objects_of(vector)
-        desk.ask()
-        report = desk.sync()
+    with closing(Device(str(tmp_path), "desk", Shelf())) as desktop:
+        desktop.keys = keys_of(vector, "desk")
+        desktop.renew()
+        assert isinstance(desktop.remote, Shelf)
+        desktop.remote.objects = objects_of(vector)
+        desktop.ask()
+        report = desktop.sync()
         assert report.rejected == []
-        assert all_of(desk, (MAIN, SHARED)) == by_hash(vector["vaults"][desk.vault_id])
+        assert all_of(desktop, (MAIN, SHARED)) == by_hash(vector["vaults"][desktop.vault_id])
 
 
 def test_the_guest_of_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def write_vector() -> None:
     """Make the vector anew."""
     with tempfile.TemporaryDirectory() as scratch:
         shelf, devices = lived(scratch)
-        found = read(shelf.objects, devices["laptop"].keys)
+        vaults = read(shelf.objects, devices["laptop"].keys)
         document = {
             "about": "A vault as docs/internals/sync.md describes it: its objects in base64, the keys of its"
             " devices, and the events in it by vault. Written by tests/sync/test_wire_format.py.",
@@ -274,8 +274,8 @@ def write_vector() -> None:
                        "signing": device.keys.public.signing.hex(), "age": device.keys.public.age}
                 for name, device in devices.items()
             },
-            "tags": {vault: sealing.vault_tag(vault) for vault in found},
-            "vaults": {vault: opened.events for vault, opened in found.items()},
+            "tags": {vault: sealing.vault_tag(vault) for vault in vaults},
+            "vaults": {vault: opened.events for vault, opened in vaults.items()},
             "objects": {name: base64.b64encode(data).decode() for name, data in sorted(shelf.objects.items())},
         }  # fmt: skip
         for device in devices.values():

@@ -48,12 +48,12 @@ BARE = KeyWrap(vault="0f" * 32, founding=b"", keys=[])
 
 
 def program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         if OURS:
             pytest.fail(f"{name} is not installed, and this run must not leave anything out")
         pytest.skip(f"{name} is not installed")
-    return found
+    return path
 
 
 def expected(wrapped: KeyWrap) -> dict[str, object]:
@@ -134,9 +134,9 @@ def test_an_ssh_key_of_ssh_keygen_opens_it(tmp_path: Path) -> None:
             assert json.loads(done.stdout) == expected(FULL)
     path = tmp_path / "protected"
     subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "password", "-f", str(path)], check=True)
-    with pytest.raises(Refused, match="passphrase") as told:
+    with pytest.raises(Refused, match="passphrase") as caught:
         read_identity(path.read_bytes())
-    assert "ssh-keygen -p" in str(told.value.hint)
+    assert "ssh-keygen -p" in str(caught.value.hint)
 
 
 def test_every_changed_byte_is_noticed() -> None:
@@ -214,9 +214,9 @@ def test_an_age_identity_file() -> None:
     """Comments and empty lines are passed over, every identity is read."""
     other = DeviceKeys.generate()
     text = f"# created: today\r\n\r\n{DEVICE.identity}\r\n# {DEVICE.public.age}\r\n {other.identity.lower()}\n"
-    found = read_identity(text.encode())
-    assert found == [DEVICE.identity, other.identity]
-    assert [recipient_of(each) for each in found] == [DEVICE.public.age, other.public.age]
+    identities = read_identity(text.encode())
+    assert identities == [DEVICE.identity, other.identity]
+    assert [recipient_of(each) for each in identities] == [DEVICE.public.age, other.public.age]
     assert recipient_of(DEVICE.identity.encode()) == DEVICE.public.age
 
 
@@ -224,17 +224,17 @@ def test_an_age_keygen_file(tmp_path: Path) -> None:
     """The file that `age-keygen` writes is read as it is."""
     subprocess.run([program("age-keygen"), "-o", str(tmp_path / "key")], check=True, capture_output=True)
     text = (tmp_path / "key").read_bytes()
-    (found,) = read_identity(text)
-    assert recipient_of(found).encode() in text
+    (identity,) = read_identity(text)
+    assert recipient_of(identity).encode() in text
 
 
 def test_ssh_private_keys() -> None:
     """OpenSSH keys and older RSA ones are read, and lead to their public key."""
     key = Ed25519PrivateKey.generate()
-    (found,) = read_identity(b"\n" + private(key))
+    (identity,) = read_identity(b"\n" + private(key))
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    assert recipient_of(found) == public
-    assert unwrap(wrap(public, FULL), [found, DEVICE.identity]) == FULL
+    assert recipient_of(identity) == public
+    assert unwrap(wrap(public, FULL), [identity, DEVICE.identity]) == FULL
     rsa = generate_private_key(65537, 2048)
     (old,) = read_identity(rsa.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
     assert unwrap(wrap(recipient_of(old), FULL), [old]) == FULL
@@ -251,9 +251,9 @@ def test_protected_identities_are_refused() -> None:
         b"# a card\nAGE-PLUGIN-YUBIKEY-1QQQQ\n",
     ]
     for text in protected:
-        with pytest.raises(Refused) as told:
+        with pytest.raises(Refused) as caught:
             read_identity(text)
-        assert told.value.hint
+        assert caught.value.hint
 
 
 def test_other_identities_are_invalid() -> None:
@@ -268,10 +268,10 @@ def test_other_identities_are_invalid() -> None:
         generate_private_key(65537, 1024).private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
     ]  # fmt: skip
     for text in wrong:
-        with pytest.raises(Invalid) as told:
+        with pytest.raises(Invalid) as caught:
             read_identity(text)
-        assert told.value.hint
-        assert DEVICE.identity[:30] not in told.value.message
+        assert caught.value.hint
+        assert DEVICE.identity[:30] not in caught.value.message
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"-----BEGIN RSA"]))
