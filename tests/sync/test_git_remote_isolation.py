@@ -350,7 +350,7 @@ def test_more_names_than_any_vault_needs(repository: Path, tmp_path: Path, monke
     monkeypatch.setattr("holdfast.sync.remotes.git_objects._MAX_ENTRIES", 20)
     data = blob(repository, b"")
     publish(repository, tree(repository, [("100644", "blob", data, f"{n:x}") for n in range(21)]))
-    with pytest.raises(RemoteUnreadable, match="more names"):
+    with pytest.raises(RemoteUnreadable, match="more files"):
         opened(repository, tmp_path / "s").list("")
 
 

@@ -197,11 +197,11 @@ def test_former_repository_is_unreachable(tmp_path: Path) -> None:
     repository = bare(tmp_path / "r.git")
     opened(repository, tmp_path / "s").put([("a", b"")])
     (repository / "HEAD").unlink()
-    with pytest.raises(Unreachable, match="any more") as error:
+    with pytest.raises(Unreachable, match="no longer") as error:
         GitRemote.open(f"git:{repository}", str(tmp_path / "s"), create=False).list("")
     assert "git init" not in (error.value.hint or "")
     repository.rename(tmp_path / "away")
-    with pytest.raises(Unreachable, match="any more"):
+    with pytest.raises(Unreachable, match="no longer"):
         GitRemote.open(f"git:{repository}", str(tmp_path / "s"), create=False)
 
 

@@ -435,7 +435,7 @@ def _withheld(vault: Vault, pull: Pull) -> None:
     heads_reader.listing = read_listing(vault.remote.list("h/"), vault.tag)
     for life, device in heads_reader.withheld():
         name = name_of(vault, device) if device else ""
-        vault.report.reject(f"h/{vault.tag}.{life}", name, "the remote does not show a newer head of this device")
+        vault.report.reject(f"h/{vault.tag}.{life}", name, "a newer head of this device is not shown by the remote")
     for names in heads_reader.listing.rivals.values():
         for item in names:
             if item.name in heads_reader.absent:
