@@ -215,7 +215,7 @@ def test_stamp_changes_with_wal(places: AgentDirs, store: Path) -> None:
 
 def test_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where somebody keeps everybody out, that is said, and nothing is waited for long."""
-    monkeypatch.setattr("holdfast.conversations.adapters.database._PATIENCE", 1)
+    monkeypatch.setattr("holdfast.conversations.adapters.database._BUSY_TIMEOUT_MS", 1)
     database(store / "opencode.db")
     other = apsw.Connection(str(store / "opencode.db"))
     other.execute("PRAGMA journal_mode=WAL")

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import apsw
 
-_PATIENCE: Final = 2_000  # ms, while the agent writes
+_BUSY_TIMEOUT_MS: Final = 2_000  # while the agent writes
 # The system does not let us read, as opposed to a damaged file.
 ACCESS_ERRORS: Final = (OSError, apsw.CantOpenError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
@@ -35,7 +35,7 @@ class AgentDatabase:
         except apsw.Error:
             self._remove_copy()
             raise
-        self.connection.set_busy_timeout(_PATIENCE)
+        self.connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
         self.connection.pragma("trusted_schema", False)
         self.connection.pragma("query_only", True)
 

@@ -1,5 +1,6 @@
-"""JSON as people keep it in settings: with comments and trailing commas, read into a tree that knows where each thing
-stands. The tree serves `jsonedit`, which changes single places and leaves everything else as it is.
+"""Parse JSON as people keep it in settings, with comments and trailing commas, into a tree of positions.
+
+`connect.json_edit` uses the tree to change single places and leave everything else as it is.
 """
 
 from __future__ import annotations
@@ -23,53 +24,53 @@ _MARK: Final = "\ufeff"
 
 
 class JsonNode:
-    """A value, and where it stands: text[start:end]."""
+    """A value and its position, text[start:end]."""
 
     __slots__ = ("end", "members", "start", "tail", "tail_is_line", "value")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.end = start
-        # Of a list or an object: what is in it.
+        # The members of a list or an object.
         self.members: list[JsonMember] | None = None
-        # Of these: where the last thing in it (opening bracket, value, comma, comment) ends, and whether that is a
-        # comment which lasts until the end of its line.
+        # Of a list or an object: where its last token (opening bracket, value, comma, comment) ends, and whether that
+        # is a comment until the end of its line.
         self.tail = start
         self.tail_is_line = False
-        # Of anything else: the value itself.
+        # The value of anything else.
         self.value: Json = None
 
     def child(self, key: str) -> JsonMember | None:
-        """The member of an object that counts: of a key that stands there twice, programs take the last."""
+        """The member of an object with this key: if there are several, the last, as programs do."""
         return next((member for member in reversed(self.members or ()) if member.key == key), None)
 
 
 class JsonMember:
-    """Something in a list (`key` is None) or an object."""
+    """A member of a list (`key` is None) or an object."""
 
     __slots__ = ("after_line", "before", "comma", "key", "node", "start")
 
     def __init__(self, key: str | None, start: int, before: int, node: JsonNode, *, after_line: bool) -> None:
         self.key = key
         self.start = start
-        # Where the thing before it ends, comments included, and whether that is a comment until the end of its line.
+        # Where the token before it ends, comments included, and whether that is a comment until the end of its line.
         self.before = before
         self.after_line = after_line
         self.node = node
-        # Where the comma after it stands, if there is one.
+        # The position of the comma after it, if there is one.
         self.comma: int | None = None
 
 
 class JsonText:
-    """A text and its tree; the root is None when nothing but blanks and comments stands in it."""
+    """A text and its tree; the root is None when the text has only blanks and comments."""
 
-    __slots__ = ("_at", "_file", "_line_comment", "_thing", "root", "text")
+    __slots__ = ("_at", "_file", "_line_comment", "_token_end", "root", "text")
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self._file = file
         self._at = 1 if text.startswith(_MARK) else 0
-        self._thing = self._at
+        self._token_end = self._at
         self._line_comment = False
         self.root: JsonNode | None = None
         self._skip()
@@ -77,7 +78,7 @@ class JsonText:
             self.root = self._value(1)
             self._skip()
             if self._at < len(text):
-                raise self._wrong("something stands after the end of it")
+                raise self._error("unexpected text after the end")
 
     def plain(self, node: JsonNode) -> Json:
         """The value as data."""
@@ -98,16 +99,16 @@ class JsonText:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _wrong(self, what: str, position: int | None = None) -> Invalid:
+    def _error(self, what: str, position: int | None = None) -> Invalid:
         line = self.line(self._at if position is None else position)
         return Invalid(
             f"{display_path(self._file)} is not JSON: {what} (line {line})",
-            hint="Put that line right, then try again; nothing was changed.",
+            hint="Fix that line, then try again; nothing was changed.",
             file=self._file,
         )
 
     def _skip(self) -> None:
-        """Past blanks and comments, keeping in mind where the last comment ended."""
+        """Skip blanks and comments, and note where the last comment ended."""
         while True:
             blank = _BLANK.match(self.text, self._at)
             self._at = blank.end() if blank else self._at
@@ -115,12 +116,12 @@ class JsonText:
                 return
             comment = _COMMENT.match(self.text, self._at)
             if comment is None:
-                raise self._wrong("a comment has no end")
+                raise self._error("a comment is not closed")
             self._line_comment = comment.group().startswith("//")
-            self._at = self._thing = comment.end()
+            self._at = self._token_end = comment.end()
 
     def _step(self, end: int) -> None:
-        self._at = self._thing = end
+        self._at = self._token_end = end
         self._line_comment = False
 
     def _value(self, depth: int) -> JsonNode:
@@ -128,14 +129,14 @@ class JsonText:
         first = self.text[self._at : self._at + 1]
         if first in ("{", "["):
             if depth > MAX_DEPTH:
-                raise self._wrong("it is nested too deeply")
+                raise self._error("it is nested too deeply")
             self._container(node, first, depth)
         elif first == '"':
             node.value = self._string()
         else:
             scalar = _SCALAR.match(self.text, self._at)
             if scalar is None:
-                raise self._wrong("a value is missing" if first in ("", "]", "}", ",", ":") else "no value begins so")
+                raise self._error("expected a value" if first in ("", "]", "}", ",", ":") else "unexpected character")
             node.value = _number_or_word(scalar.group())
             self._step(scalar.end())
         node.end = self._at
@@ -144,7 +145,7 @@ class JsonText:
     def _string(self) -> str:
         match = _STRING.match(self.text, self._at)
         if match is None:
-            raise self._wrong("a text has no end on its line, or a character that cannot stand there")
+            raise self._error("a string is not closed on its line, or has a character that is not allowed in it")
         self._step(match.end())
         return str(json.loads(match.group()))
 
@@ -156,19 +157,19 @@ class JsonText:
         while True:
             self._skip()
             if self.text.startswith(closing, self._at):
-                node.tail, node.tail_is_line = self._thing, self._line_comment
+                node.tail, node.tail_is_line = self._token_end, self._line_comment
                 self._step(self._at + 1)
                 return
             if members and members[-1].comma is None:
-                raise self._wrong(f"a comma or {closing} is missing")
-            before, after_line, start, key = self._thing, self._line_comment, self._at, None
+                raise self._error(f"expected a comma or {closing}")
+            before, after_line, start, key = self._token_end, self._line_comment, self._at, None
             if opening == "{":
                 if not self.text.startswith('"', self._at):
-                    raise self._wrong(f"a key in double quotes or {closing} is missing")
+                    raise self._error(f"expected a key in double quotes or {closing}")
                 key = self._string()
                 self._skip()
                 if not self.text.startswith(":", self._at):
-                    raise self._wrong("a colon is missing")
+                    raise self._error("expected a colon")
                 self._step(self._at + 1)
                 self._skip()
             member = JsonMember(key, start, before, self._value(depth + 1), after_line=after_line)

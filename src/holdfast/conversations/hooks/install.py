@@ -18,7 +18,7 @@ from holdfast.workspace.home import Home
 
 _NEEDED = ("holdfast", "msgspec", "apsw", "platformdirs", "psycopg", "psycopg_pool")
 _PAYLOAD = b'{"hook_event_name": "Trial"}'
-_PATIENCE = 10.0
+_TRIAL_TIMEOUT = 10.0
 _TRIAL = f"{files.PREFIX}trial-"
 _SHELL = "/bin/sh"
 _EXECUTABLE = (script.SCRIPT, mcp_entry.SCRIPT)
@@ -37,9 +37,9 @@ def installation(home: str) -> script.ScriptSetup:
             package = package or os.path.join(os.path.abspath(own), "cli", "hooking.py")
     if not sys.executable:
         raise Failed("the path of the running Python is unknown", hint="Run holdfast with a Python of its own.")
-    kept = Home(home)
-    store = hook_store(kept)
-    url = "" if store.path == kept.store else store.url
+    home_files = Home(home)
+    store = hook_store(home_files)
+    url = "" if store.path == home_files.store else store.url
     return script.ScriptSetup(home, os.path.abspath(sys.executable), tuple(paths), package, url)
 
 
@@ -127,14 +127,14 @@ def _dd_syncs(home: str) -> bool:
             files.write_atomic(os.path.join(hooks, name), text.encode(), durable=False)
         process = subprocess.run(  # noqa: S603 (our own script, no shell line)
             [_SHELL, os.path.join(hooks, script.SCRIPT), "claude", "tell", "user"],
-            input=_PAYLOAD, capture_output=True, timeout=_PATIENCE, check=False, cwd=place,
+            input=_PAYLOAD, capture_output=True, timeout=_TRIAL_TIMEOUT, check=False, cwd=place,
             env={name: value for name, value in os.environ.items() if name != "HOLDFAST_STORE"},
         )  # fmt: skip
-        kept = [_read(os.path.join(waiting, name)) for name in os.listdir(waiting)]
+        payloads = [_read(os.path.join(waiting, name)) for name in os.listdir(waiting)]
     except (OSError, subprocess.SubprocessError):
         return False
     else:
-        return kept == [_PAYLOAD] and not process.returncode and not process.stdout and not process.stderr
+        return payloads == [_PAYLOAD] and not process.returncode and not process.stdout and not process.stderr
     finally:
         _clear(place)
 

@@ -18,7 +18,7 @@ from holdfast.machine import background_process, error_log
 
 LIBRARY: Final = "desktop_notifier"
 _MAX_LENGTH: Final = 300
-_PATIENCE: Final = 15.0  # seconds until a desktop that does not answer is given up
+_TIMEOUT_SECONDS: Final = 15.0  # until a desktop that does not answer is given up
 _DESKTOPS: Final = ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -47,7 +47,7 @@ def notify(home: str, title: str, text: str) -> bool:
 
 def show(home: str, title: str, text: str) -> None:
     """Show a notification, in a process that does nothing else."""
-    timer = threading.Timer(_PATIENCE, os._exit, (0,))
+    timer = threading.Timer(_TIMEOUT_SECONDS, os._exit, (0,))
     timer.daemon = True
     timer.start()
     try:

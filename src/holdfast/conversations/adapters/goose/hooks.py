@@ -37,7 +37,7 @@ def exchanges(call: ToolCall) -> tuple[AnySignal, ...]:
 
 
 def edits_text(call: ToolCall) -> tuple[AnySignal, ...]:
-    """`text_editor`: one tool of older versions for reading, writing and changing, told apart by its `command`."""
+    """`text_editor`: one tool of older versions for reading, writing and changing, distinguished by its `command`."""
     match get_text(call.input, "command"):
         case "write" | "create":
             return writes(call)
