@@ -192,7 +192,7 @@ def test_agents_tell_of_a_script_that_is_gone(cli: Calling, settings: Path) -> N
     assert [name for name, gone in missing.items() if gone] == ["claude"]
     said = cli("connect", "claude").out
     assert "Claude Code  connected for you" in said
-    assert "made only now" in said
+    assert "was created now" in said
     assert "script missing" not in cli("agents").out
     assert "for you" in cli("agents").out
     assert str(settings) in said

@@ -46,7 +46,7 @@ def _starts() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("agent", "event"), [item for item in _starts() if item[0] != "opencode"])
-def test_hook_of_an_agents_start_lets_it_be_taken_in_at_once(agent: str, event: str) -> None:
+def test_hook_of_an_agents_start_is_drained_at_once(agent: str, event: str) -> None:
     """Left for the next reader, it reached mirrored files when something else happened, seconds or minutes later."""
     assert agent in index.NAMES
     assert _manners(agent)[event.lower()] != "tell"

@@ -194,7 +194,7 @@ def test_another_device_goes_on_with_a_story(past: Past) -> None:
     assert len({event.writer for event in events}) == 2
 
 
-def test_a_store_made_anew_is_told_everything(past: Past) -> None:
+def test_backfill_reads_everything_again_for_a_new_store(past: Past) -> None:
     """What was read is remembered for one store, not for whatever stands in its place."""
     past.write(past.prompt(0), past.answer(2))
     past.backfill()
@@ -204,7 +204,7 @@ def test_a_store_made_anew_is_told_everything(past: Past) -> None:
     assert past.backfill().sessions == 1
 
 
-def test_what_is_fresh_stays_open_and_grows(past: Past) -> None:
+def test_recent_conversation_stays_open_and_grows(past: Past) -> None:
     """A conversation of today is not over: what it gains is added, and half a day later it is."""
     past.now = BEGAN + 30 * MINUTE
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
@@ -237,7 +237,7 @@ def test_conversation_takes_its_over_session_up_again(past: Past) -> None:
     assert past.backfill().events == 0
 
 
-def test_what_comes_after_the_end_continues_it(past: Past) -> None:
+def test_later_part_continues_a_finished_session(past: Past) -> None:
     """A session that a person ended takes nothing more: the next one names it, and has only what is new."""
     past.write(past.prompt(0), past.answer(2))
     past.backfill()
@@ -279,7 +279,7 @@ def test_a_fork_continues_what_it_came_from(past: Past) -> None:
     assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
 
 
-def test_a_fork_without_a_mark_is_not_told_twice(past: Past) -> None:
+def test_forked_conversation_without_a_mark_is_recorded_once(past: Past) -> None:
     """Read before its original, it still continues that one, and has none of its commands, agents, hours or tokens;
     nor once the original is gone from the disk and the fork goes on.
     """
@@ -356,7 +356,7 @@ def test_files_tasks_and_commands_are_recorded(past: Past) -> None:
     assert [(agent.type, agent.status) for agent in session.agents] == [("Plan", "interrupted")]
 
 
-def test_hashes_of_a_past_edit_are_told_only_where_they_are_sure(past: Past, tmp_path: Path) -> None:
+def test_hashes_of_past_edits_are_recorded_only_when_reliable(past: Past, tmp_path: Path) -> None:
     """Claude shows every file with line ends that it may not have. What it made itself is as shown, and what still
     stands on the disk; a link that leads out of the project is not looked at.
     """
@@ -439,7 +439,7 @@ def test_the_agents_files_are_left_alone(past: Past) -> None:
     assert tree() == before
 
 
-def test_since_leaves_out_what_ended_before(past: Past) -> None:
+def test_backfill_skips_conversations_that_ended_before_since(past: Past) -> None:
     """And it is read when nobody leaves it out any more."""
     past.write(past.prompt(0), past.answer(1))
     past.write(past.prompt(24 * 60, talk="talk-2"), past.answer(24 * 60 + 1, talk="talk-2"), talk="talk-2")
@@ -448,7 +448,7 @@ def test_since_leaves_out_what_ended_before(past: Past) -> None:
     assert len(past.sessions()) == 2
 
 
-def test_what_was_deleted_stays_deleted(past: Past) -> None:
+def test_backfill_does_not_restore_deleted_sessions(past: Past) -> None:
     """A person's word stands against any transcript."""
     past.write(past.prompt(0), past.answer(1))
     past.backfill()
@@ -461,7 +461,7 @@ def test_what_was_deleted_stays_deleted(past: Past) -> None:
     assert past.sessions() == []
 
 
-def test_an_interrupted_run_keeps_what_it_told(past: Past) -> None:
+def test_interrupted_backfill_keeps_what_it_recorded(past: Past) -> None:
     """The next one goes on, and nothing is told twice."""
     for number in range(60):
         talk = f"talk-{number:02d}"
@@ -559,7 +559,7 @@ def speaking(tmp_path: Path) -> tuple[Past, Speaking]:
     return Past(tmp_path), spoken
 
 
-def test_what_hooks_heard_is_not_told_again(speaking: tuple[Past, Speaking]) -> None:
+def test_backfill_adds_nothing_that_hooks_recorded(speaking: tuple[Past, Speaking]) -> None:
     """Only what came before hooks began to hear the conversation is told, as a session of its own."""
     past, spoken = speaking
     spoken.minute = 100
@@ -628,7 +628,7 @@ def test_session_recorded_live_is_named_by_the_agents_own_title(speaking: tuple[
     assert [session.goal for session in _read(past, spoken)] == ["French and Danish"]
 
 
-def test_a_prompt_noted_a_moment_before_it_was_heard_is_the_same(speaking: tuple[Past, Speaking]) -> None:
+def test_prompt_written_just_before_its_hook_is_recorded_once(speaking: tuple[Past, Speaking]) -> None:
     """Agents write a prompt down and then run the hook."""
     past, spoken = speaking
     spoken.minute = 100
@@ -639,7 +639,7 @@ def test_a_prompt_noted_a_moment_before_it_was_heard_is_the_same(speaking: tuple
     assert len(past.sessions()) == 1
 
 
-def test_work_heard_without_a_prompt_has_its_goal_from_what_the_agent_noted(speaking: tuple[Past, Speaking]) -> None:
+def test_session_without_a_reported_prompt_gets_its_goal_from_the_transcript(speaking: tuple[Past, Speaking]) -> None:
     """Some hooks tell no prompts: the session they began is named afterwards, once."""
     past, spoken = speaking
     spoken.minute = 100
@@ -653,7 +653,7 @@ def test_work_heard_without_a_prompt_has_its_goal_from_what_the_agent_noted(spea
     assert spoken.types().count("session.edited") == 1
 
 
-def test_what_hooks_heard_and_a_person_deleted_stays_deleted(speaking: tuple[Past, Speaking]) -> None:
+def test_backfill_does_not_restore_a_deleted_session_of_hooks(speaking: tuple[Past, Speaking]) -> None:
     """The agent still has the conversation; nothing but a digest of its id is kept here."""
     past, spoken = speaking
     spoken.minute = 100
@@ -665,7 +665,7 @@ def test_what_hooks_heard_and_a_person_deleted_stays_deleted(speaking: tuple[Pas
     assert past.sessions() == []
 
 
-def test_hooks_that_go_on_in_a_told_session_are_not_doubled(speaking: tuple[Past, Speaking]) -> None:
+def test_hooks_continue_a_backfilled_session_without_duplicates(speaking: tuple[Past, Speaking]) -> None:
     """A fresh conversation was told, then heard: from there on the hooks tell."""
     past, spoken = speaking
     past.now = BEGAN + 10 * MINUTE
@@ -700,14 +700,14 @@ def test_hooks_that_go_on_in_a_told_session_are_not_doubled(speaking: tuple[Past
         ("a.py", None, (), None),
     ],
 )
-def test_paths_are_told_from_the_project(
+def test_backfilled_paths_are_relative_to_the_project(
     path: str, cwd: str | None, roots: tuple[str, ...], where: str | None
 ) -> None:
     """Of any system, by the names alone; what lies outside is nobody's business here."""
     assert inside(path, cwd, roots) == where
 
 
-def test_one_bad_reader_spoils_nothing(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backfill_continues_when_one_reader_fails(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that its reader stumbles over is named; whatever else there is is read."""
     from holdfast.conversations.adapters.claude import transcript
 
@@ -766,7 +766,7 @@ MOMENTS = st.integers(BEGAN, BEGAN + DAY) | st.sampled_from([-(10**15), 0, 10**1
     tokens=WHOLE,
     cost=st.none() | st.floats(),
 )
-def test_any_story_can_be_told(
+def test_any_transcript_can_be_recorded(
     tmp_path_factory: pytest.TempPathFactory,
     told: list[tuple[int, Any, str]],
     signs: list[int],

@@ -75,7 +75,7 @@ def test_no_agent_of_a_story_is_in_conflict_with_itself(
     assert [(agent.id, agent.status) for agent in session.agents] == agents
 
 
-def test_work_is_that_of_the_run_it_was_done_in() -> None:
+def test_work_belongs_to_the_run_it_was_done_in() -> None:
     """An agent known by its end alone has what it did since; each run of another has its own."""
     ran = Ran(command="make", code=0, agent="a")
     found = part(
@@ -105,6 +105,6 @@ def test_no_two_agents_of_a_part_are_alike(signals: Signals, after: int, before:
 
 
 @given(ANY, st.integers(0, 12))
-def test_what_a_story_gains_renames_nobody(signals: Signals, known: int) -> None:
+def test_growing_transcript_renames_no_agent(signals: Signals, known: int) -> None:
     """Agents that were told keep their ids when the story has grown."""
     assert set(started(told_of(signals[:known]))) <= set(started(told_of(signals)))

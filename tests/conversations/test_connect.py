@@ -183,7 +183,7 @@ def test_empty_settings(ground: Ground) -> None:
 # ── once only ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nobody_is_heard_twice(ground: Ground) -> None:
+def test_connect_is_refused_when_the_agent_is_connected_already(ground: Ground) -> None:
     """Connected for the user, an agent cannot be connected for a project, nor the other way round."""
     ground.connect("claude", "goose")
     for name in ("claude", "goose"):

@@ -66,10 +66,10 @@ def test_tables_below_our_codex_server_stay(ground: Ground, *, remembered: bool)
     path.write_text(path.read_text() + "\n[other]\n")
     (done,) = ground.disconnect("codex")
     assert tomllib.loads(path.read_text()) == {"model": "gpt", "other": {}}
-    assert [note for note in done.notes if note.endswith("went with it: env, tools.")]
+    assert [note for note in done.notes if note.endswith("were removed with it: env, tools.")]
 
 
-def test_tables_below_the_server_of_a_holdfast_that_is_gone_stay(ground: Ground) -> None:
+def test_subtables_stay_when_the_server_of_a_removed_holdfast_is_replaced(ground: Ground) -> None:
     """What starts the server is renewed; numbers, dates and tables that were added are what they were."""
     gone = ground.me / "gone"
     connect(Keeper.open(str(ground.project), home=str(gone)), ground.places, ["codex", "cursor"])
@@ -178,7 +178,7 @@ def test_a_connect_that_fails_half_way_is_taken_back(
     assert ground.claude.read_text() == ground.have_settings().decode()
 
 
-def test_what_cannot_be_taken_back_is_said(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_files_that_could_not_be_restored(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hooks stay against our will: the error names the file, `agents` and the doctor tell what is missing."""
     real = files.write_atomic
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_taken_back_is_said(ground: Ground, monkeypatch: pytest.M
     hooks = ground.me / ".cursor" / "hooks.json"
     hint = str(caught.value.hint)
     assert hint.startswith("Look at it. ")
-    assert f"still stands in {hooks}" in hint
+    assert f"is still in {hooks}" in hint
     assert "holdfast disconnect cursor" in hint
     seen = detect.look(ground.keeper, ground.places, "cursor")
     assert (seen.connected, seen.server) == ("user", None)
@@ -268,7 +268,7 @@ def test_a_server_added_by_hand_to_claude_desktop(ground: Ground) -> None:
     assert done.notes
 
 
-def test_ours_stays_ours_beside_one_by_hand(ground: Ground) -> None:
+def test_own_server_entry_stays_with_a_persons_entry(ground: Ground) -> None:
     """What we registered before a person added theirs is still kept, renewed and taken out."""
     ground.connect("cursor")
     path = ground.me / ".cursor" / "mcp.json"

@@ -55,7 +55,7 @@ def test_connecting_again_mends(ground: Ground) -> None:
     assert ground.claude.read_bytes() == before
 
 
-def test_hooks_of_a_holdfast_that_is_gone(ground: Ground) -> None:
+def test_hooks_of_a_removed_holdfast_are_replaced(ground: Ground) -> None:
     """Entries whose home is gone are named, and replaced by connecting; those of a living one are left alone."""
     ground.have_settings()
     gone, other = ground.me / "gone", ground.me / "other"
@@ -254,7 +254,7 @@ def test_the_doctor_on_the_spool(ground: Ground) -> None:
     assert "something\\x1b" in check.detail
 
 
-def test_real_hooks_are_heard(ground: Ground) -> None:
+def test_installed_hooks_deliver_payloads(ground: Ground) -> None:
     """The command line that stands in the settings, run as the agent does, leaves its payload in the spool."""
     ground.connect("claude")
     hooks = plain(ground.claude)["hooks"]

@@ -43,7 +43,7 @@ def server_of(ground: Ground, name: str) -> detect.McpRegistration | None:
 # ── what stands there ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_agent_is_told_as_it_documents(ground: Ground) -> None:
+def test_server_is_registered_as_each_agent_documents(ground: Ground) -> None:
     """The script in the home, in the form each program reads; it is there and can be executed."""
     ground.connect(*CONNECTABLE)
     script = str(ground.home / "hooks" / "holdfast-mcp")
@@ -85,7 +85,7 @@ def test_what_a_project_shares(ground: Ground) -> None:
     assert not (ground.project / ".mcp.json").exists()
 
 
-def test_what_is_there_of_others_stays(ground: Ground) -> None:
+def test_entries_of_others_stay(ground: Ground) -> None:
     """Another server called holdfast is left alone, and that is said; so is one of another home that is alive."""
     theirs = {"command": "npx", "args": ["holdfast"]}
     (ground.me / ".claude.json").write_text(json.dumps({"mcpServers": {"holdfast": theirs}}))
@@ -107,7 +107,7 @@ def test_what_is_there_of_others_stays(ground: Ground) -> None:
     assert done.server is None
 
 
-def test_a_server_of_a_holdfast_that_is_gone(ground: Ground) -> None:
+def test_server_of_a_removed_holdfast_is_replaced(ground: Ground) -> None:
     """It is named by the doctor and by `agents`, replaced by connecting, and taken out by disconnecting."""
     gone = ground.me / "gone"
     connect(Keeper.open(str(ground.project), home=str(gone)), ground.places, ["codex", "claude-desktop"])
@@ -261,7 +261,7 @@ def test_the_doctor_on_a_server_that_is_missing(ground: Ground) -> None:
     assert "PATH" in str(check.fix)
 
 
-def test_uninstalling_takes_servers_nobody_remembers(ground: Ground) -> None:
+def test_uninstall_removes_servers_that_are_not_remembered(ground: Ground) -> None:
     """With the memory lost, no file names the script any more, and the script is gone."""
     ground.connect(*CONNECTABLE)
     for path in (ground.home / "connections").glob("*.json"):

@@ -20,7 +20,7 @@ def agents(tmp_path: Path) -> Speaking:
     return Speaking(tmp_path)
 
 
-def test_what_waits_is_taken_in_before_every_read_and_write(agents: Speaking) -> None:
+def test_payloads_are_drained_before_every_read_and_write(agents: Speaking) -> None:
     """The library, too, sees what a hook left a moment ago."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -35,7 +35,7 @@ def test_what_waits_is_taken_in_before_every_read_and_write(agents: Speaking) ->
     assert agents.waiting() == []
 
 
-def test_events_have_the_time_at_which_they_were_heard(agents: Speaking) -> None:
+def test_events_have_the_time_of_their_payload(agents: Speaking) -> None:
     """Not when somebody looked."""
     agents.prompt("Add OAuth")
     agents.minute = 3
@@ -62,7 +62,7 @@ def test_the_same_event_through_two_configurations_is_one(agents: Speaking, apar
     ]  # fmt: skip
 
 
-def test_the_same_words_again_are_said_again(agents: Speaking) -> None:
+def test_equal_prompts_at_different_times_are_recorded_twice(agents: Speaking) -> None:
     """Through one configuration, equal payloads without an id of their own are two events."""
     for _ in range(3):
         agents.say("Stop", last_assistant_message="Yes")
@@ -119,7 +119,7 @@ def test_a_payload_still_being_written_is_waited_for(agents: Speaking) -> None:
     assert current is not None
 
 
-def test_odd_text_is_kept_as_far_as_it_is_text(agents: Speaking) -> None:
+def test_undecodable_text_is_kept_with_replacements(agents: Speaking) -> None:
     """Half characters, NULs and bytes of no encoding are replaced; secrets are cut out."""
     agents.hand_over(
         b'{"session_id":"t","cwd":' + json.dumps(str(agents.project)).encode()
@@ -211,7 +211,7 @@ def test_a_long_queue_is_taken_in_to_its_end(agents: Speaking, monkeypatch: pyte
     assert agents.waiting() == []
 
 
-def test_a_backup_holds_what_was_just_told(agents: Speaking, tmp_path: Path) -> None:
+def test_backup_holds_payloads_that_just_came(agents: Speaking, tmp_path: Path) -> None:
     """What waits is taken in before the store is copied."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:

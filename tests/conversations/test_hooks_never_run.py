@@ -62,7 +62,7 @@ def test_the_doctor_found_all_well_though_the_home_was_deleted(ground: Ground) -
     assert check.fix == "holdfast connect claude cline, or holdfast uninstall, which removes them"
     (done,) = ground.connect("claude")
     assert done.revived
-    assert "made only now" in done.notes[0]
+    assert "was created now" in done.notes[0]
     assert examined(ground) == Check("hooks", "ok", "connected: claude, cline")
     shutil.rmtree(ground.home)
     assert uninstall(ground.keeper, ground.places).problems == []

@@ -224,7 +224,7 @@ def test_model_and_permission_mode_are_recorded_when_they_change(agents: Speakin
     assert agents.types().count("extra.kept") == 3
 
 
-def test_waiting_lasts_until_something_else_is_heard(agents: Speaking) -> None:
+def test_wait_ends_with_the_next_report(agents: Speaking) -> None:
     """A permission is asked for, told twice, and granted."""
     agents.say("PermissionRequest", tool_name="Bash", tool_input={"command": "rm x"}, tool_use_id="b1")
     agents.say("Notification", message="Claude needs your permission", notification_type="permission_prompt")
@@ -338,7 +338,7 @@ def test_other_line_ends_than_the_program_shows_are_noticed(agents: Speaking) ->
 @pytest.mark.parametrize(
     ("encoding", "end", "known"), [("utf-8", "\n", True), ("utf-8", "\r\n", False), ("utf-16", "\n", False)]
 )
-def test_two_edits_heard_together_never_have_hashes_of_other_line_ends(
+def test_edits_drained_together_have_no_hashes_of_other_line_ends(
     agents: Speaking, encoding: str, end: str, known: bool
 ) -> None:
     """Only the second can be seen on the disk; the first has the hashes the file really had, or none."""
@@ -363,7 +363,7 @@ def test_two_edits_heard_together_never_have_hashes_of_other_line_ends(
     assert second.hash_before == (None if encoding == "utf-16" else sums[1])
 
 
-def test_what_is_heard_late_takes_nothing_back(agents: Speaking) -> None:
+def test_late_payload_reverts_nothing(agents: Speaking) -> None:
     """A second hearing, drained after the conversation closed and the task was done, changes neither."""
     agents.say("TaskCreated", task_id="1", task_subject="One")
     agents.minute = 1
@@ -380,7 +380,7 @@ def test_what_is_heard_late_takes_nothing_back(agents: Speaking) -> None:
     assert native.closed_at is not None
 
 
-def test_a_payload_somebody_else_took_in_meanwhile_is_not_told_again(agents: Speaking) -> None:
+def test_payload_that_another_process_recorded_is_not_recorded_again(agents: Speaking) -> None:
     """Read before another drain took it in: inside the transaction it is gone."""
     from holdfast.conversations.ingest import drain, payload
     from holdfast.workspace import spool
@@ -398,7 +398,7 @@ def test_a_payload_somebody_else_took_in_meanwhile_is_not_told_again(agents: Spe
     assert agents.types() == before
 
 
-def test_a_subagent_nobody_tells_the_beginning_of_begins_with_its_call(tmp_path: Path) -> None:
+def test_subagent_starts_with_its_call_when_its_start_is_not_reported(tmp_path: Path) -> None:
     """Gemini has no word for it: it is at work from the call to what the call returns."""
     speaking = Speaking(tmp_path)
     speaking.say("BeforeAgent", agent="gemini", prompt="Add OAuth")
@@ -428,7 +428,7 @@ def launched(agent: str) -> dict[str, Any]:
     return {"tool_response": {"isAsync": True, "status": "async_launched", "agentId": agent}}
 
 
-def test_an_agent_found_to_be_in_the_background_takes_nothing_from_the_persons_time(agents: Speaking) -> None:
+def test_agent_that_turns_out_to_be_in_the_background_takes_no_time_from_the_person(agents: Speaking) -> None:
     """Only what the call returned said so; by then it counted as one in the foreground."""
     agents.say("PreToolUse", **call(1, "Long review"))
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
@@ -459,7 +459,7 @@ def test_what_a_call_returned_corrects_what_was_guessed(agents: Speaking) -> Non
     assert session.conflicts == []
 
 
-def test_a_launch_told_after_the_end_begins_nothing(agents: Speaking) -> None:
+def test_start_reported_after_the_end_starts_nothing(agents: Speaking) -> None:
     """The agent was quicker than the hook of its call."""
     agents.say("PreToolUse", **call(1, "Review"))
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
@@ -470,7 +470,7 @@ def test_a_launch_told_after_the_end_begins_nothing(agents: Speaking) -> None:
     assert (agent.id, agent.status, agent.background, agent.summary) == ("a1", "completed", True, "Reviewed")
 
 
-def test_nobody_waits_in_a_conversation_that_is_over(agents: Speaking) -> None:
+def test_waits_end_with_their_conversation(agents: Speaking) -> None:
     """Closed, killed, or its session stopped."""
     asked = {"message": "May I?", "notification_type": "permission_prompt"}
     agents.say("Notification", **asked)
@@ -492,7 +492,7 @@ def test_nobody_waits_in_a_conversation_that_is_over(agents: Speaking) -> None:
         assert keeper.session().complete().document().waiting == []
 
 
-def test_what_a_subagent_waits_for_is_one_question(agents: Speaking) -> None:
+def test_wait_of_a_subagent_is_recorded_once(agents: Speaking) -> None:
     """Told with its name and without; granted once."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     bash: dict[str, Any] = {

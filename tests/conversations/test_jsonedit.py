@@ -89,7 +89,7 @@ def test_twice_is_once() -> None:
 # ── after somebody edited it ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_others_added_stays() -> None:
+def test_additions_of_others_stay() -> None:
     """A hook somebody put beside ours, in our list and in our group, is still there when ours are gone."""
     new, receipt = insert("", ENTRIES, FILE)
     data = json.loads(new)
@@ -115,7 +115,7 @@ def test_a_version_others_rely_on_stays() -> None:
     assert remove(new, ours, receipt, FILE) == ""
 
 
-def test_without_a_receipt_what_becomes_empty_goes() -> None:
+def test_empty_containers_are_removed_without_a_receipt() -> None:
     """A forgotten connection is found by its command line; what was empty before it stays."""
     new, _ = insert('{\n  "a": {}\n}\n', ENTRIES[:2], FILE)
     assert remove(new, ours, None, FILE) == '{\n  "a": {}\n}\n'
@@ -143,7 +143,7 @@ def test_without_a_receipt_what_becomes_empty_goes() -> None:
         ('{"hooks": {\n"Stop": {}}}', 2),
     ],
 )
-def test_what_cannot_be_edited_says_its_line(text: str, line: int) -> None:
+def test_error_names_the_line_that_cannot_be_edited(text: str, line: int) -> None:
     """Broken settings are refused with the line at which they break."""
     with pytest.raises(Invalid, match=rf"settings\.json.*\(line {line}\)"):
         insert(text, [hook("Stop")], FILE)

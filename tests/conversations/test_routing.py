@@ -64,7 +64,7 @@ def test_conversations_join_the_session_that_a_person_began(agents: Speaking) ->
     assert {(native.agent, native.id) for native in session.native} == {("claude", "talk-1"), ("codex", "codex-1")}
 
 
-def test_conversation_is_found_by_its_first_prompt_when_it_joined_a_session(agents: Speaking) -> None:
+def test_conversation_is_named_by_its_first_prompt_when_it_joined_a_session(agents: Speaking) -> None:
     """Also while there is no transcript to read; a later prompt is no new title."""
     with agents.keeper() as keeper:
         keeper.start("Invoices as PDF")
@@ -150,7 +150,7 @@ def test_everything_joins_one_session_while_a_mirror_holds_it(agents: Speaking) 
 
 
 @pytest.mark.parametrize("how", ["edit", "import", "agent"])
-def test_session_gathers_nothing_when_no_person_began_or_took_it_up(
+def test_session_gathers_nothing_when_no_person_started_or_resumed_it(
     agents: Speaking, tmp_path: Path, how: str
 ) -> None:
     """Naming it, importing one, and an agent's own start are no taking up."""
@@ -200,7 +200,7 @@ def test_a_cd_changes_nothing(agents: Speaking, tmp_path: Path) -> None:
     assert agents.session().commands.total == 1
 
 
-def test_a_directory_that_is_gone_belongs_to_the_one_above(agents: Speaking) -> None:
+def test_deleted_directory_belongs_to_its_parent(agents: Speaking) -> None:
     """A payload that comes late from a deleted directory is not lost."""
     agents.prompt("Add OAuth", cwd=str(agents.project / "deleted" / "deep"))
     assert agents.session().goal == "Add OAuth"
@@ -239,7 +239,7 @@ def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> Non
         assert [state.session for state in open_sessions(keeper)] == [new.id, old.id]
 
 
-def test_overview_shows_what_is_unfinished_and_leaves_out_what_is_over(agents: Speaking) -> None:
+def test_overview_lists_unfinished_sessions_that_are_not_over(agents: Speaking) -> None:
     """The dashboard and `watch`, the day after; `continue` goes on with what is unfinished."""
     agents.prompt("Add OAuth", "talk-1")
     with agents.keeper() as keeper:
@@ -307,7 +307,7 @@ def test_after_the_end_comes_a_session_that_continues(agents: Speaking) -> None:
     assert len(agents.sessions()) == 2
 
 
-def test_work_heard_without_its_prompt_has_a_goal_later(agents: Speaking) -> None:
+def test_session_gets_its_goal_later_when_its_prompt_was_not_reported(agents: Speaking) -> None:
     """Connected in the middle of a conversation: the next prompt names the goal."""
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"})
     assert agents.session().goal == "Work with claude"
@@ -382,7 +382,7 @@ def test_a_conversation_that_comes_back_makes_its_session_current(agents: Speaki
 
 
 @pytest.mark.parametrize("words", ["<task-notification>x</task-notification>", "<command-name>/model</command-name>"])
-def test_what_a_program_wrote_is_no_goal(agents: Speaking, words: str) -> None:
+def test_text_of_a_program_is_no_goal(agents: Speaking, words: str) -> None:
     """A notice of the program begins nothing; the person's words after it do."""
     agents.prompt(words)
     assert agents.sessions() == []

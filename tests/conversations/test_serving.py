@@ -33,7 +33,7 @@ def test_a_server_of_a_home_is_known_again(system: str, home: str) -> None:
         assert mcp_entry.home_of(text) is None
 
 
-def test_what_a_project_shares_names_nobodys_place() -> None:
+def test_shared_entry_names_no_personal_path() -> None:
     """`holdfast mcp`, and nothing else; no person's server is taken for it."""
     made = mcp_entry.server("/home/me", "project", python="/usr/bin/python3", system="linux")
     assert made.entry == {"command": "holdfast", "args": ["mcp"]}
@@ -71,7 +71,7 @@ def test_a_server_that_a_person_wrote_down_is_known(words: str, known: bool) -> 
     assert mcp_entry.program(mcp_entry.called({"command": command, "args": args})) == command
 
 
-def test_what_starts_nothing_is_no_server() -> None:
+def test_entry_that_starts_nothing_is_no_server() -> None:
     """An entry without a command, with a number for one, or none at all."""
     for entry in ({}, {"url": "http://127.0.0.1/mcp"}, {"command": 1}, None):
         assert not mcp_entry.by_hand(mcp_entry.called(entry))
@@ -79,7 +79,7 @@ def test_what_starts_nothing_is_no_server() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("name", CONNECTABLE)
-def test_where_each_agent_is_told(name: str, system: str) -> None:
+def test_each_agent_has_the_server_in_its_settings(name: str, system: str) -> None:
     """The file and the place in it that each program documents, in both scopes."""
     places = AgentDirs("/me", "/work", {"PATH": ""}, system)
     desktop = {"linux": ".config/Claude", "darwin": "Library/Application Support/Claude",

@@ -99,7 +99,7 @@ def test_others_write_around_it(first: str, second: str) -> None:
     "text",
     ["mcp_servers = {}\n", "mcp_servers = { other = { args = [] } }", "mcp_servers = 1", "[[mcp_servers]]\na = 1"],
 )
-def test_what_nothing_can_be_added_to(text: str) -> None:
+def test_insert_is_refused_when_a_form_cannot_be_extended(text: str) -> None:
     """Servers that are written on one line, or are no table, are refused with what to do."""
     with pytest.raises(Invalid) as caught:
         insert(text, [ENTRY], FILE)
@@ -114,7 +114,7 @@ def test_what_cannot_be_read(text: str) -> None:
         insert(text, [ENTRY], FILE)
 
 
-def test_somebody_elses() -> None:
+def test_uninstall_leaves_hooks_of_others() -> None:
     """Another server of the name stays, whatever it is; so does ours, written in a way of their own."""
     theirs = '[mcp_servers.holdfast]\ncommand = "their own"\n'
     assert insert(theirs, [ENTRY], FILE)[0] == theirs

@@ -60,7 +60,7 @@ def test_everywhere(machine: Machine) -> None:
     assert (again.connections, again.removed, again.problems) == ([], [], [])
 
 
-def test_what_nobody_remembers(machine: Machine) -> None:
+def test_uninstall_removes_hooks_that_are_not_remembered(machine: Machine) -> None:
     """Hooks in the user's settings are found even when the memory of them is lost."""
     connect(machine.keeper, machine.places(), NAMES)
     for path in (machine.home / "connections").iterdir():
@@ -70,7 +70,7 @@ def test_what_nobody_remembers(machine: Machine) -> None:
     assert not any(b"hooks/hook" in path.read_bytes() for path in machine.traces() if path.is_file())
 
 
-def test_one_that_resists(machine: Machine) -> None:
+def test_uninstall_continues_when_one_file_fails(machine: Machine) -> None:
     """Settings that are broken by now are named; everything else is taken out, and the script stays for them."""
     connect(machine.keeper, machine.places(), ["claude", "codex"])
     settings = machine.me / ".claude" / "settings.json"

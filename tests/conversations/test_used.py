@@ -52,7 +52,7 @@ def _known(name: str, places: AgentDirs, directory: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_in_doubt_it_was_used(name: str, tmp_path: Path) -> None:
+def test_agent_counts_as_used_when_in_doubt(name: str, tmp_path: Path) -> None:
     """Where a variable leads elsewhere, and on systems with other customs, the reader looks for itself."""
     variable = f"{name.upper()}_ELSEWHERE"
     assert used(name, AgentDirs(str(tmp_path), "/", {variable: "/x"}))

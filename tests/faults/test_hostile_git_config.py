@@ -330,9 +330,7 @@ def test_every_verb_runs_no_program_that_a_repository_names(room: Room, traps: T
     answer = room.run(verb.argv)
     if verb.argv in (("stop", "--keep"), ("stop", "--discard")):
         assert answer.code == 1, answer
-        assert (
-            "Holdfast runs no program configured by a repository" in answer.err or "uncommitted changes" in answer.err
-        )
+        assert "Holdfast runs no program of a repository" in answer.err or "uncommitted changes" in answer.err
     else:
         assert answer.code == 0, answer
     assert traps.names() == []

@@ -157,7 +157,7 @@ def test_open_with_an_impossible_name(repo: Path) -> None:
         open_branch(GitBranches(str(repo)), "session/a..b")
 
 
-def test_nothing_is_done_during_somebody_elses_operation(session: Path) -> None:
+def test_branch_is_left_alone_during_another_git_operation(session: Path) -> None:
     """While a bisect is under way neither opening nor ending happens."""
     git = GitBranches(str(session))
     sh(session, "bisect", "start")
@@ -282,7 +282,7 @@ def test_keep_after_a_detached_start(session: Path) -> None:
     assert branches(session) == ["main", BRANCH]
 
 
-def test_keep_when_the_old_branch_is_gone(session: Path) -> None:
+def test_keep_is_refused_when_the_old_branch_was_deleted(session: Path) -> None:
     """A deleted branch is not made again by guessing."""
     sh(session, "branch", "-q", "-D", "main")
     with pytest.raises(Refused, match=r"main, from which .* was created, no longer exists"):

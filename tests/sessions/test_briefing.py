@@ -205,7 +205,7 @@ def test_both_readers_get_the_same_facts() -> None:
     assert all(entry in told for entry in entries)
 
 
-def test_an_agent_is_told_that_it_reads_data() -> None:
+def test_briefing_for_an_agent_says_that_it_is_data() -> None:
     """The text is opened and closed by marks, and opened by the words that say what it is."""
     told = briefing(FULL, reader="agent", max_chars=10_000, resumed=RESUMED, now=NOW)
     lines = told.splitlines()
@@ -290,7 +290,7 @@ def test_a_long_list_loses_its_oldest_entries() -> None:
     assert len(told) > 1_800
 
 
-def test_one_huge_note_does_not_push_out_the_rest() -> None:
+def test_briefing_keeps_the_rest_when_one_note_is_huge() -> None:
     """An entry longer than everything else is shortened before sections are dropped."""
     told = briefing(
         session(notes=[model.Note(at=format_time(BEGAN), text="x" * 50_000)], tasks=[task("t1", "The next step")]),

@@ -117,7 +117,7 @@ def test_file_changed_while_two_conversations_work_is_unknown_and_names_both(sho
     assert by == {("cart.py", "unknown", ("claude:talk-1", "claude:talk-2"))}
 
 
-def test_file_changed_while_one_of_two_conversations_rests_is_the_others(shop: Workplace) -> None:
+def test_file_changed_while_one_conversation_rests_belongs_to_the_other(shop: Workplace) -> None:
     """Only turns that were going on come into question."""
     shop.prompt()
     shop.prompt("Another", talk="talk-2")
@@ -252,7 +252,7 @@ def test_two_work_trees_of_a_repository_are_compared_apart(shop: Workplace, tmp_
     assert [(file.path, file.by) for file in second.files] == [("cart.py", "command")]
 
 
-def test_files_of_another_branch_are_nobodys_changes(shop: Workplace) -> None:
+def test_files_are_not_changes_when_a_branch_is_switched(shop: Workplace) -> None:
     """A checkout, a pull or a reset brings files of commits that were there before."""
     shop.git("checkout", "-qb", "side")
     shop.write("tax.py", "rate = 19\n")

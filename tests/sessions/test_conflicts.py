@@ -38,7 +38,7 @@ def only(session: SessionHandle) -> str:
     return found
 
 
-def test_both_sides_are_shown_with_what_was_so_there(devices: Devices) -> None:
+def test_conflict_shows_the_state_on_both_sides(devices: Devices) -> None:
     """Each value has its device and time, and the progress and agents of that device when it was written."""
     here, there = disagreeing(devices)
     (found,) = here.conflicts()
@@ -53,7 +53,7 @@ def test_both_sides_are_shown_with_what_was_so_there(devices: Devices) -> None:
     assert [conflict.conflict for conflict in there.conflicts()] == [found.conflict] == here.document().conflicts
 
 
-def test_what_a_side_did_after_it_had_heard_of_the_other_is_not_its_own(devices: Devices) -> None:
+def test_conflict_side_ends_when_its_device_received_the_other_value(devices: Devices) -> None:
     """The side of a value ends where its device got to know the others."""
     here, _ = disagreeing(devices)
     here.edit(progress=0.9)
@@ -76,7 +76,7 @@ def test_a_choice_stands_on_every_device(devices: Devices, take: int) -> None:
         assert [(conflict.id, conflict.chosen) for conflict in document.conflicts] == [(name, take)]
 
 
-def test_the_event_of_a_choice_says_what_was_chosen(devices: Devices) -> None:
+def test_choice_event_holds_the_chosen_value(devices: Devices) -> None:
     """Hashes of what was chosen and overruled, and the value itself, for devices that have replaced all of them."""
     here, _ = disagreeing(devices)
     here.resolve(only(here), 2)
@@ -101,7 +101,7 @@ def test_a_choice_can_be_changed_but_not_made_twice(devices: Devices) -> None:
     assert here.document().goal == here.conflicts()[0].conflict.values[1].value
 
 
-def test_what_does_not_exist_cannot_be_chosen(devices: Devices) -> None:
+def test_resolve_is_refused_when_the_value_does_not_exist(devices: Devices) -> None:
     """An unknown conflict is not found, a number of none of its values is invalid; nothing is recorded."""
     here, _ = disagreeing(devices)
     before = len(devices.laptop.events(here.id))
@@ -115,7 +115,7 @@ def test_what_does_not_exist_cannot_be_chosen(devices: Devices) -> None:
     assert here.resolve(only(here)[:5].upper(), 1).chosen == 1
 
 
-def test_two_devices_that_choose_differently_at_once_agree_on_what_they_see(devices: Devices) -> None:
+def test_devices_see_the_same_conflict_when_they_choose_differently_at_once(devices: Devices) -> None:
     """Both see the same goal and one open conflict between the two choices; a third choice settles it for good."""
     here, there = disagreeing(devices)
     name = only(here)
@@ -180,7 +180,7 @@ def test_work_somewhere_else_is_not_buried_by_an_ending(devices: Devices) -> Non
     assert begun.document().status == "in_progress"
 
 
-def test_an_ending_that_is_chosen_ended_when_it_did(devices: Devices) -> None:
+def test_chosen_ending_keeps_its_time(devices: Devices) -> None:
     """Saying later that the ending counts does not move it."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
@@ -256,7 +256,7 @@ ACTS = st.lists(
 
 @settings(max_examples=15)
 @given(acts=ACTS)
-def test_whatever_is_said_and_chosen_both_devices_see_the_same(
+def test_devices_see_the_same_whatever_values_are_written_and_chosen(
     tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[bool, str]]
 ) -> None:
     """Edits, choices and meetings in any order: once both have heard everything, they agree."""
@@ -301,7 +301,7 @@ def test_looking_at_conflicts_of_the_past(devices: Devices) -> None:
     assert here.conflicts(at=began) == []
 
 
-def test_a_keeper_opens_what_another_settled(devices: Devices) -> None:
+def test_keeper_reads_a_conflict_that_another_one_resolved(devices: Devices) -> None:
     """A choice is in the log: whoever opens the store sees it."""
     here, _ = disagreeing(devices)
     here.resolve(only(here), 1)

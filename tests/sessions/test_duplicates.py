@@ -69,7 +69,7 @@ def test_a_block_ends_its_own_agent(tmp_path: Path) -> None:
     assert found == {"here": "completed", "there": "running"}
 
 
-def test_they_are_told_apart(tmp_path: Path) -> None:
+def test_duplicates_have_distinct_names(tmp_path: Path) -> None:
     """By the device; by more where that is the same; those with an id of their own need nothing."""
     devices, session = both(tmp_path)
     session.add_task("Alone")

@@ -15,7 +15,7 @@ def devices(tmp_path: Path) -> Devices:
     return Devices(tmp_path)
 
 
-def test_a_fork_takes_what_a_person_needs_to_go_on(devices: Devices) -> None:
+def test_fork_takes_over_goal_open_tasks_decisions_and_notes(devices: Devices) -> None:
     """The goal and its facts, phases and open tasks as they stand, decisions and notes; nothing of what happened."""
     origin = devices.laptop.start(
         "Build the shop", scope="web", task="build shop", mode="optimize", tags=["a", "b"], model="m"
@@ -94,7 +94,7 @@ def test_twins_of_others_both_come_along(tmp_path: Path) -> None:
     assert len({task.id for task in made.tasks}) == 2
 
 
-def test_what_has_ended_can_be_forked(devices: Devices) -> None:
+def test_fork_starts_from_a_finished_session(devices: Devices) -> None:
     """A completed session goes on in its fork, and stays completed."""
     origin = devices.laptop.start("Build the shop")
     origin.add_task("Later")
@@ -104,7 +104,7 @@ def test_what_has_ended_can_be_forked(devices: Devices) -> None:
     assert origin.document().status == "completed"
 
 
-def test_what_was_deleted_cannot_be_forked(devices: Devices) -> None:
+def test_fork_is_refused_when_the_session_was_deleted(devices: Devices) -> None:
     """There is nothing left to take."""
     origin = devices.laptop.start("Build the shop")
     devices.laptop.delete(origin.id, force=True)

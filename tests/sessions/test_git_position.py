@@ -215,14 +215,14 @@ def test_files_that_were_never_committed_come_with_their_branch(clones: Clones) 
     assert not any(difference.blocking for difference in ground(session))
 
 
-def test_what_was_not_pushed_is_asked_for(clones: Clones) -> None:
+def test_resume_asks_for_a_commit_that_was_not_pushed(clones: Clones) -> None:
     """No command here can bring it; the question says why."""
     session = clones.feature(push=False)
     with pytest.raises(Refused, match="was it pushed"):
         session.resume()
 
 
-def test_the_device_that_noted_it_is_named(clones: Clones) -> None:
+def test_difference_names_the_device_that_noted_the_position(clones: Clones) -> None:
     """Not the one that wrote last, if that was another."""
     session = clones.feature()
     with pytest.raises(Refused, match="on which laptop left the session"):
@@ -244,7 +244,7 @@ def test_nothing_is_noted_while_nothing_changes(clones: Clones) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "save", "complete", "abort", "resume", "agent", "decide", "changed"])
-def test_what_others_may_follow_brings_a_note(clones: Clones, verb: str) -> None:
+def test_git_position_is_noted_when_others_may_follow(clones: Clones, verb: str) -> None:
     """Once, before the event itself; the document then has the present branch and commit."""
     begun = clones.laptop.start("Build the shop")
     git_at(clones.here, "switch", "-q", "-c", "feat")
@@ -292,7 +292,7 @@ def test_never_of_a_work_tree_that_is_at_another_session(clones: Clones, tmp_pat
         assert notes(keeper, begun) == 0
 
 
-def test_it_is_no_sign_of_activity(clones: Clones) -> None:
+def test_git_position_is_no_sign_of_activity(clones: Clones) -> None:
     """Where the work is adds no time to it."""
     from holdfast.core.events import TYPE_OF
 
@@ -319,7 +319,7 @@ def test_a_session_with_a_branch_of_its_own(clones: Clones) -> None:
     assert begun.document().project.git_branch == name
 
 
-def test_hooks_tell_it_too(tmp_path: Path) -> None:
+def test_hooks_note_the_git_position(tmp_path: Path) -> None:
     """What an agent did in git is noted when its hooks are heard, once, without moving the session's time."""
     agents = Speaking(tmp_path)
     git_at(agents.project, "init", "-q", "-b", "main")

@@ -29,7 +29,7 @@ def test_there_are_none_where_nothing_was_started(keeper: Keeper) -> None:
     assert hills(keeper) == []
 
 
-def test_a_scope_stands_where_it_was_moved_to_last(keeper: Keeper, tmp_path: Path) -> None:
+def test_scope_is_at_its_latest_position(keeper: Keeper, tmp_path: Path) -> None:
     """Whichever session that was said in; scopes of one name in two projects are two."""
     with at(tmp_path, "shop") as shop, at(tmp_path, "house") as house:
         start = keeper.now() - 30 * MINUTE
@@ -46,7 +46,7 @@ def test_a_scope_stands_where_it_was_moved_to_last(keeper: Keeper, tmp_path: Pat
     ]
 
 
-def test_a_scope_nobody_moved_stands_at_the_foot(keeper: Keeper) -> None:
+def test_scope_is_at_the_foot_when_it_was_never_moved(keeper: Keeper) -> None:
     """As long as somebody works on it; a finished session that never moved its scope has nothing to show."""
     session = keeper.start("Search", scope="Search")
     assert hills(keeper) == [Hill("desk", "Search", 0, None, session.id)]

@@ -43,7 +43,7 @@ def test_pages_go_on_after_the_last_row_shown(keeper: Keeper) -> None:
         keeper.history(before="nobody")
 
 
-def test_what_is_asked_for_is_shown(keeper: Keeper) -> None:
+def test_cached_hours_are_filtered_by_project_and_day(keeper: Keeper) -> None:
     """Unfinished, of a name, archived by age or not, alone and together."""
     assert goals(keeper, unfinished=True) == ["at it"]
     assert goals(keeper, unfinished=True, all_projects=True) == ["at it", "house"]

@@ -103,7 +103,7 @@ MADE = st.tuples(
 
 @settings(max_examples=30, deadline=None)
 @given(rounds=st.lists(st.lists(MADE, max_size=4), min_size=1, max_size=3), ago=st.integers(0, 6 * 24 * 60))
-def test_they_are_what_the_statistics_say_whatever_is_remembered(
+def test_cached_hours_equal_the_table_whatever_is_cached(
     rounds: list[list[tuple[int, str, str | None, int, list[tuple[int, EventData]]]]], ago: int
 ) -> None:
     """Asked again after anything happened, with one memo or with a new one; and from a day on, the law holds too."""
@@ -143,7 +143,7 @@ def test_without_a_store_there_are_none(keeper: Keeper, tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
-def test_what_is_finished_is_read_once(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_hours_read_a_finished_session_once(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second look reads only what is being worked on, and what has changed since."""
     for number in range(5):
         put(keeper, number, "shop", "auth", 300, (20, SessionCompleted()))
@@ -178,7 +178,7 @@ def test_a_deleted_session_is_not_remembered(keeper: Keeper) -> None:
     assert found.total.sessions == 1
 
 
-def test_a_session_that_reaches_into_the_days_asked_for_counts_with_what_is_in_them(keeper: Keeper) -> None:
+def test_session_that_began_before_the_first_day_counts_with_later_days(keeper: Keeper) -> None:
     """It began before: its hours are cut at the midnight, exactly."""
     put(keeper, 1, "shop", "auth", 3 * 24 * 60, (3 * 24 * 60, SessionCompleted()))
     found = hours(keeper, HoursMemo(), since=NOW - DAY)

@@ -153,7 +153,7 @@ def test_unfinished_session_counts_until_it_was_last_worked_on() -> None:
     assert len(found.lines) == 1
 
 
-def test_projects_of_one_name_stay_apart() -> None:
+def test_projects_with_one_name_have_separate_lines() -> None:
     """Two projects called the same are told apart by their paths."""
     other = ProjectFacts(id="p2", name="shop", path="/b/shop")
     found = table(

@@ -41,7 +41,7 @@ def test_the_work_tree_that_is_at_a_session_comes_first(root: Path, desk: Keeper
     assert desk.session(session.id).document().status == "paused"
 
 
-def test_without_such_a_work_tree_it_is_the_projects_directory(root: Path, desk: Keeper) -> None:
+def test_session_is_located_in_the_projects_directory_without_a_work_tree(root: Path, desk: Keeper) -> None:
     """Another session is current there, or none: the project is known by where it was seen."""
     with opened(root, "shop") as shop:
         first = shop.start("Build the shop")
@@ -50,7 +50,7 @@ def test_without_such_a_work_tree_it_is_the_projects_directory(root: Path, desk:
         assert at_its_place(shop, first.id) is shop
 
 
-def test_a_project_that_is_not_here_is_refused_with_what_to_do(root: Path, desk: Keeper) -> None:
+def test_locate_is_refused_with_a_hint_when_the_project_is_not_here(root: Path, desk: Keeper) -> None:
     """The directory is gone; the hint names the command."""
     with opened(root, "shop") as shop:
         session = shop.start("Build the shop")

@@ -91,7 +91,7 @@ def test_prompt_in_its_conversation_takes_a_session_up_that_was_over(agents: Spe
     assert (after.id, after.status, after.over) == (before.id, "in_progress", False)
 
 
-def test_session_over_is_not_among_what_is_worked_on_now(agents: Speaking) -> None:
+def test_session_that_is_over_is_not_listed_as_open(agents: Speaking) -> None:
     """History still lists it, and it comes back with the next prompt."""
     agents.minute = OVER - 1
     with agents.keeper() as keeper:
@@ -173,7 +173,7 @@ def test_rows_of_another_project_are_counted_by_its_own_settings(tmp_path: Path)
                 }
 
 
-def test_listing_of_all_projects_says_the_same_of_archived_sessions_wherever_one_looks_from(tmp_path: Path) -> None:
+def test_listing_of_all_projects_archives_alike_from_every_project(tmp_path: Path) -> None:
     """A project's own listing goes by its own setting; all projects together by the home's."""
     agents = Speaking(tmp_path)
     early = tmp_path / "early"

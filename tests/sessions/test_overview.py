@@ -66,7 +66,7 @@ def test_unfinished_sessions_of_all_projects_are_shown(keeper: Keeper, root: Pat
         assert [card.session.goal for card in overview.now(outside)] == ["one", "last"]
 
 
-def test_what_waits_for_the_person_comes_first(keeper: Keeper) -> None:
+def test_overview_begins_with_sessions_that_need_attention(keeper: Keeper) -> None:
     """Before what was worked on later; and within a session the most urgent thing first."""
     waits = keeper.start("Waits")
     keeper.recorder.record(waits.id, lambda _: [ConflictDetected(field="goal", value="Rest", stood="Waits")])
@@ -85,7 +85,7 @@ def test_what_waits_for_the_person_comes_first(keeper: Keeper) -> None:
     assert found[1].attention == ()
 
 
-def test_agents_whose_process_is_gone_are_told(keeper: Keeper) -> None:
+def test_overview_reports_agents_whose_process_ended(keeper: Keeper) -> None:
     """Now, and only now: of a moment in the past nobody can know."""
     session = keeper.start("Build the shop")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -98,7 +98,7 @@ def test_agents_whose_process_is_gone_are_told(keeper: Keeper) -> None:
     assert overview.session_card(keeper, session.id, at=moment).lost == frozenset()
 
 
-def test_many_of_a_kind_are_told_as_a_number(keeper: Keeper) -> None:
+def test_overview_counts_items_when_there_are_many_of_a_kind(keeper: Keeper) -> None:
     """Three by name, the rest counted."""
     session = keeper.start("Build the shop")
     for number in range(5):
@@ -106,7 +106,7 @@ def test_many_of_a_kind_are_told_as_a_number(keeper: Keeper) -> None:
     assert attention(session)[-2:] == ("Agent a-2 failed: no", "2 more agents failed")
 
 
-def test_reminders_are_told_while_work_goes_on(keeper: Keeper) -> None:
+def test_overview_shows_reminders_while_work_goes_on(keeper: Keeper) -> None:
     """The strongest one; not during a pause, which is what it asks for, and not after a break."""
     start = keeper.now() - 300 * MINUTE
     session = keeper.start("Build the shop", at=start)
@@ -181,7 +181,7 @@ def test_finished_sessions_are_not_loaded(keeper: Keeper, monkeypatch: pytest.Mo
     assert sorted(loaded) == sorted(due)
 
 
-def test_what_was_looked_at_a_moment_ago_is_not_looked_at_again(tmp_path: Path) -> None:
+def test_overview_reuses_cards_when_nothing_changed(tmp_path: Path) -> None:
     """With a memo, only sessions in which something happened since are loaded; what is shown is the same."""
     clock = [1_800_000_000_000_000_000]
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), wall=Wall(read=lambda: clock[0])) as keeper:

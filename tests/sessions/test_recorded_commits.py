@@ -195,7 +195,7 @@ def test_secret_in_the_first_line_of_a_commit_is_cut_out(shop: Workplace) -> Non
     assert "AKIA" not in commit.subject
 
 
-def test_commits_are_found_by_a_search(shop: Workplace) -> None:
+def test_search_matches_commits(shop: Workplace) -> None:
     shop.prompt()
     sha = committed(shop, "Round half up")
     shop.ran("git commit")
@@ -351,7 +351,7 @@ def test_work_by_hand_before_the_first_prompt_is_recorded(shop: Workplace) -> No
     assert sorted((file.path, file.by) for file in session.files) == [("hand.txt", "person"), ("more.txt", "person")]
 
 
-def test_work_by_hand_after_the_end_that_is_said_is_none_of_the_session(shop: Workplace) -> None:
+def test_work_by_hand_is_not_recorded_after_the_given_end_of_the_session(shop: Workplace) -> None:
     with shop.keeper() as keeper:
         now = keeper.now()
         session = keeper.start("By hand", at=now - 3_600_000)

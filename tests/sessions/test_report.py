@@ -175,7 +175,7 @@ def _kind(line: str) -> str:
     return line[: len(line) - len(line.lstrip("#"))] or line[:2]
 
 
-def test_html_is_one_harmless_file() -> None:
+def test_html_report_is_one_self_contained_file() -> None:
     """No script, nothing loaded from elsewhere, a policy against both, light and dark, phone and paper."""
     text = report.html(told())
     page = Page(text)

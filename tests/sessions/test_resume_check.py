@@ -47,7 +47,7 @@ def refused(session: SessionHandle) -> tuple[str, str]:
     return caught.value.message, caught.value.hint or ""
 
 
-def test_on_the_same_ground_nothing_is_said(devices: Devices) -> None:
+def test_resume_reports_no_difference_when_the_project_is_as_it_was_left(devices: Devices) -> None:
     """The same repository, branch, commit and files: it just goes on, and is current here."""
     session = left(devices)
     assert told(session) == {}
@@ -135,7 +135,7 @@ def test_a_tree_further_on_is_fine(devices: Devices) -> None:
     assert (found["commit"].fix, found["commit"].blocking) == (None, False)
 
 
-def test_another_branch_at_the_same_commit_is_told(devices: Devices) -> None:
+def test_resume_reports_another_branch_at_the_same_commit(devices: Devices) -> None:
     """A smaller matter: the session goes on, and the command is there."""
     git_at(devices.here, "switch", "-q", "-c", "feature")
     found = told(left(devices))
@@ -145,7 +145,7 @@ def test_another_branch_at_the_same_commit_is_told(devices: Devices) -> None:
     )}  # fmt: skip
 
 
-def test_changes_that_are_not_committed_are_told(devices: Devices) -> None:
+def test_resume_reports_uncommitted_changes(devices: Devices) -> None:
     """Other work lies about: it goes on, and says how to put that aside."""
     session = left(devices)
     (devices.there / "scratch.txt").write_text("x")
@@ -169,7 +169,7 @@ def test_files_that_are_not_as_they_were_left_are_refused(devices: Devices) -> N
     assert told(session) == {}
 
 
-def test_force_goes_on_and_says_what_differs(devices: Devices) -> None:
+def test_forced_resume_reports_differences(devices: Devices) -> None:
     """Everything is still told, in order of weight for whoever reads it."""
     session = left(devices, "a.py")
     found = told(session, force=True)
@@ -177,7 +177,7 @@ def test_force_goes_on_and_says_what_differs(devices: Devices) -> None:
     assert session.document().status == "in_progress"
 
 
-def test_who_worked_on_it_last_is_never_refused(devices: Devices) -> None:
+def test_resume_is_never_refused_on_the_device_that_worked_last(devices: Devices) -> None:
     """After a crash on the same machine the ground is its own: what is missing is told by the files."""
     begun = devices.laptop.start("Build the shop")
     (devices.here / "a.py").write_text("x")
@@ -188,7 +188,7 @@ def test_who_worked_on_it_last_is_never_refused(devices: Devices) -> None:
     assert [file.landing for file in resumed.files] == ["not landed"]
 
 
-def test_once_gone_on_with_here_it_is_this_devices(devices: Devices) -> None:
+def test_session_belongs_to_this_device_once_it_was_resumed_here(devices: Devices) -> None:
     """Forced once, the session is this device's own; it is looked at again when the other was at work."""
     session = left(devices, "a.py")
     session.resume(force=True)
@@ -220,7 +220,7 @@ def test_programs_of_its_conversations_are_looked_for(devices: Devices, tmp_path
     assert "claude" in (found.fix or "")
 
 
-def test_what_another_device_wrote_makes_no_commands(devices: Devices) -> None:
+def test_commands_of_differences_hold_no_foreign_text(devices: Devices) -> None:
     """A branch or commit that is none is left out of what a person may copy into a shell."""
     begun = devices.laptop.start("Build the shop")
     devices.laptop.recorder.record(begun.id, lambda _: [SessionEdited(branch="--upload-pack=touch x;")])

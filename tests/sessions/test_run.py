@@ -161,7 +161,7 @@ def test_a_command_that_takes_too_long_is_stopped(session: SessionHandle) -> Non
     assert agent.error.category == "transient"
 
 
-def test_what_is_given_is_used(session: SessionHandle) -> None:
+def test_run_uses_the_given_options(session: SessionHandle) -> None:
     """Id, type and task are the caller's, and the agent belongs to the command."""
     ran = alone(session, exits(0), agent_id="tests", type="tester", task="Run the tests")
     agent = agent_of(session, ran)
@@ -252,7 +252,7 @@ def test_ids_are_the_first_that_are_free(session: SessionHandle) -> None:
         alone(session, exits(0), agent_id="run-2")
 
 
-def test_what_cannot_be_recorded_is_not_run(
+def test_command_is_not_run_when_it_cannot_be_recorded(
     session: SessionHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the store fails before the command starts, the command does not start."""
@@ -377,7 +377,7 @@ def test_an_agent_given_up_meanwhile_is_not_tried_again(session: SessionHandle) 
 # ── the circuit ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_three_failures_in_a_row_hold_the_next_one_up(session: SessionHandle, clock: Clock) -> None:
+def test_run_is_refused_after_three_failures_in_a_row(session: SessionHandle, clock: Clock) -> None:
     """A type that failed three times is refused for a minute, then tried once; two successes end it."""
     for _ in range(3):
         alone(session, exits(1), type="flaky")
@@ -399,7 +399,7 @@ def test_a_success_in_between_starts_the_count_anew(session: SessionHandle) -> N
     assert alone(session, exits(0)).code == 0
 
 
-def test_the_one_try_is_one_try(session: SessionHandle, clock: Clock) -> None:
+def test_trial_run_is_not_retried(session: SessionHandle, clock: Clock) -> None:
     """After the minute one attempt is made, without retries and with no other beside it; failing opens it again."""
     for _ in range(3):
         alone(session, exits(1), type="flaky")
@@ -413,7 +413,7 @@ def test_the_one_try_is_one_try(session: SessionHandle, clock: Clock) -> None:
         alone(session, exits(0), type="flaky")
 
 
-def test_of_those_that_wait_for_the_one_try_the_first_makes_it(session: SessionHandle, clock: Clock) -> None:
+def test_first_waiting_run_makes_the_trial(session: SessionHandle, clock: Clock) -> None:
     """Two runs in the queue do not hold each other up when their type may be tried again."""
     for _ in range(3):
         alone(session, exits(1), type="flaky")
@@ -440,7 +440,7 @@ def test_retries_count_as_failures(session: SessionHandle) -> None:
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_above_the_limit_it_waits_for_its_turn(session: SessionHandle, background: bool) -> None:
+def test_run_waits_when_the_limit_of_agents_is_reached(session: SessionHandle, background: bool) -> None:
     """With two agents at work the third is pending, and runs as soon as one of them is done."""
     session.agent("a", type="x", pid=None, background=background)
     session.agent("b", type="x", pid=None, background=background)
@@ -458,7 +458,7 @@ def test_above_the_limit_it_waits_for_its_turn(session: SessionHandle, backgroun
     assert told == ["run-1 waits for its turn, behind a, b"]
 
 
-def test_a_process_that_is_gone_does_not_count(
+def test_agent_does_not_count_when_its_process_ended(
     session: SessionHandle, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Agents recorded as running whose process has died hold nobody up."""
@@ -470,7 +470,7 @@ def test_a_process_that_is_gone_does_not_count(
     assert alone(session, exits(0)).code == 0
 
 
-def test_one_that_just_ended_counts_until_it_is_recorded(session: SessionHandle) -> None:
+def test_agent_counts_until_its_end_is_recorded(session: SessionHandle) -> None:
     """A process that is gone may be a run about to record its end: it gets a moment."""
     for name in ("a", "b"):
         with subprocess.Popen(python("import time; time.sleep(60)")) as child:
@@ -502,7 +502,7 @@ def test_those_who_came_first_go_first(session: SessionHandle) -> None:
     assert told == ["run-1 waits for its turn, behind busy, first"]
 
 
-def test_one_that_is_given_up_while_it_waits_is_not_run(session: SessionHandle, tmp_path: Path) -> None:
+def test_run_that_is_aborted_while_waiting_does_not_start(session: SessionHandle, tmp_path: Path) -> None:
     """Aborting a pending agent ends its waiting, with a refusal."""
     made = tmp_path / "made"
     session.agent("a", type="x", pid=None)

@@ -221,7 +221,7 @@ class Life:
 
 @settings(max_examples=scale(20, 300, 5000))
 @given(DAYS)
-def test_every_minute_crossing_and_total_is_what_the_model_says(lived: Day) -> None:
+def test_minutes_crossings_and_totals_equal_the_model(lived: Day) -> None:
     """Several sessions, pauses, limits, corrections, agents that nobody ended, midnights, zones, changed clocks."""
     with tempfile.TemporaryDirectory() as where:
         life = Life(Path(where), lived)

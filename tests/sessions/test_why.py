@@ -45,13 +45,13 @@ def test_commit_line_and_file_of_an_agent_are_certain(shop: Workplace) -> None:
     assert "claude:talk-1 ran the command that made it" in found.sessions[0].because
 
 
-def test_line_of_an_earlier_commit_is_nobodys(shop: Workplace) -> None:
+def test_line_of_an_earlier_commit_has_no_origin(shop: Workplace) -> None:
     """Nothing recorded says who made it, and nothing is guessed."""
     by_agent(shop)
     assert said(shop, "cart.py:1") == []
 
 
-def test_commit_by_hand_of_what_a_session_left_is_likely(shop: Workplace) -> None:
+def test_commit_by_hand_of_a_sessions_files_is_likely(shop: Workplace) -> None:
     """Long after the session has ended: the content is what it left."""
     shop.prompt()
     shop.wrote("cart.py", "total = 7\n")
@@ -64,7 +64,7 @@ def test_commit_by_hand_of_what_a_session_left_is_likely(shop: Workplace) -> Non
     assert "cart.py exactly as this session left it" in one.because
 
 
-def test_commit_that_was_rewritten_where_nobody_recorded_it_is_likely(shop: Workplace, tmp_path: Path) -> None:
+def test_commit_rewritten_without_a_record_is_likely(shop: Workplace, tmp_path: Path) -> None:
     """In a clone, on another machine: it has the author time and the tree, or the first line, of one on record."""
     by_agent(shop)
     there = tmp_path / "there"
@@ -123,7 +123,7 @@ def test_line_that_is_not_committed_is_the_sessions_that_left_the_file_so(shop: 
     assert [certainty for _, _, certainty in said(shop, "cart.py:2")] == ["uncertain"]
 
 
-def test_what_is_neither_a_commit_nor_a_file_is_not_found(shop: Workplace) -> None:
+def test_why_is_refused_for_neither_a_commit_nor_a_file(shop: Workplace) -> None:
     for what in ("nothing.py", "deadbeef", "nothing.py:3", "--all", "\0"):
         with pytest.raises(NotFound):
             why(shop, what)

@@ -1,10 +1,10 @@
 """Record what a transcript says of a conversation as a whole: title, model, tokens, cost.
 
-Backfill records it with the rest of a transcript. For conversations that hooks report, the end of each turn is noted
-while payloads are taken in, and whoever drains in the background reads the transcript afterwards, never a hook: with
-the readers of backfill, so that both come to the same. A transcript is read as a whole, because what it counts cannot
-be counted in parts: messages are written again, copied by forks, and continued in the files of subagents. A large one
-is read again only when it has grown by a fraction: all readings together cost a few times its size.
+Backfill records it with the rest of a transcript. For conversations that hooks report, draining notes the end of each
+turn, and the process that drains in the background reads the transcript afterwards, never a hook; with the readers of
+backfill, so that both agree. A transcript is read as a whole, because its counts cannot be updated in parts: messages
+are rewritten, copied by forks, and continued in the files of subagents. A large one is read again only after it has
+grown by a fraction, so that all readings together cost a few times its size.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _FORGET_AFTER: Final = 7 * DAY
 
 
 class FollowedTranscript(msgspec.Struct, gc=False):
-    """A conversation that hooks report, and how far its transcript was read."""
+    """A conversation that hooks report, and how much of its transcript was read."""
 
     agent: str
     conversation: str
     session: str
     path: str | None = None
-    # When a turn ended that was not read yet.
+    # When the latest turn that was not read yet ended.
     due: int | None = None
     noted: int = 0
     closed: bool = False
-    # Bytes of the transcript when it was read last.
+    # Bytes of the transcript at its last reading.
     size: int = -1
 
 
@@ -64,7 +64,7 @@ class FollowedTranscript(msgspec.Struct, gc=False):
 
 
 def described(story: Transcript) -> ConversationUpdated:
-    """What is true of the whole conversation."""
+    """The details of the whole conversation."""
     prompts = [line.signal for line in story.signals if isinstance(line.signal, Prompted)]
     goal = next((goal for prompt in prompts if (goal := goal_of(prompt.text))), None)
     cost = story.cost_usd
@@ -79,7 +79,7 @@ def described(story: Transcript) -> ConversationUpdated:
 
 
 def share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUpdated:
-    """The same without what other sessions have of the conversation: a cost that two show would be paid twice."""
+    """The details without what other sessions have of the conversation: a cost must not be counted twice."""
     left = {name: getattr(whole, name) for name in _COUNTED}
     cost = whole.cost_usd
     for state in others:
@@ -92,9 +92,9 @@ def share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUp
 
 
 def as_we_counted(ws: Workspace, states: Iterable[State], agent: str, conversation: str) -> Iterator[State]:
-    """Those of the sessions that a device of ours linked the conversation to, with what our devices counted there.
+    """The sessions that our devices linked the conversation to, with the counts that our devices recorded.
 
-    Whoever else writes in a session can say that it has all of any conversation: then nothing was left for ours.
+    Other writers could claim all of any conversation's counts, and nothing would be left for our sessions.
     """
     for state in states:
         if not state.deleted and ownership.was_linked(ws, state, view.native_name(agent, conversation)):
@@ -104,7 +104,7 @@ def as_we_counted(ws: Workspace, states: Iterable[State], agent: str, conversati
 
 
 def _without(ws: Workspace, state: State, others: Collection[str], agent: str, conversation: str) -> State:
-    """The state without what these writers counted of a conversation."""
+    """The state without the counts of a conversation that these writers recorded."""
     counted: dict[str, ConversationState] = {}
     for event in ws.store().events(state.session):
         if event.type == "conversation.updated" and event.writer not in others:
@@ -118,14 +118,14 @@ def _without(ws: Workspace, state: State, others: Collection[str], agent: str, c
 def _known(state: State, known: ConversationState | None, name: str) -> int:
     if known is not None:
         return int(getattr(known, name) or 0)
-    # Earlier versions recorded only these, with everything that was cached in one number.
+    # Earlier versions recorded only these, with all cached tokens in one number.
     tokens = state.extra.get("tokens")
     count = tokens.get("cached" if name == "cache_read" else name) if isinstance(tokens, dict) else None
     return count if isinstance(count, int) else 0
 
 
 def is_news(state: State, updated: ConversationUpdated) -> bool:
-    """Whether the session does not know all of it yet."""
+    """Whether it differs from what the session has."""
     known = state.conversations.get(f"{updated.agent}\n{updated.id}")
     return known is None or any(getattr(known, field) != getattr(updated, field) for field in known.__struct_fields__)
 
@@ -135,7 +135,7 @@ def _count(number: int) -> int:
 
 
 def mark_of(updated: ConversationUpdated) -> str:
-    """What the key of the event ends with: another one whenever it says something else."""
+    """The end of the event's key, which changes with its content."""
     return f"conversation:{digest(msgspec.json.encode(updated))[:16]}"
 
 
@@ -143,7 +143,7 @@ def mark_of(updated: ConversationUpdated) -> str:
 
 
 def note(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> bool:
-    """Take in where transcripts are and which turns ended, each payload with its session; says whether one did."""
+    """Note where transcripts are and which turns ended, from payloads with their sessions; says whether one ended."""
     ended = False
     for payload, session in reported:
         signals = payload.event.signals
@@ -169,9 +169,9 @@ def _ends_turn(signal: AnySignal, *, alone: bool) -> bool:
 
 
 def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> None:
-    """Read the transcripts of all conversations of which a turn has ended since.
+    """Read the transcripts of all conversations in which a turn has ended since.
 
-    Never raises for what is in a transcript, or for a store that cannot take it now: the next one reads it.
+    Never raises for a broken transcript or a busy store: the next call tries again.
     """
     store = ws.existing_store()
     if store is None:
@@ -183,7 +183,7 @@ def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> No
     except HoldfastError:
         return
     for followed in sorted(kept, key=lambda item: item.due or 0):
-        # Some programs write a last line after they have said that the conversation is closed.
+        # Some programs write a last line after they reported that the conversation is closed.
         grew = followed.closed and followed.path is not None and _size(followed.path) not in (None, followed.size)
         try:
             if followed.due is not None or grew:
@@ -230,7 +230,7 @@ def _worth_reading(followed: FollowedTranscript, size: int, *, whole: bool) -> b
 
 
 def _settle(ws: Workspace, followed: FollowedTranscript, patience: float, story: Transcript | None = None) -> None:
-    """Record what was read, and that it was; forget what nobody has gone on with for days."""
+    """Record the details and that they were read; forget conversations without activity for days."""
     name = _name(followed.agent, followed.conversation)
     with ws.transaction(patience=patience) as transaction:
         known = _decoded(transaction.remembered(name))
@@ -262,7 +262,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, story: Transc
 
 
 def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iterator[EventData]:
-    """The event, where it says something new, and what follows from it for the session while that goes on."""
+    """The event, if its content is new, and what follows from it for an unfinished session."""
     if is_news(state, updated):
         yield updated
     if view.status_of(state) in FINISHED:

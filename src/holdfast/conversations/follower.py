@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Ingest(Follower):
-    """Drains the spool before a verb. What agents' conversations keep goes with a session that is deleted."""
+    """Drains the spool before a verb, and forgets what is kept of the conversations of a deleted session."""
 
     name = "drain"
-    failure = "What hooks left was not recorded"
+    failure = "Payloads of hooks were not recorded"
 
     def collect(self, ws: Workspace) -> None:
         if spool.has_entries(ws.home.path, ws.spool_tag):
@@ -60,7 +60,7 @@ class Ingest(Follower):
             status_cache_writer.forget_conversations(ws.home.path, view.lookup_names(state))
 
     def resume_differences(self, ws: Workspace, state: State) -> Iterator[ResumeDifference]:
-        """Agent programs with which the session's conversations were held, and that are not here."""
+        """Agent programs that the session's conversations used and that are not installed here."""
         if ws.agent_dirs is None:
             return
         from shutil import which
@@ -79,10 +79,10 @@ class Ingest(Follower):
 
 
 class StatusCache(Follower):
-    """Lets the files that status lines read follow what was recorded."""
+    """Updates the files that status lines read after something was recorded."""
 
     name = "glance"
-    failure = "The status line could not be brought up to date"
+    failure = "The status line could not be updated"
 
     def __init__(self, ws: Workspace) -> None:
         self._read = Presence(status_cache.directory(ws.home.path))
@@ -102,7 +102,7 @@ _LONGEST: Final = 200
 
 
 def running_conversation(ws: Workspace) -> str | None:
-    """The conversation that this process runs in, as `agent:id`, if it is one that hooks report; else None."""
+    """The conversation that this process runs in, as `agent:id`, if hooks report it; else None."""
     for variable, agent in _NAMED.items():
         conversation = ws.environ.get(variable, "")
         if 0 < len(conversation) <= _LONGEST and _reports(ws, view.native_name(agent, conversation), agent):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MovedConversation(NamedTuple):
-    """A conversation, as `agent:id`, the session it belonged to, and the one it belongs to now."""
+    """A conversation, as `agent:id`, with its previous and its present session."""
 
     conversation: str
     before: str | None
@@ -30,14 +30,14 @@ class MovedConversation(NamedTuple):
 
 
 def move(ws: Workspace, reference: str, to: str, *, at: int | None = None) -> MovedConversation:
-    """Let a conversation, by its native id, a unique prefix of that, or `agent:id`, belong to a session."""
+    """Move a conversation, given by its native id, a unique prefix of it, or `agent:id`, to a session."""
     ws.collect()
     name = meant(ws, reference)
     state = ws.state(to)
     if view.status_of(state) in FINISHED:
         raise Refused(
-            f"session {to[:8]} has ended, so nothing more goes to it",
-            hint=f"Begin one that continues it: holdfast start GOAL --continues {to[:8]}",
+            f"session {to[:8]} has ended and takes no more conversations",
+            hint=f"Start one that continues it: holdfast start GOAL --continues {to[:8]}",
             session=to,
         )
     ws.refuse_reading(to)
@@ -48,11 +48,11 @@ def move(ws: Workspace, reference: str, to: str, *, at: int | None = None) -> Mo
 def move_within(
     ws: Workspace, transaction: Transaction, name: str, to: str, *, at: int | None = None
 ) -> MovedConversation:
-    """The same as part of a transaction that does more."""
+    """Move it as part of a larger transaction."""
     agent, _, id_ = name.partition(":")
     before = session_of(ws, name)
     if before is not None and before.session == to:
-        raise Conflict(f"conversation {shorten(name, 60)} belongs to session {to[:8]} already", session=to)
+        raise Conflict(f"conversation {shorten(name, 60)} already belongs to session {to[:8]}", session=to)
     native = None if before is None else native_of(before, name)
     linked = NativeLinked(
         agent=agent, id=id_, resume=None if native is None else view.reopen_command(native),
@@ -62,7 +62,7 @@ def move_within(
     if before is not None and not ws.is_read_only(before.session):
 
         def leave(state: State) -> Iterator[EventData]:
-            # What its agents report goes to the other session from now on.
+            # Reports of its agents now go to the other session.
             yield from unreported(
                 state, name, ws.now() if at is None else at, is_own=own_test(ws, state.session),
                 background=True,
@@ -74,13 +74,13 @@ def move_within(
 
 
 def meant(ws: Workspace, reference: str) -> str:
-    """The one conversation that a native id, a unique prefix of it, or `agent:id` means."""
+    """Resolve a native id, a unique prefix of it, or `agent:id` to one conversation."""
     check_text(reference, "the conversation's id", max_length=MAX_NAME_LENGTH)
     store = ws.existing_store()
     if store is not None and session_of(ws, reference) is not None:
         return reference
     wanted = reference.lower()
-    matches: dict[str, bool] = {}  # whether it is the whole id
+    matches: dict[str, bool] = {}  # whether the whole id matches
     for row in store.rows(Filter()) if store is not None else ():
         state = store.state(row.id) if store is not None else None
         if state is None or state.deleted:

@@ -383,7 +383,7 @@ def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation
     why = None if target is None else git.unwritable(tip, target)
     if why is not None:
         raise Refused(
-            f"Holdfast runs no program configured by a repository, and without it the work tree would be wrong: {why}",
+            f"Holdfast runs no program of a repository, and without it the work tree would be wrong: {why}",
             hint=f"Do it with git: {by_hand}; then `holdfast stop`. Or name the filter in your own configuration: "
             "`git config --global`.",
             operation=operation,

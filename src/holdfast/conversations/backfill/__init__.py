@@ -1,1 +1,1 @@
-"""Backfill: conversations that agents wrote down before Holdfast was connected become sessions."""
+"""Backfill: past conversations in agents' transcripts become sessions."""

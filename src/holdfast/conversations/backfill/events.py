@@ -72,7 +72,7 @@ class _Entry(msgspec.Struct):
 
 
 def plan(story: Transcript, lines: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
-    """Every entry once, and what became of it: moment, event, mark."""
+    """Each to-do once, with its outcome: moment, event, mark."""
     source = f"{story.agent}-{_short(story.conversation, 4)}-"
     entries: dict[str, _Entry] = {}
     for line in lines:
@@ -105,7 +105,7 @@ def _fold(entries: dict[str, _Entry], signal: Planned, at: int) -> None:
 
 
 def _move(entry: _Entry, todo: Todo, at: int) -> None:
-    # Put back on the list, it was begun all the same.
+    # Listed as pending again, but it was started.
     if entry.status != todo.status and not (entry.status == "in_progress" and todo.status == "pending"):
         entry.status, entry.at = todo.status, at
 
@@ -115,7 +115,9 @@ def _short(words: str, length: int) -> str:
 
 
 _LONGEST_COMMAND: Final = 1_000
-_FIRST: Final = 1_420_070_400_000  # 2015: before, there was none of these programs, only clocks that had stopped
+_FIRST: Final = (
+    1_420_070_400_000  # 2015: earlier times are those of wrong clocks, since none of these programs existed
+)
 
 
 class KeyedEvent(NamedTuple):
@@ -127,7 +129,7 @@ class KeyedEvent(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Which part of a story: after one moment, before another."""
+    """A part of a transcript: after one moment, before another."""
 
     after: int = -(1 << 60)
     before: int = 1 << 60
@@ -137,20 +139,20 @@ class Window(NamedTuple):
 
 
 class TranscriptPart(NamedTuple):
-    """The part of a story that lies in a window: when it begins and ends, what it is about, all that happened."""
+    """The part of a transcript in a window: its begin and end, its goal, its events."""
 
     began: int
     ended: int
     goal: str | None
     lines: list[KeyedEvent]
-    # Agents nobody saw the end of, and when each was last seen.
+    # Agents without an end, and when each was last seen.
     open: dict[str, int]
 
 
 def part(
     story: Transcript, window: Window, *, roots: tuple[str, ...], timer: TimerRules, now: int
 ) -> TranscriptPart | None:
-    """None when nothing happened in the window. Times in the future are those of a wrong clock, and become now."""
+    """None if nothing happened in the window. Times in the future come from a wrong clock, and become now."""
     signs = sorted(min(at, now) for at in story.signs if window.has(at) and _FIRST < at < now + DAY)
     shown = [line for line in story.signals if window.has(line.at) and _FIRST < line.at < now + DAY]
     if not signs and not shown:
@@ -162,7 +164,7 @@ def part(
     lines += [
         KeyedEvent(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
         for since, until in stretches(signs, timer.idle)
-        if until > began  # the beginning is a sign by itself
+        if until > began  # the start is a sign by itself
     ]
     prompts = sorted(
         min(line.at, now)
@@ -178,7 +180,7 @@ def part(
 
 
 def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
-    """Signs of activity joined where no gap is longer than the threshold."""
+    """Join signs of activity where no gap is longer than the threshold."""
     if not signs:
         return
     since = until = signs[0]
@@ -191,7 +193,7 @@ def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
 
 
 def interrupted(part: TranscriptPart) -> Iterator[KeyedEvent]:
-    """The story is over, and these agents with it."""
+    """Interrupt open agents: the conversation is over."""
     for name, seen in part.open.items():
         yield _interruption(name, part.ended, seen)
 
@@ -201,17 +203,17 @@ def _interruption(name: str, at: int, seen: int) -> KeyedEvent:
 
 
 class _Agents:
-    """The ids of subagents in the session: the program's own, numbered where one was called more than once.
+    """The ids of subagents in the session: the program's own, numbered for further runs.
 
-    They are given out over the whole story, so that no two are alike in any part of it.
+    They are assigned over the whole transcript, so that they are unique in any part of it.
     """
 
     def __init__(self, story: Transcript) -> None:
         self.conversation = view.native_name(story.agent, story.conversation)
-        self._runs: dict[str, str] = {}  # by the marks of its beginning and of its end
+        self._runs: dict[str, str] = {}  # by the marks of a run's start and end
         self._latest: dict[str, str] = {}
         self._begun: set[str] = set()
-        # When each that has not ended was seen, from its beginning on.
+        # When each open agent was seen, from its start on.
         self._open: dict[str, list[int]] = {}
         self._background: set[str] = set()
         latest: dict[str, str] = {}
@@ -219,7 +221,7 @@ class _Agents:
         for line in story.signals:
             if isinstance(line.signal, AgentBegan | AgentEnded):
                 own = _own_id(line.signal)
-                # An end belongs to what began last under its name; told twice, it is still the end of one.
+                # An end belongs to the last start with that name; reported twice, it is still one end.
                 if isinstance(line.signal, AgentBegan) or own not in latest:
                     latest[own] = _free(own, taken)
                     taken.add(latest[own])
@@ -240,21 +242,21 @@ class _Agents:
         return name
 
     def has_begun(self, line: TimedSignal) -> bool:
-        """Whether the beginning of what ends here was told."""
+        """Whether the start of the agent that ends here was reported."""
         return self._runs[line.mark] in self._begun
 
     def of(self, agent: str | None) -> str | None:
         return None if agent is None else self._latest.get(id_of(agent))
 
     def at_work(self, agent: str | None, at: int) -> str | None:
-        """The one that did something at this moment."""
+        """Note that an agent did something at this moment; gives its id."""
         name = self.of(agent)
         if name in self._open:
             self._open[name].append(at)
         return name
 
     def unreported(self, prompts: list[int]) -> Iterator[KeyedEvent]:
-        """The person's next prompt shows that an agent in the foreground has ended, though nobody said so."""
+        """End foreground agents without a reported end at the person's next prompt."""
         for name, seen in self._open.items():
             ended = next((at for at in prompts if at > seen[0]), None)
             if ended is not None and name not in self._background:
@@ -314,7 +316,7 @@ def _happened(
             case Limited():
                 yield from _limited(at, signal, signs, mark)
             case _:
-                pass  # a sign of activity, or told with the story as a whole
+                pass  # only a sign of activity, or recorded with the whole transcript
 
 
 def _start(name: str, signal: AgentBegan | AgentEnded, conversation: str) -> AgentStarted:
@@ -358,7 +360,7 @@ def _limited(at: int, signal: Limited, signs: list[int], mark: str) -> Iterator[
 
 
 def _facts(story: Transcript, lines: list[TimedSignal], ended: int, now: int) -> Iterator[KeyedEvent]:
-    """What is true of the story as a whole, under keys that change with it."""
+    """Facts about the whole part, under keys that change with them."""
     measured = [(line.at, line.signal) for line in lines if isinstance(line.signal, Measured)]
     for at, signal in reversed(measured):
         if signal.tokens is not None:
@@ -372,12 +374,14 @@ def _facts(story: Transcript, lines: list[TimedSignal], ended: int, now: int) ->
 
 
 def whole(number: int | None) -> int | None:
-    """A number as every program reads it."""
+    """A number within the range that every JSON reader keeps exact."""
     return None if number is None else min(max(number, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
 
 
 def inside(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
-    """Where a file is in the project; None when it is elsewhere. The names alone decide: much of it is long gone."""
+    """The path of a file in the project; None if it is elsewhere. Only names are compared: many files no longer
+    exist.
+    """
     windows = (ntpath.isabs(path) and not path.startswith("/")) or bool(cwd and cwd[1:3] in (":\\", ":/"))
     rules = ntpath if windows else posixpath if os.sep == "/" else os.path
     try:

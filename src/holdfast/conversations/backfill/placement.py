@@ -1,6 +1,7 @@
-"""Which hashes of a story can be believed. Agents show files with line ends, and in an encoding, that the files
-may not have, and nothing in a transcript tells. Sure are files that the agent made itself, what it made of those, and
-what still stands on the disk as it was told; everything else is not said.
+"""Place past conversations: decide which sessions they belong to, and record them there. Hashes are recorded only
+where they are reliable. Agents report files with line ends and encodings that the files may not have, and a
+transcript does not say so. Reliable are files that the agent created, its edits of those, and what still is on disk
+as reported.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-_LARGEST: Final = 16 << 20  # bytes: beyond, a file is not looked at
+_LARGEST: Final = 16 << 20  # bytes: larger files are not hashed
 
 
 def settle(story: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], str | None]) -> None:
-    """Take back the hashes of a story that are not sure; `on_disk` has those of what is in the project now."""
+    """Remove unreliable hashes from a transcript; `on_disk` gives the present hashes of files in the project."""
     changes: dict[str, list[int]] = {}
     for place, line in enumerate(story.signals):
         if isinstance(line.signal, Edited):
@@ -71,7 +72,7 @@ def settle(story: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], s
 
 
 def _settled(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
-    # Whether an edit found what the one before it had left, by the agent's word.
+    # Whether an edit started from what the previous one left, as the agent reported.
     linked = [False, *(two.before is not None and two.before == edited.after for edited, two in pairwise(edits))]
     sure = [False] * len(edits)
     for place, edit in enumerate(edits):
@@ -92,7 +93,7 @@ def _settled(edits: list[Edited], path: str, on_disk: Callable[[str], str | None
 
 
 def disk(roots: tuple[str, ...]) -> Callable[[str], str | None]:
-    """The hashes of files in these work trees, and of none that a link leads to elsewhere."""
+    """A function that hashes files in these work trees, but follows no link out of them."""
     bases = [os.path.realpath(root) for root in roots]
 
     def real_path(path: str) -> str | None:
@@ -118,16 +119,16 @@ _MOMENT: Final = MINUTE
 
 
 class TranscriptProject(NamedTuple):
-    """The project a story is of, and the directories its files are told from."""
+    """The project of a transcript, and the directories that its paths refer to."""
 
     project: ProjectFacts
     roots: tuple[str, ...]
-    # Of these, the ones that are on this machine.
+    # Those of them that are on this machine.
     here: tuple[str, ...] = ()
 
 
 class BackfillOutcome(NamedTuple):
-    """What became of a story: its sessions that are new, those that grew, events, and milliseconds worked."""
+    """What one transcript added: new sessions, grown sessions, events, and milliseconds worked."""
 
     new: int = 0
     grown: int = 0
@@ -136,7 +137,7 @@ class BackfillOutcome(NamedTuple):
 
 
 class TranscriptRecorder:
-    """Records stories; looks up each project once."""
+    """Records transcripts; looks up each project once."""
 
     def __init__(self, ws: Workspace) -> None:
         self._ws = ws
@@ -148,11 +149,11 @@ class TranscriptRecorder:
         self._join = round(ws.settings.number("capture.join_hours") * HOUR)
 
     def over(self, story: Transcript) -> bool:
-        """Whether nobody has touched the conversation for so long that it counts as closed."""
+        """Whether the conversation had no activity for so long that it counts as closed."""
         return self._now - story.ended > self._join
 
     def look_around(self, story: Transcript) -> None:
-        """Ask git about the story's project and the disk about its files, before anybody waits for us."""
+        """Read git and the disk for a transcript, before the transaction."""
         project = self._project_at(story.cwd)
         settle(story, project.roots, disk(project.here))
 
@@ -169,7 +170,7 @@ class TranscriptRecorder:
         first = transaction.state(chain[0])
         inherited = first.continues is not None and story.began < (first.created_at or 0)
         if inherited:
-            # What it was forked from is gone by now, and so it seems to be all its own. That was told then.
+            # Its parent was deleted since, so all of it looks new, but the parent's part was recorded then.
             window = Window(max(window.after, (first.created_at or 0) - 1))
             story.cost_usd = None
         linked = [
@@ -209,8 +210,8 @@ class TranscriptRecorder:
         )  # fmt: skip
 
     def _name(self, transaction: Transaction, story: Transcript, linked: list[State]) -> None:
-        """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted; one
-        that the conversation began has the agent's own title.
+        """Name linked sessions: one without a reported prompt after the transcript's first prompt, one that the
+        conversation started after the agent's title.
         """
         prompts = (line.signal.text for line in story.signals if isinstance(line.signal, Prompted))
         goal = next((goal for goal in map(goal_of, prompts) if goal), None)
@@ -225,7 +226,7 @@ class TranscriptRecorder:
                 transaction.record(state.session, draft)
 
     def _describe(self, transaction: Transaction, story: Transcript, sessions: list[State], own: list[State]) -> None:
-        """Of a conversation that hooks reported, the latest of its sessions says what the transcript says of it."""
+        """Record the details of a conversation that hooks reported, in the latest of its sessions."""
         name = f"{story.agent}\n{story.conversation}"
         linked = [state for state in sessions if name in state.native and not state.deleted]
         if not linked:
@@ -239,11 +240,11 @@ class TranscriptRecorder:
             transaction.record(latest.session, Draft(updated, latest.updated_at, story.agent))
 
     def _share(self, story: Transcript, others: Iterable[State]) -> ConversationUpdated:
-        """What the transcript says of the conversation, without what these sessions have of it."""
+        """The details from the transcript, without what these sessions have."""
         return share(described(story), as_we_counted(self._ws, others, story.agent, story.conversation))
 
     def _chain(self, transaction: Transaction, story: Transcript) -> tuple[list[str], Window, State | None]:
-        """The sessions of this conversation, the last of which takes what is new; where that begins."""
+        """The sessions of this conversation, the last of which takes what is new, and where new content begins."""
         chain: list[str] = []
         after = Window().after
         while True:
@@ -307,7 +308,7 @@ class TranscriptRecorder:
             updated = self._share(story, (transaction.state(name) for name in chain[:-1]))
             record(KeyedEvent(content.ended, updated, mark_of(updated)))
         reported = any(name is not None and name.startswith(_HOOKS) for name in known)
-        # Whoever hears a session knows best whether it goes on.
+        # A session with hooks knows itself whether it goes on.
         if not reported and (goes_on_in is not None or self._now - content.ended > self._join):
             for line in interrupted(content):
                 record(line)
@@ -322,7 +323,7 @@ class TranscriptRecorder:
         return BackfillOutcome(int(fresh), int(not fresh), events, worked)
 
     def _origin(self, transaction: Transaction, story: Transcript) -> str | None:
-        """The session of the conversation this one was forked from, if there is one."""
+        """The session of the conversation that this one was forked from, if any."""
         parent = plain(story.parent or "", 200)
         if not parent or parent == story.conversation:
             return None
@@ -336,7 +337,7 @@ class TranscriptRecorder:
         self, story: Transcript, earlier: str | None, content: TranscriptPart, place: TranscriptProject
     ) -> SessionStarted:
         title = None if story.title is None else plain(story.title, 200).strip()
-        # What git says today is nothing about then.
+        # The present commit says nothing about that time.
         branch = plain(story.branch, 200) if story.branch else None
         project = msgspec.structs.replace(place.project, git_branch=branch, git_commit=None)
         return SessionStarted(
@@ -354,7 +355,7 @@ class TranscriptRecorder:
             return TranscriptProject(ProjectFacts(id=digest(b"no project")[:16], name="unknown"), ())
         path = plain(cwd, 4096)
         try:
-            # Looking at `\\host\share` would already tell the host who we are.
+            # Accessing `\\host\share` would already send our identity to the host.
             place = worktree.locate(cwd) if cwd[:2] not in ("\\\\", "//") and os.path.isdir(cwd) else None
         except HoldfastError:
             place = None
@@ -369,7 +370,7 @@ class TranscriptRecorder:
         return TranscriptProject(seen, roots, roots)
 
     def _united(self, seen: ProjectFacts) -> ProjectFacts:
-        for known in self._projects.values():  # looked up in this run, and perhaps not stored yet
+        for known in self._projects.values():  # looked up in this run, perhaps not stored yet
             same = known.project.path == seen.path or (seen.remote and known.project.remote == seen.remote)
             if seen.path and same:
                 return msgspec.structs.replace(seen, id=known.project.id)
@@ -377,9 +378,9 @@ class TranscriptRecorder:
 
 
 def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[EventData, str]]:
-    """The event, if it says something that the state does not know better; before it, what makes room for it.
+    """The event, unless the state already has better; before it, events that it requires.
 
-    With each, what its key has besides the line's.
+    Each with an addition to the line's key.
     """
     data, kind = line.data, TYPE_OF[type(line.data)].name
     if isinstance(data, TaskEvent):
@@ -399,19 +400,21 @@ def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[EventData, str]]:
 
 
 def _key(story: Transcript) -> str:
-    """What the key of everything that is told of a story begins with."""
+    """The prefix of the keys of a transcript's events."""
     return f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
 
 
 def _bounded(mark: str) -> str:
-    """Marks are ids of the agents' own: of any length, in any alphabet."""
+    """Marks are agents' own ids, of any length and alphabet."""
     if len(mark) <= 100 and mark.isascii():
         return mark
     return f"x{digest(mark.encode(errors='surrogatepass'))[:32]}"
 
 
 def _linked(state: State, story: Transcript) -> int:
-    """Since when another session hears this conversation. Agents note a prompt a moment before hooks hear it."""
+    """Since when another session gets this conversation from hooks. Agents write a prompt just before hooks report
+    it.
+    """
     for native in state.native.values():
         if native.agent == story.agent and native.id == story.conversation:
             return native.linked_at - _MOMENT
@@ -419,7 +422,7 @@ def _linked(state: State, story: Transcript) -> int:
 
 
 def _worth(content: TranscriptPart) -> bool:
-    """Without a prompt, only what left a trace in the project makes a session."""
+    """Whether it makes a session: it has a prompt, or left a trace in the project."""
     return any(
         TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in content.lines
     )
@@ -432,13 +435,13 @@ _MAX_DELETED_LIST = 1 << 24
 
 
 def remember_deleted(home: str, names: Iterable[str]) -> None:
-    """These, as `agent:id`, are to stay away. Before the session is erased: afterwards nobody would know them."""
+    """Note that these conversations, as `agent:id`, must not be imported again. Call it before the session is erased."""
     marks = _read_deleted(home) | {_conversation_mark(name) for name in names}
     files.write_atomic(_deleted_path(home), ("\n".join(sorted(marks)) + "\n").encode())
 
 
 def deleted_marks(home: str) -> frozenset[str]:
-    """The marks of all that are to stay away; see `stays_away`."""
+    """The marks of conversations that must not be imported; see `is_deleted`."""
     return frozenset(_read_deleted(home))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-# The beginning of the variables that lead an agent elsewhere, and the directory it has otherwise.
+# The prefix of variables that move an agent's directory, and its default directory.
 _HOMES: Final = {
     "claude": ("CLAUDE_", ".claude"),
     "codex": ("CODEX_", ".codex"),
@@ -49,7 +49,7 @@ def used(name: str, places: AgentDirs) -> bool:
     return os.path.lexists(places.in_home(directory) if name in _HOMES else places.data(directory))
 
 
-# Bytes read, bytes there are, and what is being read.
+# Bytes read, bytes in all, and the path being read.
 Progress = Callable[[int, int, str], None]
 
 _STORIES: Final = 48  # in one transaction
@@ -58,11 +58,11 @@ _MOST_PROBLEMS: Final = 50
 
 
 class BackfillResult(msgspec.Struct):
-    """What became of one agent's past."""
+    """The result for one agent."""
 
     agent: str
     sources: int = 0
-    # Of these, how many had to be read: the others have not changed since they were.
+    # How many of them had to be read: the others have not changed.
     read: int = 0
     conversations: int = 0
     sessions: int = 0
@@ -70,7 +70,7 @@ class BackfillResult(msgspec.Struct):
     events: int = 0
     worked: int = 0
     problems: list[str] = []
-    # Files and directories that the system did not let us read, each with the reason.
+    # Files and directories that could not be read, each with the reason.
     unread: list[str] = []
 
 
@@ -78,7 +78,7 @@ class _AgentSources(msgspec.Struct):
     agent: str
     reader: TranscriptReader | None
     sources: list[tuple[TranscriptSource, int]]
-    # What could not even be listed, with the reason.
+    # What could not be listed, with the reason.
     refused: dict[str, str]
 
 
@@ -90,9 +90,9 @@ def backfill(
     since: int | None = None,
     progress: Progress | None = None,
 ) -> list[BackfillResult]:
-    """Read what these agents (or all) have kept, and record what is not recorded yet.
+    """Read the transcripts of these agents (or all), and record what is new.
 
-    Conversations that ended before `since` are left out. What cannot be read is named in `problems`.
+    Conversations that ended before `since` are skipped. What cannot be read is listed in `problems`.
     """
     agents = [_AgentSources(name, item, *_sources(item, places)) for name, item in _readers(names, places)]
     total = sum(size for item in agents for _, size in item.sources)
@@ -105,13 +105,13 @@ def backfill(
 
 
 def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, TranscriptReader | None]]:
-    """Those asked for, or all; without a reader where there is certainly nothing to read."""
+    """The readers of these agents, or all; None where there is certainly nothing to read."""
     for name in dict.fromkeys(names or NAMES):
         yield name, load_reader(name) if used(name, places) else None
 
 
 def unread(results: Sequence[BackfillResult]) -> list[HoldfastError]:
-    """What to say when the system did not let us read everything: nothing new is not the whole truth then."""
+    """The errors to report if not everything could be read."""
     sentences = [sentence for backfilled in results for sentence in backfilled.unread]
     if not sentences:
         return []
@@ -119,7 +119,7 @@ def unread(results: Sequence[BackfillResult]) -> list[HoldfastError]:
     return [
         Failed(
             f"not all conversations could be read: {sentences[0]}{more}",
-            hint="Put that right and run it again; what could be read is recorded.",
+            hint="Fix that and run it again; what could be read is recorded.",
             operation="backfill",
         )
     ]
@@ -141,7 +141,7 @@ def _sources(
 
 
 class _Meter:
-    """How far it is, told now and then."""
+    """Reports progress."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -155,7 +155,7 @@ class _Meter:
 
 
 class _AgentBackfill:
-    """One agent's stories on their way into the store."""
+    """Reads and records the transcripts of one agent."""
 
     def __init__(self, ws: Workspace, agent: _AgentSources, since: int | None, meter: _Meter) -> None:
         self._ws = ws
@@ -167,13 +167,13 @@ class _AgentBackfill:
         self._waiting: list[tuple[Transcript, TranscriptSource]] = []
         self._complete: dict[TranscriptSource, bool] = {}
         self._signals = 0
-        # What continues something else waits until everything else is told, then goes by its time.
+        # Continuations are recorded after everything else, by their times.
         self._later: list[tuple[int, TranscriptSource]] = []
         self._narrating: TranscriptRecorder | None = None
 
     @property
     def _narrator(self) -> TranscriptRecorder:
-        """Made when there is something to tell: mostly there is not, and looking for it should cost little."""
+        """Loaded when there is something to record, which is rare."""
         if self._narrating is None:
             from holdfast.conversations.backfill.placement import TranscriptRecorder
 
@@ -198,7 +198,7 @@ class _AgentBackfill:
         return self._result
 
     def _too_old(self, source: TranscriptSource) -> bool:
-        """Nothing in a file is younger than the file; a day is left for clocks that were wrong."""
+        """Whether a file was last written before `since`; a day is allowed for wrong clocks."""
         if self._since is None:
             return False
         try:
@@ -216,13 +216,13 @@ class _AgentBackfill:
                     return
                 self._note(source, story.problems)
                 if not story.signs and not story.signals:
-                    complete &= not story.problems  # unreadable is not nothing: the next run tries again
+                    complete &= not story.problems  # unreadable is not empty: the next run tries again
                     continue
                 if self._since is not None and story.ended < self._since:
                     complete = False
                     continue
                 self._result.conversations += 1
-                # While it may go on, its end is not told, and it is looked at again.
+                # A conversation that may go on is read again by the next run.
                 complete &= self._narrator.over(story)
                 self._narrator.look_around(story)
                 self._waiting.append((story, source))
@@ -233,7 +233,7 @@ class _AgentBackfill:
             self._flush()
 
     def _stories(self, source: TranscriptSource) -> Iterator[Transcript]:
-        """What its reader makes of it. Whatever one file makes of its reader, the others are read."""
+        """Read a source. An exception of the reader becomes a problem, and does not stop the others."""
         assert self._agent.reader is not None
         stories: Iterator[Transcript] | None = None
         while True:
@@ -263,14 +263,14 @@ class _AgentBackfill:
 
     def _flush(self) -> None:
         if self._waiting:
-            # Not a turn of the keeper: no mirror shows what is past, and each would be looked at every time.
+            # Not a unit of work: followers would run each time, and no mirror shows past sessions.
             with self._ws.store().transaction() as transaction:
                 note_secret_rules(self._ws.store(), transaction)
                 for story, source in self._waiting:
                     try:
                         outcome = self._narrator.tell(transaction, story)
-                    except Invalid as error:  # something in it can be stored nowhere; the next story may be fine
-                        self._note(source, [f"cannot be told ({error.message})"])
+                    except Invalid as error:  # something in it cannot be stored; the next one may be fine
+                        self._note(source, [f"cannot be recorded ({error.message})"])
                         continue
                     self._result.sessions += outcome.new
                     self._result.grown += outcome.grown
@@ -288,21 +288,21 @@ class _AgentBackfill:
 
 
 DIRECTORY: Final = "backfilled"
-# Raised when stories are told better than before: everything is read again.
+# Raised when readers get better: then everything is read again.
 READING_VERSION: Final = 2
 _MAX_PROGRESS: Final = 256 << 20
 
 
 class _Kept(msgspec.Struct, rename={"reading": "telling"}):
     reading: int = 0
-    # The store that knows these stories, and how large it was. One that is smaller was made anew.
+    # The store that has these transcripts, and its size then. A smaller one was created anew.
     store: str = ""
     size: int = 0
     sources: dict[str, str] = {}
 
 
 class BackfillProgress:
-    """The sources of one agent that one store has heard of. `store` says which it is, and how large by now."""
+    """The sources of one agent that were read into one store. `store` gives its mark and present size."""
 
     def __init__(self, home: str, agent: str, store: Callable[[], tuple[str, int]]) -> None:
         self._home = home
@@ -319,7 +319,7 @@ class BackfillProgress:
         self._changed = True
 
     def keep(self, present: set[str] | None = None) -> None:
-        """Write it down; sources that are gone are forgotten."""
+        """Save it, and forget sources that no longer exist."""
         if present is not None:
             names = {_path_digest(path) for path in present}
             deleted = [name for name in self._sources if name not in names]
@@ -347,7 +347,7 @@ class BackfillProgress:
 
 
 def store_mark(ws: Workspace) -> tuple[str, int]:
-    """Which store it is, and how large: of a file its bytes, of a server its events."""
+    """The store's identity and size: bytes of a file, events of a server."""
     name, path = digest(ws.address.key.encode(errors="surrogatepass"))[:16], ws.address.path
     if path is None:
         return f"{name}.server", ws.store().latest_place()
@@ -359,7 +359,7 @@ def store_mark(ws: Workspace) -> tuple[str, int]:
 
 
 def _path_digest(path: str) -> str:
-    """Paths may be no text at all, and are nobody's business here."""
+    """A digest: paths may be undecodable, and are private."""
     return digest(path.encode(errors="surrogatepass"))[:24]
 
 

@@ -1,1 +1,1 @@
-"""Connecting agent programs: finding them, and changing their settings all or nothing, with a way back."""
+"""Detect agent programs and connect them: change their settings all or nothing, reversibly."""

@@ -21,17 +21,17 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.workspace.agent_dirs import AgentDirs
 
-# What a hook does: hand the payload over and leave (`tell`); the same, and let it be taken in soon (`stir`); or
-# wait for the answer (`ask`).
+# What a hook does: hand the payload over and exit (`tell`); also have it drained soon (`stir`); or wait for a reply
+# (`ask`).
 Manner = Literal["tell", "stir", "ask"]
-# The command line of a hook, as a shell takes it. Harmless where Holdfast is gone.
+# The command line of a hook, for a shell. Harmless if Holdfast was removed.
 Command = Callable[[Manner], str]
 
 
 class SettingsEntry(NamedTuple):
-    """Something to stand in a JSON or TOML file that is shared with others.
+    """An entry of ours in a JSON or TOML file that also has others' settings.
 
-    `at` leads to a list, to which `value` is added, or (`only`) to a value that is set if nothing stands there.
+    `at` is the path of a list, to which `value` is added, or (`only`) of a value, which is set if there is none.
     """
 
     at: tuple[str, ...]
@@ -40,34 +40,34 @@ class SettingsEntry(NamedTuple):
 
 
 class SettingsChange(NamedTuple):
-    """What becomes of one file: entries in a shared file (made if it is not there), or a file of our own."""
+    """The change of one file: entries in a shared file (created if missing), or a file of our own."""
 
     path: str
     entries: tuple[SettingsEntry, ...] = ()
-    # Where nothing of ours is to stand.
+    # Paths where no entry of ours may be.
     bare: tuple[tuple[str, ...], ...] = ()
     content: bytes | None = None
     executable: bool = False
-    # The project it is in: nothing outside is read or written for it.
+    # The file's project: nothing outside it is read or written.
     project: str | None = None
 
 
 class AgentSettings(Protocol):
     name: str
-    # What the agent's program is called on the PATH; directories that show it was used here.
+    # Names of the agent's program on PATH.
     programs: tuple[str, ...]
 
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
-        """Files or directories that exist when this agent was ever used here."""
+        """Files or directories that show that the agent was used here."""
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
-        """What a connection consists of. The command lines in it are made by `command`."""
+        """The changes of a connection. `command` makes the command lines of hooks."""
 
     def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
-        """What tells the agent of the MCP server; None where it cannot be told in this scope."""
+        """The change that registers the MCP server; None if the agent cannot use it in this scope."""
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
-        """What keeps the hooks from being run though they stand there, in sentences that say what to do."""
+        """What prevents installed hooks from running, in sentences that say what to do."""
 
 
 def settings_of(name: str) -> AgentSettings:
@@ -89,7 +89,7 @@ def content(path: str, largest: int = LARGEST) -> bytes:
 
 
 def settings_in(path: str, *, comments: bool = False) -> Payload:
-    """What stands in a JSON file; `comments` where the agent passes over them, as over a comma too many."""
+    """The content of a JSON file; `comments` if the agent accepts comments and trailing commas."""
     try:
         value = _with_comments(path) if comments else msgspec.json.decode(content(path).removeprefix(_BOM))
     except (*DECODE_ERRORS, Invalid):

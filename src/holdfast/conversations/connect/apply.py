@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 
 class TouchedFile(NamedTuple):
-    """A file and what became of it; the texts are for whoever wants to see the difference."""
+    """A file and what was done to it, with its content before and after."""
 
     path: str
     change: What
     before: bytes | None = None
     after: bytes | None = None
-    # Where it was set aside.
+    # Where it was moved to, if it was set aside.
     aside: str | None = None
 
 
 class ConnectResult(NamedTuple):
-    """What was done about one agent."""
+    """What was done for one agent."""
 
     agent: str
     scope: Scope
@@ -53,11 +53,11 @@ class ConnectResult(NamedTuple):
     obstacles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     project: str | None = None
-    # Whether everything stood there, and was not heard for want of the script.
+    # Whether all entries existed, but did nothing because the script was missing.
     revived: bool = False
-    # The file that tells the agent of the MCP server.
+    # The file that registers the MCP server.
     server: str | None = None
-    # What its entry is called there: a person's own may have any name.
+    # The name of its entry there: a person's own may have any name.
     server_name: str = NAME
 
     @property
@@ -65,17 +65,17 @@ class ConnectResult(NamedTuple):
         return any(file.change != "unchanged" for file in self.files)
 
 
-_BY_HAND: Final = "{0} starts the MCP server already, as {1}: that entry is yours, and stays when you disconnect."
+_BY_HAND: Final = "{0} already starts the MCP server, as {1}: that entry is yours, and stays when you disconnect."
 
 _EXTRA: Final = install_command("mcp")
 
 
 class _Plan(NamedTuple):
-    """Everything about one agent, before anything is written."""
+    """All changes for one agent, before anything is written."""
 
     connection: AgentConnection
     planned: list[FilePlan]
-    # Where a server of ours stands that is not wanted (any more).
+    # Files from which a server of ours is removed, because it is not wanted.
     back: list[FilePlan]
     notes: list[str]
     server: str | None = None
@@ -83,7 +83,7 @@ class _Plan(NamedTuple):
 
     @property
     def begun(self) -> ConnectionUndo:
-        """What has to be known to take it back, told before anything is written."""
+        """What is needed to undo it, collected before anything is written."""
         was = msgspec.structs.replace(self.connection) if self.connection.files else None
         return ConnectionUndo(self.connection, was, [*self.planned, *self.back])
 
@@ -94,9 +94,9 @@ class _Plan(NamedTuple):
 def connect(
     ws: Workspace, places: AgentDirs, agents: Sequence[str], scope: Scope = "user", *, server: bool = True
 ) -> list[ConnectResult]:
-    """Let these agents' hooks call Holdfast, and tell them of its MCP server, if that can be started and is wanted.
+    """Install Holdfast's hooks for these agents, and register its MCP server, if it can be started and is wanted.
 
-    Safe to repeat: what is there stays, what is missing is mended.
+    Safe to repeat: existing entries stay, missing ones are added.
     """
     names = list(dict.fromkeys(agents))
     for name in names:
@@ -123,12 +123,12 @@ def connect(
 
 
 def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
-    """Whoever gets nothing but the server is not connected without it."""
+    """Refuse an agent that only takes the MCP server, if that is not wanted or not installed."""
     called_by_people = title(name)
     if name not in MCP_ONLY:
         return
     if scope == "project":
-        raise Invalid(f"{called_by_people} has no settings of a project", hint=f"holdfast connect {name}")
+        raise Invalid(f"{called_by_people} has no project settings", hint=f"holdfast connect {name}")
     if not server:
         raise Invalid(f"{called_by_people} takes nothing but the MCP server", hint="Leave out --no-mcp.")
     if not install.can_serve():
@@ -146,7 +146,7 @@ def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scop
         connection = AgentConnection(agent=name, scope=scope, project=project, stood=stood)
     whose = detect.all_ours(home, scope)
     wanted = server and install.can_serve()
-    # Nobody needs it twice.
+    # The server is not registered twice.
     theirs = detect.by_hand(home, places, name, scope) if wanted else None
     changes = detect.changes(home, places, name, scope, with_server=wanted and theirs is None)
     made = {name for other in memory.all() for file in other.files for name in file.made}
@@ -175,7 +175,7 @@ def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scop
 
 
 def _is_ours(served: SettingsChange, planned: list[FilePlan]) -> bool:
-    """Whether the server that will stand there is ours."""
+    """Whether the server entry will be ours."""
     after = next(step.after for step in planned if step.kept.path == served.path)
     data = editing(served.path).plain(decoded(after or b"", served.path), served.path)
     entry = next(entry for entry in served.entries if called(entry.value))
@@ -186,7 +186,7 @@ def _carry_out(
     ws: Workspace, places: AgentDirs, memory: Connections, plan: _Plan, *, rewritten: bool, silent: bool
 ) -> ConnectResult:
     connection, planned = plan.connection, plan.planned
-    # Files remembered from another place of the agent's settings stay connected, and remembered.
+    # Files remembered from another settings directory of the agent stay connected.
     known_before = bool(connection.files)
     of_now = {step.kept.path for step in planned}
     elsewhere = [file for file in connection.files if file.path not in of_now]
@@ -202,11 +202,11 @@ def _carry_out(
     notes = list(plan.notes)
     revived = silent and bool(planned) and all(step.change == "unchanged" for step in planned)
     if revived and connection.agent not in MCP_ONLY:
-        notes.append("Its hooks stood there already; the script they call is made only now.")
+        notes.append("Its hooks were installed already; only the script they call was missing, and was created now.")
     elif rewritten and known_before:
-        notes.append("The hook script is written anew, for the Holdfast that runs now.")
+        notes.append("The hook script was rewritten for the Holdfast that runs now.")
     if connection.agent == "claude" and _other_status_line(ws.home.path, planned):
-        notes.append("Your status line stays; holdfast statusline claude is Holdfast's.")
+        notes.append("Your own status line stays; Holdfast's is: holdfast statusline claude")
     return ConnectResult(
         connection.agent,
         connection.scope,
@@ -228,14 +228,14 @@ def _other_status_line(home: str, planned: list[FilePlan]) -> bool:
 
 
 def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope) -> None:
-    """An agent heard through two configurations would do everything twice."""
+    """Refuse to connect an agent twice: it would report everything twice."""
     program = title(name)
     way = detect.connected_through(ws.home.path, places, name)
     if name == "claude":
         plugin = detect.plugin_at(places)
         if plugin is not None:
             raise Conflict(
-                f"{program} is heard through Holdfast's plugin already, which {plugin} switches on",
+                f"{program} is already connected through Holdfast's plugin, which is enabled in {plugin}",
                 hint="Keep the plugin, or disable it (claude plugin disable holdfast) and connect again.",
                 file=plugin,
             )
@@ -243,8 +243,8 @@ def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: s
         return
     if way == "project" and not detect.script_stands(ws.home.path):
         raise Conflict(
-            f"{program}'s hooks stand in this project already, but Holdfast's script is not in this home yet",
-            hint=f"holdfast connect {name} --scope project makes it.",
+            f"{program}'s hooks are already installed in this project, but Holdfast's script is not in this home yet",
+            hint=f"holdfast connect {name} --scope project creates it.",
         )
     if way is not None:
         raise Conflict(
@@ -265,7 +265,9 @@ def _words(scope: str) -> str:
 
 
 def stands(home: str, connection: AgentConnection) -> bool:
-    """Whether the hooks of a remembered connection are still in its files; the server, of who gets nothing else."""
+    """Whether the hooks of a remembered connection (or the server, for an agent that only takes that) are still in
+    its files.
+    """
     ours = detect.all_ours(home, connection.scope) if connection.agent in MCP_ONLY else detect.ours(home)
     return any(ours(line) for kept in connection.files for line in detect.lines(kept.path, connection.project))
 
@@ -274,7 +276,7 @@ def stands(home: str, connection: AgentConnection) -> bool:
 
 
 class ConnectionUndo(NamedTuple):
-    """An agent whose files are being written: all of them, and what was remembered of it before."""
+    """What is needed to undo one agent's changes: all its files, and what was remembered of it before."""
 
     connection: AgentConnection
     was: AgentConnection | None
@@ -282,7 +284,7 @@ class ConnectionUndo(NamedTuple):
 
 
 def refuse_unwritable(planned: Iterable[FilePlan]) -> None:
-    """See to it that each file can be written, as far as that shows from outside."""
+    """Refuse if a file cannot be written, as far as that can be checked beforehand."""
     for step in planned:
         if step.change != "unchanged":
             _refuse(step.kept.path, step.target)
@@ -293,7 +295,7 @@ def _refuse(path: str, target: str) -> None:
         info = os.stat(path)
     except FileNotFoundError:
         info = None
-    except OSError as error:  # links in a circle, a file where a directory has to be
+    except OSError as error:  # circular links, or a file instead of a directory
         raise files.explain(error, "write", path) from error
     above = os.path.dirname(target)
     while not os.path.lexists(above):
@@ -307,7 +309,7 @@ def _refuse(path: str, target: str) -> None:
 
 
 def _is_protected(path: str, info: os.stat_result) -> bool:
-    """Whether a file refuses its owner though its mode does not. One that is merely read-only is replaced."""
+    """Whether the system protects a file whose mode is writable. One that is merely read-only is replaced."""
     if sys.platform == "win32":
         return False
     may = os.geteuid() in (0, info.st_uid) and info.st_mode & stat.S_IWUSR
@@ -317,7 +319,7 @@ def _is_protected(path: str, info: os.stat_result) -> bool:
 def _unwritable(path: str, why: str) -> Failed:
     return Failed(
         f"cannot write {files.display_path(path)}: {why}",
-        hint="Put that right, then try again; nothing was changed.",
+        hint="Fix that, then try again; nothing was changed.",
         operation="write",
         file=path,
     )
@@ -326,7 +328,7 @@ def _unwritable(path: str, why: str) -> Failed:
 def take_back(
     memory: Connections, begun: list[ConnectionUndo], error: HoldfastError | OSError, *, now: int
 ) -> HoldfastError:
-    """Undo what was written until something failed; gives what failed, with what stands where."""
+    """Undo what was written before the failure; gives the error, with a hint at what could not be undone."""
     failure = error if isinstance(error, HoldfastError) else files.explain(error, "write", error.filename or "")
     left: list[str] = []
     agents: list[str] = []
@@ -344,17 +346,17 @@ def take_back(
     if left:
         names = " ".join(reversed(agents))
         words = (
-            f"What Holdfast wrote still stands in {', '.join(map(files.display_path, left))}: put this right, then "
-            f"holdfast connect {names} finishes it, or holdfast disconnect {names} takes it out."
+            f"What Holdfast wrote is still in {', '.join(map(files.display_path, left))}: fix this, then "
+            f"holdfast connect {names} finishes it, or holdfast disconnect {names} removes it."
         )
     else:
-        words = "Put that right, then connect again; what was written before is taken back, so nothing is changed."
+        words = "Fix that, then connect again; what was written before was undone, so nothing is changed."
     failure.hint = words if failure.hint is None else f"{failure.hint} {words}"
     return failure
 
 
 def _is_back(step: FilePlan, now: int) -> bool:
-    """Whether a file is (again) what it was, or holds nothing of ours."""
+    """Restore a file; says whether it is what it was, or holds nothing of ours."""
     if step.change == "unchanged":
         return True
     try:
@@ -363,7 +365,7 @@ def _is_back(step: FilePlan, now: int) -> bool:
             file_plan.unmake(step.kept.made if stands is None else ())
             return True
         if stands != step.after:
-            return stands is None or b"holdfast" not in stands.lower()  # somebody wrote there in the meantime
+            return stands is None or b"holdfast" not in stands.lower()  # somebody else wrote to it meanwhile
         back = step._replace(change="edited", before=step.after, after=step.before, executable=False)
         file_plan.carry_out(back, now=now)
     except (HoldfastError, OSError):

@@ -1,4 +1,4 @@
-"""Find out which agents are here, which are connected, and what prevents it. Nothing is changed."""
+"""Detect which agents are installed, which are connected, and what prevents it. Reads only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Way = Literal["user", "project", "plugin"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
 _PLUGIN = "holdfast@"
-_SHARED = (".json", ".jsonc", ".toml")  # as far as others have a part in them
+_SHARED = (".json", ".jsonc", ".toml")  # kinds of files that we share with others
 
 
 class McpRegistration(NamedTuple):
@@ -35,14 +35,14 @@ class McpRegistration(NamedTuple):
 
     scope: Scope
     path: str
-    # The program that it starts, if that is not there.
+    # The program that it starts, if that is missing.
     missing: str | None = None
-    # What its entry is called, if a person wrote it.
+    # The name of its entry, if a person wrote it.
     by_hand: str | None = None
 
 
 class ByHand(NamedTuple):
-    """An entry that starts our MCP server and is not ours: a person wrote it."""
+    """An entry for our MCP server that a person wrote."""
 
     path: str
     name: str
@@ -50,7 +50,7 @@ class ByHand(NamedTuple):
 
 
 class Leftover(NamedTuple):
-    """Hooks or the server of a Holdfast that is not this one: its script is gone, or it has another home."""
+    """Hooks or the server of another Holdfast: its script is missing, or it has another home."""
 
     path: str
     home: str
@@ -66,11 +66,11 @@ class AgentSetup(NamedTuple):
     connected: Way | None
     obstacles: tuple[str, ...]
     leftovers: tuple[Leftover, ...]
-    # Where its hooks stand, and whether the script they call is missing: then nothing is heard.
+    # The files with its hooks, and whether the script they call is missing, so that nothing is reported.
     files: tuple[str, ...] = ()
     silent: bool = False
     server: McpRegistration | None = None
-    # Whether it can be connected as things are: some get nothing but the server.
+    # Whether it can be connected: some agents only take the server, which may not be installed.
     able: bool = True
 
     @property
@@ -79,18 +79,18 @@ class AgentSetup(NamedTuple):
 
     @property
     def ready(self) -> bool:
-        """Whether it is here, and would be heard only once it is connected."""
+        """Whether it is installed, but not connected or without its script."""
         return self.able and (self.silent or (self.is_here and self.connected is None))
 
 
 def find(ws: Workspace, places: AgentDirs) -> list[AgentSetup]:
-    """All agents Holdfast knows, in their usual order."""
+    """All agents that Holdfast supports, in their usual order."""
     made = _made(ws)
     return [look(ws, places, name, made) for name in CONNECTABLE]
 
 
 def _made(ws: Workspace) -> set[str]:
-    """What is there because of us: no trace of an agent."""
+    """Files and directories that we created, which are no traces of an agent."""
     try:
         kept = [
             (file, connection.project) for connection in Connections(ws.home.path).all() for file in connection.files
@@ -103,7 +103,7 @@ def _made(ws: Workspace) -> set[str]:
 
 
 def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
-    """Whether a file that was made for us holds nothing of anybody else's yet."""
+    """Whether a file that we created has no other changes yet."""
     return not file.existed and digest(current(file.path, project) or b"") == file.wrote
 
 
@@ -126,12 +126,12 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
         name not in MCP_ONLY or can_serve(),
     )
     if not setup.is_here and way is None:
-        return setup  # nothing stands in the way of who is not here
+        return setup  # obstacles only matter for installed agents
     return setup._replace(obstacles=obstacles(places, name, "project" if way == "project" else "user"))
 
 
 def commands(setups: Iterable[AgentSetup]) -> list[str]:
-    """What to run so that those who are here are heard. Hooks that came with the project stay the project's."""
+    """The commands that connect the installed agents. Hooks that came with the project stay in its scope."""
     ready = [setup for setup in setups if setup.ready]
     shared = [setup.name for setup in ready if setup.connected == "project"]
     own = [setup.name for setup in ready if setup.connected != "project"]
@@ -141,21 +141,21 @@ def commands(setups: Iterable[AgentSetup]) -> list[str]:
 
 
 def obstacles(places: AgentDirs, name: str, scope: Scope) -> tuple[str, ...]:
-    """What keeps an agent's hooks from being run, as its own settings say."""
+    """What in an agent's own settings prevents its hooks from running."""
     try:
         return settings_of(name).obstacles(places, scope)
     except (OSError, ValueError) as error:
-        return (f"Its settings could not be looked at ({type(error).__name__}: {error}).",)
+        return (f"Its settings could not be read ({type(error).__name__}: {error}).",)
 
 
 def ours(home: str) -> Ours:
-    """Whether a command line calls the hook script of this home, or of whoever runs it."""
+    """A test whether a command line calls the hook script of this home, or of the home of whoever runs it."""
     return lambda line: script.is_call(line) and script.home_of(line) in (None, home)
 
 
 def all_ours(home: str, scope: Scope) -> Ours:
-    """Whether a text is one of ours in the files of a scope, hook or server. Among a person's own, also one whose
-    script is gone, with the home it was in; among a project's, the server that everybody shares.
+    """A test whether a text in the files of a scope is our hook or server. In the user's scope that includes entries
+    whose script no longer exists; in a project's, the shared server entry.
     """
     hooked = ours(home)
 
@@ -168,7 +168,7 @@ def all_ours(home: str, scope: Scope) -> Ours:
 
 
 def is_missing(text: str) -> bool:
-    """Whether the script that a hook or a server of ours calls is no longer there."""
+    """Whether the script that a hook or server entry of ours calls no longer exists."""
     at = _home_of(text)
     return at is not None and not os.path.lexists(script_path(at))
 
@@ -178,7 +178,7 @@ def _home_of(text: str) -> str | None:
 
 
 def script_path(home: str) -> str:
-    """What hooks call."""
+    """The script that hooks call."""
     return os.path.join(home, script.DIRECTORY, script.WINDOWS_SCRIPT if os.name == "nt" else script.SCRIPT)
 
 
@@ -187,12 +187,12 @@ def script_stands(home: str) -> bool:
 
 
 def connected_through(home: str, places: AgentDirs, name: str) -> Way | None:
-    """Through which configuration this agent's hooks are heard here, if at all."""
+    """The configuration through which this agent is connected here, if any."""
     return installed_entries(home, places, name)[0]
 
 
 def installed_entries(home: str, places: AgentDirs, name: str) -> tuple[Way | None, tuple[str, ...]]:
-    """The same, with the files in which these hooks stand. Who gets the server alone is connected by that."""
+    """The configuration and the files with our hooks. For an agent that only takes the server, the server counts."""
     if name in MCP_ONLY:
         served = registered(home, places, name)
         return (None, ()) if served is None else (served.scope, (served.path,))
@@ -215,7 +215,7 @@ def leftovers(home: str, places: AgentDirs, name: str) -> Iterator[Leftover]:
 
 
 def registered(home: str, places: AgentDirs, name: str) -> McpRegistration | None:
-    """Where an agent is told of our server, if it is."""
+    """Where our server is registered with an agent, if it is."""
     for scope in SCOPES:
         change = server(home, places, name, scope)
         call = "" if change is None else installed_server(change)
@@ -235,7 +235,7 @@ def registered(home: str, places: AgentDirs, name: str) -> McpRegistration | Non
 
 
 def _nowhere(places: AgentDirs, programs: list[str]) -> str | None:
-    """The first of these that is not there, or not on the PATH."""
+    """The first of these programs that does not exist or is not on PATH."""
     path = places.environ.get("PATH", "")
     there = (
         os.path.isfile(name) if os.path.dirname(name) else which(name, path=path) is not None for name in programs
@@ -244,9 +244,7 @@ def _nowhere(places: AgentDirs, programs: list[str]) -> str | None:
 
 
 def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | None:
-    """The entry by which a person has told this agent of our server, under whatever name, if they did and no entry
-    of ours stands there.
-    """
+    """A person's own entry for our server, under any name, if there is none of ours."""
     change = server(home, places, name, scope)
     if change is None or all_ours(home, scope)(installed_server(change)):
         return None
@@ -260,7 +258,7 @@ def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | N
 
 
 def installed_server(change: SettingsChange) -> str:
-    """What is started by the entry that stands where our server's belongs; empty for nothing."""
+    """What the entry at our server's path starts; empty if there is none."""
     data = read(change.path, change.project)
     return next((text for entry in change.entries if (text := mcp_entry.called(at_path(data, entry.at)))), "")
 
@@ -268,7 +266,7 @@ def installed_server(change: SettingsChange) -> str:
 def changes(
     home: str, places: AgentDirs, name: str, scope: Scope, *, with_server: bool = True
 ) -> tuple[SettingsChange, ...]:
-    """What a connection of this agent consists of."""
+    """The changes of a connection of this agent."""
     hooked = _hooks(home, places, name, scope)
     served = server(home, places, name, scope)
     if served is None:
@@ -286,7 +284,7 @@ def changes(
 
 
 def server(home: str, places: AgentDirs, name: str, scope: Scope) -> SettingsChange | None:
-    """What tells an agent of the MCP server; None where it cannot be told."""
+    """The change that registers the MCP server; None if the agent cannot use it in this scope."""
     python = os.path.abspath(sys.executable)
     wanted = settings_of(name).server(
         places, scope, mcp_entry.server(home, scope, python=python, system=places.system)
@@ -314,13 +312,13 @@ def _placed(change: SettingsChange, places: AgentDirs, scope: Scope) -> Settings
 
 
 def lines(path: str, project: str | None) -> list[str]:
-    """The texts in a file among which a command line of ours may be; what cannot be read has none."""
+    """The texts of a file that may be command lines of ours; none if it cannot be read."""
     try:
         data = current(path, project)
         if data is None:
             return []
         if path.endswith(_SHARED):
-            # Settings can be large; most have nothing of ours.
+            # Large settings without our words need no parsing.
             return list(editing(path).texts(decoded(data, path), path)) if b"hold" in data or b"hook" in data else []
     except HoldfastError:
         return []
@@ -328,7 +326,7 @@ def lines(path: str, project: str | None) -> list[str]:
 
 
 def read(path: str, project: str | None) -> object:
-    """What stands in a shared file, as data; what cannot be read holds nothing."""
+    """The data of a shared file; None if it cannot be read."""
     try:
         data = current(path, project)
         return None if data is None or b"holdfast" not in data else editing(path).plain(decoded(data, path), path)
@@ -337,7 +335,7 @@ def read(path: str, project: str | None) -> object:
 
 
 def plugin_at(places: AgentDirs) -> str | None:
-    """The settings file of Claude Code that has Holdfast's own plugin switched on."""
+    """The settings file of Claude Code that enables Holdfast's plugin."""
     from holdfast.conversations.adapters.claude.settings import settings
 
     local = places.in_project(".claude", "settings.local.json")

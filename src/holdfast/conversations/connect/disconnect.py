@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-_SHARED: Final = "What stood there is the project's: whoever shares it loses it too, once this change reaches them."
-_STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is yours, and stays."
-_WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
+_SHARED: Final = (
+    "These hooks came with the project: everybody who shares it loses them too, once this change reaches them."
+)
+_STAYS: Final = "{0} still starts the MCP server, as {1}: that entry is yours, and stays."
+_WENT: Final = "Settings added to the server {0} in {1} were removed with it: {2}."
 
 
 def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[ConnectResult]:
-    """Take Holdfast out of these agents' settings: of the user's, and of this project's."""
+    """Remove Holdfast from these agents' settings, the user's and this project's."""
     names = list(dict.fromkeys(agents))
     for name in names:
-        title(name)  # says so, if there is no such agent
+        title(name)  # raises if there is no such agent
     memory = Connections(ws.home.path)
     if not memory.are_there:
         return [with_what_stays(ws.home.path, places, forgotten(ws, places, name)) for name in names]
@@ -56,11 +58,11 @@ def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[
 
 
 def _forget_store(ws: Workspace, places: AgentDirs, memory: Connections) -> None:
-    """The URL of the store may hold a password: it goes with the last of those who need it."""
+    """Forget the store's URL, which may hold a password, once no agent needs it."""
     home = ws.home.path
     with contextlib.suppress(
         HoldfastError
-    ):  # what cannot be read may still need it; `uninstall` takes it in any case
+    ):  # unreadable settings may still need it; `uninstall` removes it in any case
         if not memory.all() and all(detect.connected_through(home, places, name) is None for name in CONNECTABLE):
             install.note_store(home, None)
             if detect.script_stands(home):  # it names the store too
@@ -68,7 +70,7 @@ def _forget_store(ws: Workspace, places: AgentDirs, memory: Connections) -> None
 
 
 def with_what_stays(home: str, places: AgentDirs, connected: ConnectResult) -> ConnectResult:
-    """The same, with a word on entries that are the person's own."""
+    """Add notes on entries that are the person's own and stay."""
     stays = [detect.by_hand(home, places, connected.agent, scope) for scope in detect.SCOPES]
     notes = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
     return connected._replace(notes=(*connected.notes, *(words for words in notes if words not in connected.notes)))
@@ -99,7 +101,7 @@ def carry_back(
 
 
 def forgotten(ws: Workspace, places: AgentDirs, name: str) -> ConnectResult:
-    """Take out entries of ours that nobody remembers, found by their command lines."""
+    """Remove entries of ours that are not remembered, recognised by their command lines."""
     home = ws.home.path
     planned: list[FilePlan] = []
     notes: tuple[str, ...] = ()
@@ -123,18 +125,18 @@ def forgotten(ws: Workspace, places: AgentDirs, name: str) -> ConnectResult:
 class UninstallResult(NamedTuple):
     connections: list[ConnectResult]
     removed: list[str]
-    # What could not be done, each naming its file.
+    # Errors, each naming its file.
     problems: list[HoldfastError]
 
 
 def uninstall(ws: Workspace, places: AgentDirs) -> UninstallResult:
-    """Disconnect everything, then remove the scripts. One file that resists does not keep the others."""
+    """Disconnect everything, then remove the scripts. One file that fails does not stop the others."""
     home = ws.home.path
     done: list[ConnectResult] = []
     removed: list[str] = []
     problems: list[HoldfastError] = []
     try:
-        ws.collect()  # what agents told until now is recorded before the way it came is gone
+        ws.collect()  # record what agents reported before their scripts are removed
     except HoldfastError as error:
         problems.append(error)
     memory = Connections(home)
@@ -154,7 +156,7 @@ def uninstall(ws: Workspace, places: AgentDirs) -> UninstallResult:
         done += [hooks] if hooks.files else []
     except HoldfastError as error:
         problems.append(error)
-    # Where taking back failed, what is remembered stays the way to do it: entries are not picked out of the file.
+    # After a failure the connection stays remembered, so its entries are not removed by command line.
     for name in (name for name in CONNECTABLE if name not in resisting):
         try:
             left = forgotten(ws, places, name)
@@ -174,9 +176,9 @@ def uninstall(ws: Workspace, places: AgentDirs) -> UninstallResult:
     removals: tuple[tuple[str, Callable[[str], bool]], ...] = (
         (script.DIRECTORY, lambda _: install.remove(home)),
         ("connections", lambda _: memory.are_there and memory.clear()),
-        # Payloads that nobody could read are the person's to look at: with one of them, the spool stays.
+        # Quarantined payloads are left for the person to look at: then the spool stays.
         (spool.DIRECTORY, files.remove_directory),
-        # What was kept for status lines and for conversations without a session is of no use to anybody now.
+        # Caches of status lines and of conversations without a session are no longer needed.
         (status_cache.DIRECTORY, _remove_notes),
         (OPENED_DIRECTORY, _remove_notes),
     )
@@ -191,7 +193,7 @@ def uninstall(ws: Workspace, places: AgentDirs) -> UninstallResult:
 
 
 def _remove_notes(directory: str) -> bool:
-    """Small files that can all be made again; whatever else somebody put there stays."""
+    """Remove the files of a cache directory, and it, if nothing else is in it."""
     if os.path.islink(directory) or not os.path.isdir(directory):
         return False
     try:

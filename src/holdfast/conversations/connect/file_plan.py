@@ -29,27 +29,27 @@ _WHAT: Final = "the agent's settings"
 
 
 class FilePlan(NamedTuple):
-    """One file: what stands there, what shall, and what has to be remembered about it."""
+    """One file: its content now and as planned, and what has to be remembered about it."""
 
     kept: ConnectedFile
     change: What
     before: bytes | None
     after: bytes | None
     executable: bool = False
-    # What a person added to an entry of ours that goes with it.
+    # Settings a person added to an entry of ours, which are removed with it.
     added: tuple[str, ...] = ()
-    # The project the file is in: nothing outside is written for it.
+    # The file's project: nothing outside it is written.
     project: str | None = None
 
     @property
     def target(self) -> str:
-        """Where the file really is. The user's own links are followed; of a project's, those that stay within it."""
+        """The real path. Links in the user's scope are followed; in a project's, only those that stay within it."""
         path = self.kept.path
         return os.path.realpath(path) if self.project is None else refuse_others(path, self.project)
 
 
 def current(path: str, project: str | None) -> bytes | None:
-    """What stands at a path; None for nothing, or a link of the person's to nothing yet."""
+    """The content of a file; None if it does not exist, or is a dangling link."""
     limit = limits.MAX_AGENT_SETTINGS_SIZE if project is None else limits.MAX_PROJECT_AGENT_SETTINGS_SIZE
     return files.read_limited(path, limit, what=_WHAT) if os.path.exists(path) else None
 
@@ -58,7 +58,7 @@ def current(path: str, project: str | None) -> bytes | None:
 
 
 def to_connect(change: SettingsChange, kept: ConnectedFile | None, ours: Ours) -> FilePlan:
-    """What has to be done so that a change stands in its file; `kept` is what is remembered about it."""
+    """Plan to apply a change to its file; `kept` is what is remembered about the file."""
     if change.project is not None:
         refuse_others(change.path, change.project)
     before = current(change.path, change.project)
@@ -80,7 +80,7 @@ def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | 
     text = "" if base is None else decoded(base, change.path)
     new, receipt = editing(change.path).insert(text, (change if stands else whole).entries, change.path)
     after = before if before is not None and stands else new.encode()
-    # What is remembered is ours alone: what more stands in an entry was added by its person.
+    # Only our values are remembered: anything else in an entry was added by a person.
     own = {entry.at: entry.value for entry in change.entries}
     receipt.values = [msgspec.structs.replace(value, value=own[value.at]) for value in receipt.values]
     if was is not None:
@@ -96,7 +96,7 @@ def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | 
 
 
 def _as_it_stands(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEntry:
-    """A server keeps what its person added to its entry, also when it is started in another way from now on."""
+    """The entry with what a person added to the server's existing entry, even if the command changes."""
     present, wanted = at_path(data, entry.at), entry.value
     if not (entry.only and isinstance(present, dict) and isinstance(wanted, dict) and called(present)):
         return entry
@@ -110,7 +110,7 @@ def _as_it_stands(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEnt
 def _base(
     change: SettingsChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours
 ) -> tuple[bytes | None, EditReceipt | None]:
-    """The file as it would be without us; and, if it was edited since, what was made for us in it back then."""
+    """The file without our entries; and, if it was edited since, the receipt of what we added."""
     if before is None:
         return None, None
     if kept is not None and digest(before) == kept.wrote:
@@ -127,7 +127,7 @@ def _base(
 
 
 def _stands(data: object, change: SettingsChange, ours: Ours) -> bool:
-    """Whether everything stands there already, and nothing else of ours: wherever somebody moved it."""
+    """Whether exactly our wanted entries exist already, wherever somebody moved them."""
     if any(ours(called(at_path(data, at))) for at in change.bare):
         return False
     wanted = 0
@@ -148,7 +148,7 @@ def _stands(data: object, change: SettingsChange, ours: Ours) -> bool:
 
 
 def at_path(data: object, at: Path) -> object:
-    """What stands at a path; None for nothing."""
+    """The value at a path; None if there is none."""
     for key in at:
         if not isinstance(data, dict) or key not in data:
             return None
@@ -181,7 +181,7 @@ def _own(change: SettingsChange, kept: ConnectedFile | None, before: bytes | Non
         is_ours = script.is_call(before.decode(errors="replace"))
     if not is_ours:
         raise Conflict(
-            f"{files.display_path(change.path)} is there already and is not Holdfast's, or was changed since",
+            f"{files.display_path(change.path)} already exists and is not Holdfast's, or was changed since",
             hint="Move it away, then connect again; nothing was changed.",
             file=change.path,
         )
@@ -189,7 +189,7 @@ def _own(change: SettingsChange, kept: ConnectedFile | None, before: bytes | Non
 
 
 def sharing(step: FilePlan, made: Container[str]) -> FilePlan:
-    """The same, with directories above its file that were made for other agents: whoever goes last removes them."""
+    """Also remember directories that were created for other agents: the last one to disconnect removes them."""
     if step.kept.existed:
         return step
     above, shared = os.path.dirname(os.path.realpath(step.kept.path)), []
@@ -202,7 +202,7 @@ def sharing(step: FilePlan, made: Container[str]) -> FilePlan:
 
 
 def missing_directories(path: str) -> list[str]:
-    """The directories that have to be made for a file, outermost first."""
+    """The directories that have to be created for a file, outermost first."""
     missing: list[str] = []
     above = os.path.dirname(os.path.realpath(path))
     while not os.path.lexists(above):
@@ -215,7 +215,7 @@ def missing_directories(path: str) -> list[str]:
 
 
 def to_disconnect(kept: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
-    """What has to be done so that nothing of us is left: the old bytes, if nobody else wrote there since."""
+    """Plan to remove our entries: restores the original bytes, if nobody else wrote to the file."""
     if project is not None:
         refuse_others(kept.path, project)
     before = current(kept.path, project)
@@ -238,7 +238,7 @@ def _without_us(kept: ConnectedFile, ours: Ours, before: bytes | None) -> FilePl
 def _edited(
     kept: ConnectedFile, ours: Ours, before: bytes, entries: Iterable[SettingsEntry], whole: Iterable[Path] = ()
 ) -> FilePlan:
-    """Our entries are taken out of a file that others edited."""
+    """Plan to remove our entries from a file that others edited."""
     text, by = decoded(before, kept.path), editing(kept.path)
     if not any(map(ours, by.texts(text, kept.path))):
         return FilePlan(kept, "unchanged", before, before)
@@ -252,7 +252,7 @@ def _edited(
 
 
 def _added(data: object, entries: Iterable[SettingsEntry], ours: Ours) -> Iterator[str]:
-    """What stands in a server of ours and is not: it means nothing without it, and would break the agent's file."""
+    """Names a person added to our server's entry: alone they would break the agent's file."""
     for entry in entries:
         present = at_path(data, entry.at)
         if isinstance(present, dict) and isinstance(entry.value, dict) and ours(called(present)):
@@ -260,9 +260,9 @@ def _added(data: object, entries: Iterable[SettingsEntry], ours: Ours) -> Iterat
 
 
 def to_forget(change: SettingsChange, ours: Ours) -> FilePlan | None:
-    """The step that takes out what nobody remembers having put there; None where there is nothing of ours."""
+    """Plan to remove entries of ours that are not remembered; None if there are none."""
     before = current(change.path, change.project)
-    # The word stands in every command line of ours: a file without it is nobody's business, whatever is wrong in it.
+    # Every command line of ours has this word: a file without it is not parsed, whatever is wrong in it.
     if before is None or (change.content is None and b"holdfast" not in before.lower()):
         return None
     if change.content is None:
@@ -276,7 +276,7 @@ def to_forget(change: SettingsChange, ours: Ours) -> FilePlan | None:
 
 
 def alone(change: SettingsChange) -> set[Path]:
-    """Where a value is set that is no entry of a list, or was set once."""
+    """The paths of values that are set, not added to a list, now or formerly."""
     return {*(entry.at for entry in change.entries if entry.only), *change.bare}
 
 
@@ -284,12 +284,12 @@ def alone(change: SettingsChange) -> set[Path]:
 
 
 def carry_out(step: FilePlan, *, now: int) -> str | None:
-    """Write, restore or remove the file; gives where something was set aside."""
+    """Write, restore or remove the file; gives the new path if it was set aside."""
     path, target = step.kept.path, step.target
     _sweep(step.kept, target, now)
     if step.change == "unchanged":
         if step.after is None:
-            unmake(step.kept.made)  # of a process that was killed before it made the file
+            unmake(step.kept.made)  # left by a process that was killed before it created the file
         return None
     if current(path, step.project) != step.before:
         raise Conflict(
@@ -319,7 +319,7 @@ def carry_out(step: FilePlan, *, now: int) -> str | None:
 
 
 def _remove(kept: ConnectedFile, target: str, within: str | None) -> None:
-    """Where nothing was, nothing is left: not the file, not the directories made for it."""
+    """Remove a file that we created, with the directories created for it."""
     try:
         files.remove(target, within=within)
         if os.path.islink(kept.path) and not kept.linked:
@@ -330,7 +330,7 @@ def _remove(kept: ConnectedFile, target: str, within: str | None) -> None:
 
 
 def _sweep(kept: ConnectedFile, target: str, now: int) -> None:
-    """Beside the file, take away what a writer of ours left that was killed before it gave its file a name."""
+    """Remove temporary files next to the file, left by a process of ours that was killed."""
     with contextlib.suppress(HoldfastError, OSError):
         for path in files.temporaries(os.path.dirname(target)):
             content = files.read_limited(path, limits.MAX_AGENT_SETTINGS_SIZE, what="a temporary file")
@@ -340,9 +340,9 @@ def _sweep(kept: ConnectedFile, target: str, now: int) -> None:
 
 
 def unmake(made: Sequence[str]) -> None:
-    """Remove directories that were made for a file, if nobody else uses them."""
+    """Remove directories that were created for a file, if they are empty."""
     for directory in reversed(made):
-        if os.path.realpath(directory) == directory:  # else a link stands on the way now
+        if os.path.realpath(directory) == directory:  # else a link is in its path now
             files.remove_directory(directory)
 
 
@@ -353,21 +353,21 @@ Ours = Callable[[str], bool]
 
 
 class Editing(Protocol):
-    """How entries get into one kind of file, and out of it again."""
+    """Adds entries to one kind of file, and removes them."""
 
     def plain(self, text: str, file: str) -> object:
-        """What stands in it, as data; None for nothing."""
+        """Its data; None if it is empty."""
 
     def texts(self, text: str, file: str) -> Iterator[str]:
-        """The texts in it among which one of ours may be."""
+        """The texts in it that may be ours."""
 
     def insert(self, text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
-        """The text with these entries, and what has to be known to take them out again."""
+        """The text with these entries, and the receipt needed to remove them."""
 
     def remove(
         self, text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()
     ) -> str:
-        """The text without what is ours."""
+        """The text without our entries."""
 
 
 class _Json:
@@ -378,7 +378,7 @@ class _Json:
     @staticmethod
     def plain(text: str, file: str) -> object:
         try:
-            return msgspec.json.decode(text)  # much quicker, where nothing but JSON stands there
+            return msgspec.json.decode(text)  # much faster, for JSON without comments
         except (msgspec.DecodeError, RecursionError):
             document = json_tree.JsonText(text, file)
         return None if document.root is None else document.plain(document.root)
@@ -397,10 +397,10 @@ _TOML_ENDING: Final = ".toml"
 
 
 def editing(path: str) -> Editing:
-    """Whoever knows the kind of this file."""
+    """The editing for this kind of file."""
     return _TOML if path.endswith(_TOML_ENDING) else _JSON
 
 
 def decoded(data: bytes, path: str) -> str:
-    """The text of a shared file, from which exactly these bytes can be had again."""
+    """The text of a shared file, which encodes to exactly these bytes."""
     return json_tree.decoded(data, path, kind="TOML" if path.endswith(_TOML_ENDING) else "JSON")

@@ -1,8 +1,8 @@
 """The optional commit trailer: a `commit-msg` hook of git that names the session a commit was made in.
 
-`connect git` puts the hook where git looks for it (`core.hooksPath`, else the repository's own directory). A hook
-that stands there is moved beside it under another name, runs first, and decides: Holdfast's part never stops a
-commit. `disconnect git` moves it back, so everything is as it was, to the byte.
+`connect git` installs the hook where git looks for it (`core.hooksPath`, else the repository's own directory). An
+existing hook is renamed, runs first, and decides: Holdfast's part never stops a commit. `disconnect git` renames it
+back, so everything is as it was, to the byte.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ NAME: Final = "git"
 _HOOK: Final = "commit-msg"
 _BEFORE: Final = ".before-holdfast"
 _MARK: Final = "# holdfast: adds the trailer Holdfast-Session to commit messages; holdfast disconnect git removes it."
-_MEMORY: Final = "git-trailers"  # beside what is remembered of agents
+_MEMORY: Final = "git-trailers"  # next to the registry of agents
 _LONGEST_MESSAGE: Final = limits.MIB
 
 
 class _Installed(msgspec.Struct, kw_only=True):
-    """A hook that stands somewhere: where, and which directories were made for it."""
+    """An installed hook: its path, and the directories created for it."""
 
     path: str
     scope: Scope
@@ -48,11 +48,11 @@ class _Installed(msgspec.Struct, kw_only=True):
 
 
 class _Place(NamedTuple):
-    """Where git looks for hooks: for this repository alone, or for all of a person's."""
+    """Where git looks for hooks: for this repository, or for all of the person's."""
 
     directory: str
     scope: Scope
-    # Nothing outside of it is written.
+    # Nothing outside it is written.
     within: str | None
 
 
@@ -80,7 +80,7 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
         hook = _read_hook(path)
         if hook is not None and not _is_ours(hook) and os.path.lexists(path + _BEFORE):
             raise Conflict(
-                f"{files.display_path(path + _BEFORE)} is there already, and is no hook that Holdfast moved",
+                f"{files.display_path(path + _BEFORE)} already exists, and is not a hook that Holdfast renamed",
                 hint="Look at both hooks, and move one away.", file=path,
             )  # fmt: skip
         own = ws.address.path == ws.home.store
@@ -99,9 +99,9 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
         if moved:
             files.rename(path, path + _BEFORE, within=where.within)
         files.write_atomic(path, wanted, within=where.within, mode=0o755)
-        notes = [f"The hook that stood there runs first, as {files.display_path(path + _BEFORE)}."] if moved else []
+        notes = [f"The existing hook runs first, as {files.display_path(path + _BEFORE)}."] if moved else []
         if _is_in_work_tree(ws, path):
-            notes.append("It stands in the work tree: leave it out of your commits.")
+            notes.append("It is in the work tree: leave it out of your commits.")
         return ConnectResult(
             NAME, where.scope, [TouchedFile(path, "created" if hook is None else "edited")], notes=tuple(notes),
             project=project,
@@ -109,16 +109,16 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
 
 
 def disconnect(ws: Workspace) -> ConnectResult:
-    """Take the hook out of this repository, and of what is for all of a person's."""
+    """Remove the hook from this repository, and from the directory for all of the person's."""
     home = ws.home.path
     paths = {installed.path for installed in _remembered(home) if installed.project in (None, ws.place.root)}
-    with contextlib.suppress(HoldfastError):  # no repository: only what is remembered can be taken out
+    with contextlib.suppress(HoldfastError):  # no repository: only remembered hooks can be removed
         paths.add(os.path.join(_place(ws).directory, _HOOK))
     return _taken_out(home, sorted(paths))
 
 
 def disconnect_all(home: str) -> ConnectResult:
-    """Take out every hook that is remembered."""
+    """Remove every remembered hook."""
     done = _taken_out(home, [installed.path for installed in _remembered(home)])
     files.remove_file(_memory(home))
     return done
@@ -145,7 +145,7 @@ def _take_out(path: str, made: list[str]) -> list[TouchedFile]:
     if hook is not None and not _is_ours(hook):
         if not moved:
             return []
-        # Somebody wrote another hook in the place of ours: it stays theirs, and so does the one before it.
+        # Somebody replaced our hook: theirs stays, and so does the renamed one.
         return [TouchedFile(path, "unchanged")]
     if moved:
         os.replace(before, path)
@@ -174,7 +174,7 @@ def _place(ws: Workspace) -> _Place:
         return _Place(os.path.join(common, "hooks"), "project", common)
     directory = os.path.normpath(os.path.join(root, os.path.expanduser(own)))
     for within in (root, common):
-        # A repository says where its hooks are; that it says so is no reason to write elsewhere.
+        # A repository may set the directory of its hooks, but not one outside of it.
         if os.path.realpath(directory).startswith(os.path.realpath(within) + os.sep):
             return _Place(directory, "project", within)
     raise Refused(
@@ -190,7 +190,7 @@ def _is_in_work_tree(ws: Workspace, path: str) -> bool:
 
 
 def _read_hook(path: str) -> bytes | None:
-    """What stands there; None for nothing. A link counts as what it leads to."""
+    """The content of a hook; None if there is none. Links are followed."""
     if not os.path.lexists(path):
         return None
     return (
@@ -228,7 +228,7 @@ def _remembered(home: str) -> list[_Installed]:
         data = files.read_limited(_memory(home), limits.MAX_SETTINGS_SIZE, what="the memory of git hooks")
         return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
-        return []  # hooks are found by what stands in them too
+        return []  # hooks are also recognised by their content
 
 
 def _remember(home: str, installed: list[_Installed]) -> None:
@@ -242,8 +242,8 @@ def _remember(home: str, installed: list[_Installed]) -> None:
 
 
 def add_trailer(ws: Workspace, path: str) -> None:
-    """Name the session that this work tree is at in a commit's message, if it is at work and the message says
-    anything: a commit that its person gave up by leaving the message empty stays given up.
+    """Add the trailer with the current session to a commit's message, if the session is in progress and the message
+    is not empty: an empty message still aborts the commit.
     """
     session = current_session(ws)
     if session is None or view.status_of(ws.state(session)) != "in_progress":

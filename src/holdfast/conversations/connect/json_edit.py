@@ -1,6 +1,5 @@
-"""Taking our own entries out of a settings file that somebody may have edited since: whatever else stands in it
-stays, byte for byte. They are known by the command line in them; the receipt of `jsonedit` tells what was made for
-them.
+"""Add entries to a JSON settings file and remove them again: everything else stays, byte for byte. Entries of ours
+are recognised by the command line in them; a receipt says what was added for them.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path
 
-# What is left of a line has more than blanks in it.
+# Matches where the rest of a line is not blank.
 _LINE_GOES_ON: Final = re.compile(r"[ \t]*+[^ \t\r\n]")
 Ours = Callable[[str], bool]
 
 
 def holds(text: str, ours: Ours, file: str) -> bool:
-    """Whether anything of ours stands in it."""
+    """Whether the text has anything of ours."""
     return any(ours(item) for item in texts(text, file))
 
 
 def texts(text: str, file: str) -> Iterator[str]:
-    """Every text in it that is a value, and what is started by each entry that starts something."""
+    """Every string value, and the call of each entry that starts something."""
     document = JsonText(text, file)
     left = [document.root] if document.root is not None else []
     while left:
@@ -43,10 +42,10 @@ def texts(text: str, file: str) -> Iterator[str]:
 
 
 def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()) -> str:
-    """The text without what is ours, and without what was made for it and is of no use now.
+    """The text without our entries, and without containers that were created for them.
 
-    Without a receipt, whatever becomes empty by this is taken to be made for it. At the paths of `whole`, an object
-    that holds our command is ours altogether, as it is in a list.
+    Without a receipt, containers that become empty count as created for them. At the paths of `whole`, an object with
+    our command is removed as a whole, as in a list.
     """
     whole = {*whole, *(value.at for value in receipt.values)} if receipt is not None else set(whole)
     touched: set[Path] = set()
@@ -69,7 +68,7 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
 def _own_spans(
     document: JsonText, node: JsonNode, at: Path, ours: Ours, whole: set[Path], touched: set[Path]
 ) -> Iterator[tuple[JsonNode, int]]:
-    """The things to be taken out, at most one of each container: places are known anew afterwards."""
+    """The items to remove, at most one per container: positions are computed anew afterwards."""
     members = node.members or []
     mine = [index for index, member in enumerate(members) if _is_ours(document, node, member, at, ours, whole)]
     if mine:
@@ -81,7 +80,7 @@ def _own_spans(
 
 
 def _below(at: Path, member: JsonMember) -> Path:
-    # AgentDirs inside lists have no lasting name: nothing there is looked up again.
+    # Positions inside lists have no lasting name: nothing there is looked up again.
     return (*at, member.key if member.key is not None else "\0")
 
 
@@ -99,7 +98,7 @@ def _is_ours(
 
 
 def _is_entry(document: JsonText, node: JsonNode, ours: Ours) -> bool:
-    """An object that is there for our command alone: it holds it, or a list of nothing else."""
+    """Whether an object only serves our command: it holds it, or a list of nothing else."""
     if not document.is_object(node):
         return False
     return any(
@@ -123,14 +122,14 @@ def _only_ours(document: JsonText, node: JsonNode, ours: Ours) -> bool:
 
 
 def _without(text: str, *things: tuple[JsonNode, int]) -> str:
-    """The text without these things of lists and objects, at most one of each."""
+    """The text without these items, at most one per container."""
     for start, end in sorted((cut for node, index in things for cut in _cuts(text, node, index)), reverse=True):
         text = text[:start] + text[end:]
     return text
 
 
 def _cuts(text: str, node: JsonNode, index: int) -> list[tuple[int, int]]:
-    """Where one thing stands, with the blanks before it and the comma that nobody needs without it."""
+    """The span of one item, with the blanks before it and the comma it needs."""
     members = node.members or []
     member = members[index]
     comma = member.comma
@@ -138,12 +137,12 @@ def _cuts(text: str, node: JsonNode, index: int) -> list[tuple[int, int]]:
         comma = members[index - 1].comma
     start = member.before
     if member.after_line and _LINE_GOES_ON.match(text, member.node.end if member.comma is None else member.comma + 1):
-        start = member.start  # what follows must not become part of the comment
+        start = member.start  # what follows must not end up in the comment
     return [(start, member.node.end)] + ([] if comma is None else [(comma, comma + 1)])
 
 
 def _member(document: JsonText, at: Path) -> tuple[JsonNode, int] | None:
-    """The container and place of what a path leads to."""
+    """The container of what a path leads to, and its position there."""
     node = document.root
     match: tuple[JsonNode, int] | None = None
     for key in at:
@@ -168,7 +167,7 @@ def _is_bare(document: JsonText, node: JsonNode) -> bool:
 
 
 def _without_values(text: str, receipt: EditReceipt | None, file: str) -> str:
-    """Values that we set and nobody changed. In a container of ours that others use by now, they may rely on them."""
+    """Remove values that we set and nobody changed, unless others use the container by now and may rely on them."""
     values = receipt.values if receipt is not None else []
     for value in values:
         document = JsonText(text, file)
@@ -189,7 +188,7 @@ def _without_values(text: str, receipt: EditReceipt | None, file: str) -> str:
 
 
 def _is_bare_created(document: JsonText, member: JsonMember, also: Path, receipt: EditReceipt) -> bool:
-    """Whether a neighbour is one of our own containers with nothing of anybody's left in it."""
+    """Whether a neighbour is a container we created that holds nothing else."""
     at = (*also[:-1], member.key or "")
     if at not in receipt.created or member.node.members is None:
         return False
@@ -197,7 +196,7 @@ def _is_bare_created(document: JsonText, member: JsonMember, also: Path, receipt
 
 
 def _without_empty(text: str, created: set[Path] | None, touched: set[Path], file: str) -> str:
-    """Containers that were made for us and are empty, from the inside out."""
+    """Remove empty containers that were created for us, from the inside out."""
     left = set(created) if created is not None else {at for at in touched if "\0" not in at}
     while left:
         at = max(left, key=lambda path: (len(path), path))
@@ -215,14 +214,14 @@ def _without_empty(text: str, created: set[Path] | None, touched: set[Path], fil
 
 
 def _gaps_again(text: str, receipt: EditReceipt | None, file: str) -> str:
-    """Between brackets that are empty again stands what stood there before."""
+    """Restore the original text between brackets that are empty again."""
     for gap in reversed(receipt.gaps) if receipt is not None else ():
         document = JsonText(text, file)
         node = _node(document, gap.at)
         if node is None or node.members != []:
             continue
         if receipt is not None and gap.at == () and () in receipt.created:
-            if _is_bare(document, node):  # the brackets themselves are ours
+            if _is_bare(document, node):  # we wrote the brackets as well
                 rest = text[: node.start] + text[node.end :]
                 text = gap.text if rest.strip() == gap.text.strip() else rest
         elif text[node.start + 1 : node.end - 1].strip() == gap.text.strip():
@@ -237,7 +236,7 @@ _USUAL: Final = "  "
 
 
 class InsertedText(msgspec.Struct, frozen=True):
-    """What stood between the brackets of a list or object that was empty; at the root, the whole text."""
+    """The text that was between the brackets of an empty list or object; at the root, the whole text."""
 
     at: Path
     text: str
@@ -249,7 +248,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class EditReceipt(msgspec.Struct):
-    """What has to be known to take additions out again without a trace."""
+    """What is needed to remove additions without a trace."""
 
     created: list[Path] = []
     gaps: list[InsertedText] = []
@@ -264,7 +263,7 @@ class EditReceipt(msgspec.Struct):
 
 
 class TextLayout:
-    """How a text is laid out: its line ends, one step of its indentation, whether it has a line for each thing."""
+    """The layout of a text: its line ends, its indentation, whether each item has its own line."""
 
     __slots__ = ("airy", "colon", "comma", "line_end", "step")
 
@@ -285,7 +284,7 @@ class TextLayout:
                 self.comma, self.colon = ",", ":"
 
     def written(self, value: Json, indent: str | None) -> str:
-        """A value as it stands in this text: on one line, or with its lines indented like this."""
+        """A value in this layout: on one line, or with indented lines."""
         if indent is None:
             return json.dumps(value, ensure_ascii=False, separators=(self.comma, self.colon))
         lines = json.dumps(value, ensure_ascii=False, indent=self.step)
@@ -293,14 +292,14 @@ class TextLayout:
 
 
 def indent_at(text: str, position: int) -> str:
-    """The blanks at the beginning of the line in which something stands."""
+    """The indentation of the line at a position."""
     start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
     match = _INDENT.match(text, start, position)
     return match.group() if match else ""
 
 
 def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
-    """The text with these entries in it, each once. What is there already stays as it is."""
+    """The text with these entries, each once. Existing ones stay as they are."""
     receipt = EditReceipt()
     for entry in entries:
         text, part = _insert(JsonText(text, file), entry, file)
@@ -331,7 +330,7 @@ def _insert(document: JsonText, entry: SettingsEntry, file: str) -> tuple[str, E
 
 
 def _receipt(entry: SettingsEntry, depth: int) -> EditReceipt:
-    """Of an entry whose path is there down to `depth`."""
+    """Note an entry whose path existed down to `depth`."""
     made = len(entry.at) - 1 if entry.only else len(entry.at)
     return EditReceipt(
         created=[entry.at[: end + 1] for end in range(depth, made)],
@@ -340,7 +339,7 @@ def _receipt(entry: SettingsEntry, depth: int) -> EditReceipt:
 
 
 def _nested(entry: SettingsEntry, depth: int) -> Json:
-    """The value of the key at `depth`, with everything below it that has to be made."""
+    """The value for the key at `depth`, with everything below it that has to be created."""
     value: Json = entry.value if entry.only else [entry.value]
     for key in reversed(entry.at[depth + 1 :]):
         value = {key: value}
@@ -359,7 +358,7 @@ def _anew(document: JsonText, entry: SettingsEntry) -> tuple[str, EditReceipt]:
 
 
 def _added(document: JsonText, node: JsonNode, at: Path, key: str | None, value: Json, receipt: EditReceipt) -> str:
-    """The text with one more thing at the end of a list or object."""
+    """The text with one more item at the end of a list or object."""
     text, layout = document.text, TextLayout(document)
     members: list[JsonMember] = node.members or []
     if members:
@@ -389,6 +388,6 @@ def _unfit(document: JsonText, node: JsonNode, at: Path, wanted: str, file: str)
     name = ".".join(at) or "the whole"
     return Invalid(
         f"in {display_path(file)}, {display_path(name)} is not {wanted} (line {document.line(node.start)})",
-        hint="Put that right, then try again; nothing was changed.",
+        hint="Fix that, then try again; nothing was changed.",
         file=file,
     )

@@ -1,8 +1,8 @@
 """Holdfast's MCP server as an entry in agents' settings: what they start, and how the entry is recognised.
 
-For one person that is a script in the home, beside the one that hooks call: programs with windows have no shell's
-variables and no PATH of theirs, and the script goes on working when Python or Holdfast is renewed. What a project
-shares names no place of anybody's: `holdfast`, from the PATH of whoever runs it.
+In the user's scope it is a script in the home, next to the hook script: graphical programs have no shell variables or
+PATH, and the script keeps working when Python or Holdfast is upgraded. A project's shared entry has no personal path:
+it is `holdfast`, from the PATH of whoever runs it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from holdfast.conversations.adapters.base import Scope
     from holdfast.core.canonical import Json
 
-NAME: Final = "holdfast"  # by which agents know the server
+NAME: Final = "holdfast"  # the server's name in agents' settings
 SCRIPT: Final = "holdfast-mcp"
 PYTHON: Final = "holdfast-mcp.py"
-CALL: Final = ("command", "args")  # of an entry: what it starts
-_APART: Final = "\0"  # between words: no text in a settings file is taken for a server by accident
+CALL: Final = ("command", "args")  # the keys of an entry that say what it starts
+_APART: Final = "\0"  # between words, so that no other text is mistaken for a server
 _OF_A_HOME: Final = re.compile(
     rf"server\0(?:[^\0]+\0-P\0(?P<windows>[^\0]+)\\{DIRECTORY}\\holdfast-mcp\.py"
     rf"|(?P<posix>[^\0]+)/{DIRECTORY}/holdfast-mcp)"
@@ -28,14 +28,14 @@ _OF_A_HOME: Final = re.compile(
 
 
 class Server(NamedTuple):
-    """The program that agents start, and what it is given."""
+    """The program that agents start, with its arguments."""
 
     command: str
     args: tuple[str, ...] = ()
 
     @property
     def entry(self) -> dict[str, Json]:
-        """As most agents write it."""
+        """The entry in the form that most agents use."""
         return {"command": self.command, "args": list(self.args)}
 
 
@@ -46,17 +46,17 @@ SHARED: Final = Server("holdfast", (_COMMAND,))
 
 
 def server(home: str, scope: Scope, *, python: str, system: str) -> Server:
-    """What an agent has to start in this scope."""
+    """The server that an agent has to start in this scope."""
     if scope == "project":
         return SHARED
     if system == "win32":
-        # Not every program starts a script of cmd, but each one starts a program.
+        # Not every agent can start a cmd script, but each can start a program.
         return Server(python, ("-P", f"{home}\\{DIRECTORY}\\{PYTHON}"))
     return Server(f"{home}/{DIRECTORY}/{SCRIPT}")
 
 
 def called(entry: object) -> str:
-    """What an agent's entry starts, as one text; empty for what starts nothing."""
+    """What an entry starts, as one text; empty if it starts nothing."""
     if type(entry) is not dict:
         return ""
     command, args = entry.get("command"), entry.get("args")
@@ -66,19 +66,19 @@ def called(entry: object) -> str:
 
 
 def is_shared(call: str) -> bool:
-    """Whether this is the server as projects share it."""
+    """Whether it is the server entry that projects share."""
     return call == called(SHARED.entry)
 
 
 def home_of(call: str) -> str | None:
-    """The home whose server is started; None for what is no server of a home."""
+    """The home whose server is started; None if it is none of ours."""
     match = _OF_A_HOME.fullmatch(call)
     return None if match is None else match["posix"] or match["windows"]
 
 
 def by_hand(call: str) -> bool:
-    """Whether this starts Holdfast's server as people write it down: `holdfast mcp`, wherever they have it, or by
-    way of a program that starts others.
+    """Whether it starts Holdfast's server as a person would write it: `holdfast mcp`, by any path, or through a
+    launcher such as `uvx`.
     """
     _, *words = call.split(_APART)
     while words:
@@ -90,7 +90,7 @@ def by_hand(call: str) -> bool:
             return any(rest[at : at + 3] == ["-m", NAME, _COMMAND] for at in range(len(rest)))
         if program not in _STARTERS:
             return False
-        # Its own options come first, and `--from` something that may be called as the program is.
+        # The launcher's options come first, including `--from`, whose value may look like the program.
         words = next((rest[at:] for at in range(len(rest) - 1) if rest[at + 1] == _COMMAND), [])
     return False
 
@@ -112,7 +112,7 @@ fi
 exec "$python" -P @serving@
 """
 
-# Never with the directory of the project among the modules (-P): what lies there is not ours to run.
+# With -P: modules in the project's directory must never be imported.
 _PYTHON: Final = '''"""Made by `holdfast connect`: Holdfast's MCP server, for the home this stands in."""
 
 import os
@@ -137,7 +137,7 @@ sys.exit(main(["mcp"]))
 
 
 def serving_script(made: ScriptSetup) -> str:
-    """What agents start on POSIX systems."""
+    """The script that agents start on POSIX systems."""
     words = {
         "python": quoted(made.python),
         "package": quoted(made.package),
@@ -147,6 +147,6 @@ def serving_script(made: ScriptSetup) -> str:
 
 
 def serving_python(made: ScriptSetup, store: str) -> str:
-    """The text of the Python beside it, in ASCII; `store` is the file that names the store."""
+    """The Python script next to it, in ASCII; `store` is the file that names the store."""
     words = {"home": ascii(made.home), "store": ascii(store), "paths": ascii(list(made.paths))}
     return re.sub("@([a-z]+)@", lambda match: words[match[1]], _PYTHON)

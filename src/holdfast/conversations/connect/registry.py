@@ -1,8 +1,8 @@
-"""What Holdfast remembers of its connections: every file it changed, its content before, and what was written.
+"""Remember connections: every file that was changed, its content before, and what was written.
 
-One private file a connection, below `connections` in the home. It is written before the agent's file is, and goes
-after that is restored: whatever moment a process is killed at, the next one knows enough. The original bytes of
-settings may hold secrets; they are kept no longer than the connection.
+There is one private file per connection, in `connections` in the home. It is written before the agent's file, and
+removed after that is restored: whenever a process is killed, the next one knows enough. Original settings may hold
+secrets; they are kept no longer than the connection.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class ConnectedFile(msgspec.Struct, kw_only=True):
 
     path: str
     existed: bool
-    # A file of our own, not entries in one that is shared.
+    # A file of our own, not entries in a shared one.
     own: bool = False
     original: bytes = b""
     # SHA-256 of what we wrote.
     wrote: str = ""
     receipt: EditReceipt | None = None
-    # Directories made for it, outermost first.
+    # Directories created for it, outermost first.
     made: list[str] = []
     # Whether the path was a link (to a file that did not exist yet, if `existed` is false).
     linked: bool = False
@@ -46,10 +46,10 @@ class ConnectedFile(msgspec.Struct, kw_only=True):
 class AgentConnection(msgspec.Struct, kw_only=True):
     agent: str
     scope: Scope
-    # Where the project is, in its scope.
+    # The project's directory, in project scope.
     project: str | None = None
     files: list[ConnectedFile] = []
-    # Whether hooks of ours stood in the project before: somebody else's, shared with everybody who works on it.
+    # Whether the project had our hooks before: somebody else's, shared with everybody who works on it.
     stood: bool = False
 
     def of(self, path: str) -> ConnectedFile | None:
@@ -77,7 +77,7 @@ class Connections:
         return _read(path) if os.path.lexists(path) else None
 
     def all(self) -> list[AgentConnection]:
-        """Every connection that is remembered. One that cannot be read is an error: it is not nothing."""
+        """Every remembered connection. One that cannot be read is an error."""
         try:
             names = sorted(os.listdir(self._directory))
         except FileNotFoundError:
@@ -100,7 +100,7 @@ class Connections:
             files.sync_directory(self._directory)
 
     def clear(self) -> bool:
-        """Remove the directory, once nothing is remembered; False if somebody keeps something in it."""
+        """Remove the directory, once nothing is remembered; False if other files are in it."""
         files.remove_file(os.path.join(self._directory, LOCK))
         return files.remove_directory(self._directory)
 
@@ -118,7 +118,7 @@ def _read(path: str) -> AgentConnection:
         return msgspec.json.decode(data, type=decodable(AgentConnection))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(
-            f"{files.display_path(path)} cannot be read, so what it connected is not known",
-            hint="Remove it, then holdfast disconnect finds Holdfast's entries by themselves.",
+            f"{files.display_path(path)} cannot be read, so its connection is unknown",
+            hint="Remove it; holdfast disconnect then finds Holdfast's entries without it.",
             file=path,
         ) from error

@@ -1,8 +1,8 @@
-"""Small changes to TOML files of other programs, with the same guarantees as `jsonedit`: a table of our own is added
-at the end and taken out again, everything else stays byte for byte.
+"""Edit TOML settings of other programs, with the guarantees of `json_edit`: a table of our own is added at the end
+and removed again, everything else stays byte for byte.
 
-There is no tree here that knows where things stand. A change is made to the text, and holds only if a real parser
-reads exactly what was there before, and our table or none: whatever it cannot confirm is refused.
+There is no tree with positions here. The text is changed, and the change counts only if a real parser then reads
+exactly the same data, with or without our table: anything else is refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from holdfast.machine.os_errors import display_path
 
 _MARK: Final = "\ufeff"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-_MOST_TRIES: Final = 2000  # places at which a table may end
+_MOST_TRIES: Final = 2000  # ends of a table that are tried
 
-# What a parser makes of a file. Dates and times among it are compared, never looked into.
+# A parsed file. Dates and times in it are only compared.
 Table = dict[str, object]
 
 
 class _Number(str):
-    """A number as it is written: one that is not a number is not even equal to itself."""
+    """A number as written: NaN as a float would not equal itself."""
 
     __slots__ = ()
 
@@ -41,13 +41,13 @@ def plain(text: str, file: str) -> Table:
     except ValueError as error:
         raise Invalid(
             f"{display_path(file)} is not TOML: {error}",
-            hint="Put that right, then try again; nothing was changed.",
+            hint="Fix that, then try again; nothing was changed.",
             file=file,
         ) from None
 
 
 def texts(text: str, file: str) -> Iterator[str]:
-    """What is started by each entry in it that starts something."""
+    """The call of each entry that starts something."""
     left: list[object] = [plain(text, file)]
     while left:
         item = left.pop()
@@ -63,7 +63,7 @@ def texts(text: str, file: str) -> Iterator[str]:
 
 
 def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
-    """The text with these tables at its end. What is there already stays as it is."""
+    """The text with these tables at its end. Existing ones stay as they are."""
     receipt = EditReceipt()
     for entry in entries:
         before = plain(text, file)
@@ -73,7 +73,7 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
         after = _read_or_none(text + added)
         if after is None or _value_at(after, entry.at) != entry.value or not _alike(before, after, entry.at):
             raise Invalid(
-                f"in {display_path(file)}, {entry.at[0]} is written in a way that nothing can be added to",
+                f"in {display_path(file)}, {entry.at[0]} is written in a form that cannot be extended",
                 hint=f"Write each in a table of its own, [{entry.at[0]}.NAME], or connect with --no-mcp; "
                 "nothing was changed.",
                 file=file,
@@ -85,7 +85,7 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
 
 
 def _apart(text: str) -> str:
-    """What has to stand between a text and a table after it."""
+    """The blank lines between a text and a table after it."""
     end = "\r\n" if "\r\n" in text else "\n"
     if not text.strip(_MARK):
         return ""
@@ -98,7 +98,7 @@ def _written(entry: SettingsEntry, end: str) -> str:
 
 
 def _lines(at: Path, values: Table) -> Iterator[str]:
-    """A table, then those below it: what a person added to a server of ours has tables of its own."""
+    """The lines of a table and its subtables: a person may have added some to our server."""
     yield f"[{'.'.join(_key(name) for name in at)}]"
     yield from (f"{_key(name)} = {_value(value)}" for name, value in values.items() if not isinstance(value, dict))
     for name, value in values.items():
@@ -120,7 +120,7 @@ def _value(value: object) -> str:
         return str(value)
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
-    # Texts, numbers and switches are written as in JSON, but for one character.
+    # Strings, numbers and booleans are written as in JSON, except for DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -128,7 +128,7 @@ def _value(value: object) -> str:
 
 
 def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()) -> str:
-    """The text without our tables, wherever somebody moved them, and whatever was added to them."""
+    """The text without our tables and what was added to them, wherever somebody moved them."""
     known = [value.at for value in receipt.values] if receipt is not None else []
     for at in dict.fromkeys([*known, *whole]):
         if not ours(called(_value_at(plain(text, file), at))):
@@ -148,14 +148,14 @@ def _as_added(text: str, at: Path, exact: list[str]) -> str | None:
 
 
 def _wherever(text: str, at: Path, file: str) -> str:
-    """Table by table: the tools of a server have tables of their own, which need not stand beside it."""
+    """Remove table by table: a server's subtables may be anywhere in the file."""
     mark, text = text[: text.startswith(_MARK)], text.removeprefix(_MARK)
     while _value_at(plain(text, file), at) is not None:
         rest = next((name for name in _without_one(text, at) if _is_sound(text, name, at)), None)
         if rest is None:
             raise Invalid(
-                f"in {display_path(file)}, {'.'.join(at)} is written in a way that it cannot be taken out of",
-                hint=f"Take {'.'.join(at)} out by hand, then try again; nothing was changed.",
+                f"in {display_path(file)}, {'.'.join(at)} is written in a form from which it cannot be removed",
+                hint=f"Remove {'.'.join(at)} by hand, then try again; nothing was changed.",
                 file=file,
             )
         text = rest
@@ -163,7 +163,7 @@ def _wherever(text: str, at: Path, file: str) -> str:
 
 
 def _without_one(text: str, at: Path) -> Iterator[str]:
-    """The text without one of the tables, for each way it might be delimited."""
+    """The text without one of the tables, for each possible end of it."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     heads = [number for number, line in enumerate(lines) if line.lstrip(" \t").startswith("[")]
     tries = 0
@@ -173,7 +173,7 @@ def _without_one(text: str, at: Path) -> Iterator[str]:
             if tries > _MOST_TRIES:
                 return
             last = end
-            # What stands before the next table is said about that.
+            # Comments before the next table belong to that one.
             while last > start + 1 and lines[last - 1].strip()[:1] in ("", "#"):
                 last -= 1
             first = start - 1 if start and not lines[start - 1].strip() else start
@@ -202,7 +202,7 @@ def _read_or_none(text: str) -> Table | None:
 
 
 def _is_sound(before: str, after: str, at: Path, *, done: bool = False) -> bool:
-    """Whether nothing but (a part of) what is at a path is gone."""
+    """Whether nothing but (a part of) what is at a path was removed."""
     old, new = _read_or_none(before), _read_or_none(after)
     if old is None or new is None or not _alike(old, new, at):
         return False
@@ -220,7 +220,7 @@ def _value_at(data: Table, at: Path) -> object:
 
 
 def _alike(first: Table, second: Table, but: Path) -> bool:
-    """Whether two files say the same, leaving aside what is at a path and what is there for it alone."""
+    """Whether two files are equal except for what is at a path, and for tables that only hold it."""
     return _without(first, but) == _without(second, but)
 
 

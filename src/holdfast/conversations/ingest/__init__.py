@@ -1,1 +1,1 @@
-"""Ingest: the payloads that hooks left become events of the session they belong to."""
+"""Ingest: payloads of hooks become events of the session they belong to."""

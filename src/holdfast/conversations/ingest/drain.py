@@ -56,11 +56,11 @@ _AT_ONCE = 1_000  # payloads in memory and in one transaction
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
 )
-_SLOT = 3_000  # ms: the same words again within one or two of these were heard through another configuration
+_SLOT = 3_000  # ms: an equal payload within one or two slots came through another configuration
 
 
 def drain(ws: Workspace, *, patience: float) -> None:
-    """Take in what waits. Never raises for what is in it or for a store that cannot take it now, once it is open."""
+    """Record waiting payloads. Once the store is open, never raises for a bad payload or a busy store."""
     if ws.address.path is None:
         ws.store()
     waiting = for_this_store(ws, spool.list_entries(ws.home.path))
@@ -68,7 +68,7 @@ def drain(ws: Workspace, *, patience: float) -> None:
         _drain_some(ws, waiting[:_AT_ONCE], patience)
         left = for_this_store(ws, spool.list_entries(ws.home.path))
         if len(waiting) <= _AT_ONCE or len(left) >= len(waiting):
-            return  # the rest has come since, or cannot be taken in now
+            return  # the rest is new, or cannot be recorded now
         waiting = left
 
 
@@ -87,7 +87,7 @@ def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float)
         if result.payload is not None:
             payloads.append(result.payload)
         elif result.unfinished:
-            blocked.add(entry.parent)  # its order is kept: what the same agent said later waits with it
+            blocked.add(entry.parent)  # later payloads of the same agent wait with it, to keep their order
         elif not result.why:
             spool.remove_entries([entry])
         else:
@@ -118,11 +118,11 @@ def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float)
 
 
 def _take_own(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
-    """What became of a command of ours; says whether the server is there to be told of anything."""
+    """Record the deferred outcome of a command; says whether the server can be reached."""
     home = ws.home.path
     try:
         later = run_deferred.read(entry)
-        if later.store == ws.address.key:  # of another store: it waits for who uses that one
+        if later.store == ws.address.key:  # one for another store waits for a process that uses it
             run_deferred.take_in(ws, later, patience)
             spool.remove_entries([entry])
     except Unreachable as error:
@@ -136,12 +136,12 @@ def _take_own(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
         if passes(error):
             return True
         if os.path.lexists(entry.path) and ws.now() * 1_000_000 - entry.at > spool.YOUNG_NS:
-            _put_aside(home, entry, f"how a command ended was not recorded: {error}")
+            _put_aside(home, entry, f"the outcome of a command was not recorded: {error}")
     return True
 
 
 def _by_place(ws: Workspace, payloads: list[Payload]) -> dict[str, list[Payload]]:
-    """Payloads by work tree. A conversation stays where it was first heard of, wherever its agent has gone since."""
+    """Payloads by work tree. A conversation stays in the first one, even if its agent changes directory."""
     of_conversation: dict[tuple[str, str], str] = {}
     of_directory: dict[str | None, str] = {}
     groups: dict[str, list[Payload]] = {}
@@ -156,7 +156,7 @@ def _by_place(ws: Workspace, payloads: list[Payload]) -> dict[str, list[Payload]
 
 
 def _root(cwd: str | None) -> str | None:
-    """The work tree of a directory, or of the nearest one above it that is still there."""
+    """The work tree of a directory, or of its nearest parent that still exists."""
     if cwd is None or "\0" in cwd or not os.path.isabs(cwd):
         return None
     at = cwd
@@ -186,7 +186,7 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
         recorded: list[tuple[Payload, str]] = []
         for payload in group:
             if not payload.entry.is_there():
-                continue  # somebody else took it in since we read it
+                continue  # another process recorded it meanwhile
             count = repeats.get((payload.same, payload.entry.source), 0)
             repeats[payload.same, payload.entry.source] = count + 1
             session = where.session(payload.event, payload.at, _key(payload, 0, count))
@@ -194,7 +194,7 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
                 _remember(ws, payload)
                 silent.append(payload.entry)
                 continue
-            if session not in expected:  # nearly always, everything in a group belongs to the same one
+            if session not in expected:  # nearly always, a group belongs to one session
                 expected.add(session)
                 transaction.expect(session, [key for each in group for key in _keys(each)])
             if _known(transaction, session, payload, count):
@@ -213,7 +213,7 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
             from holdfast.conversations import details
 
             ws.turn_changed |= details.note(transaction, recorded)
-        # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
+        # The log does not have payloads that made no event: repeated after a kill, out of order, they could make one.
         spool.remove_entries(silent)
     spool.remove_entries(payload.entry for payload in group)
     for talk in where.linked:
@@ -221,7 +221,7 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
 
 
 def _record(ws: Workspace, transaction: Transaction, session: str, payload: Payload, count: int) -> bool:
-    """Tell the session of it; says whether that made an event."""
+    """Record a payload in its session; says whether that made an event."""
     from holdfast.conversations.ingest import events
     from holdfast.conversations.ingest.subagents import Timed
 
@@ -250,20 +250,20 @@ def _key(payload: Payload, back: int, count: int) -> str:
 
 
 def _keys(payload: Payload) -> list[str]:
-    """Those that are asked for, most likely: it was not heard here before, and makes an event or two."""
+    """The keys that are most likely looked up: the payload is new, and makes an event or two."""
     slots = (0,) if payload.certain else (0, 1)
     return [f"{_key(payload, back, 0)}:{number}" for back in slots for number in (0, 1)]
 
 
 def _known(transaction: Transaction, session: str, payload: Payload, count: int) -> bool:
-    """Whether this very event was heard before: for certain by its mark, or the same words just now."""
+    """Whether this event was recorded before: known by its mark, or equal to a recent payload."""
     if payload.certain:
         return transaction.knows(session, f"hook:{payload.same}:0")
     return any(transaction.knows(session, f"{_key(payload, back, count)}:0") for back in (0, 1))
 
 
 def _remember(ws: Workspace, payload: Payload) -> None:
-    """A conversation without a session says something of itself: kept without secrets, like all that is kept."""
+    """Keep what a conversation without a session reports of itself, without secrets."""
     from holdfast.core.secrets.patterns import redact, redact_document
 
     opening = routing.Opening()
@@ -282,9 +282,9 @@ def _remember(ws: Workspace, payload: Payload) -> None:
 
 
 def _process(pid: int) -> Process | None:
-    """The agent's process, while it is there to be recognised later.
+    """The agent's process, identified while it runs.
 
-    Some programs run hooks through a shell that is gone a moment later: its end is not the agent's.
+    None for a shell: some programs run hooks through one that ends at once, which is not the agent's end.
     """
     if pid <= 1 or name_of(pid).lower().removesuffix(".exe").lstrip("-") in _SHELLS:
         return None
@@ -293,7 +293,7 @@ def _process(pid: int) -> Process | None:
 
 
 def _one_by_one(ws: Workspace, group: list[Payload], patience: float) -> None:
-    """One of them cannot be taken in: the others are."""
+    """Record payloads one by one, because one of them cannot be recorded."""
     for payload in group:
         try:
             _take_in(ws, [payload], patience)
@@ -303,7 +303,7 @@ def _one_by_one(ws: Workspace, group: list[Payload], patience: float) -> None:
             if passes(error if isinstance(error, OSError) else error.__cause__):
                 return
             message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-            _put_aside(ws.home.path, payload.entry, f"a payload of {payload.entry.agent} was not taken in: {message}")
+            _put_aside(ws.home.path, payload.entry, f"a payload of {payload.entry.agent} was not recorded: {message}")
 
 
 def _put_aside(home: str, entry: spool.SpoolEntry, why: str) -> None:
@@ -317,20 +317,20 @@ def _put_aside(home: str, entry: spool.SpoolEntry, why: str) -> None:
 # ── turns of a work tree ───────────────────────────────────────────────────────────────────────────────
 
 
-# Not compiled here: hooks that answer load this module too.
+# Not compiled here, to save time in hooks that answer.
 _COMMITS: Final = r"\bgit\b[^|;&\n]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b"
-_SLACK: Final = 1_000  # ms by which the clocks of an agent and of files may differ
+_SLACK: Final = 1_000  # ms by which an agent's clock and file times may differ
 
 
 def note_turns(transaction: Transaction, root: str, reported: Iterable[tuple[HookEvent, int, str]]) -> bool:
-    """Take in what payloads say of turns, each with its time and its session; says whether one began or ended."""
+    """Note turns from payloads with their times and sessions; says whether one began or ended."""
     tree = decode_turns(transaction.remembered(turns_name(root)), root)
     before = tree.due
     for event, at, session in reported:
         name = view.native_name(event.agent, event.conversation)
         for signal in event.signals:
             _note_turn(tree, name, session, signal, at)
-        # An error that is not a tool's is the end of the turn, and of all that is said of it.
+        # An error that is not a tool's ends the turn, and nothing else reports that end.
         alone = all(isinstance(signal, Erred | Chosen) for signal in event.signals)
         if alone and any(isinstance(signal, Erred) and signal.agent is None for signal in event.signals):
             _note_turn(tree, name, session, Replied(), at)
@@ -350,7 +350,7 @@ def _note_turn(tree: TreeTurns, conversation: str, session: str, signal: AnySign
             _end_turn(turn, at, broken_off=False)
         case Closed(agent=None):
             _end_turn(turn, at, broken_off=True)
-            # What the person changed since the last turn belongs to this conversation's session.
+            # Changes by the person since the last turn belong to this conversation's session.
             tree.turns.append(AgentTurn(conversation, session, at, at, at))
         case Opened(agent=None) if signal.how != "compact":
             _end_turn(turn, at, broken_off=True)
@@ -361,7 +361,7 @@ def _note_turn(tree: TreeTurns, conversation: str, session: str, signal: AnySign
             turn.commands = [*turn.commands, RanCommand(since, at, makes_commits)][-limits.MAX_TURN_COMMANDS :]
             turn.last_report = max(turn.last_report, at)
             return
-        case Measured():  # a status line speaks by itself
+        case Measured():  # a status line is no activity
             return
         case _:
             if turn is not None:
@@ -379,7 +379,7 @@ def _end_turn(turn: AgentTurn | None, at: int, *, broken_off: bool) -> None:
 
 
 def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool.SpoolEntry]:
-    """The payloads that this keeper's store is to have, in their order."""
+    """The payloads meant for this workspace's store, in order."""
     home, own = ws.home, ws.spool_tag
     usual = ""
     chosen: list[spool.SpoolEntry] = []
@@ -387,7 +387,7 @@ def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool
         store, named = entry.store, None
         if store == spool.NAMED or (store == own and entry.names_store):
             url = entry.store_url()
-            if url is None:  # being written, or left by a hook that was killed: whoever reads it finds out
+            if url is None:  # being written, or left by a killed hook: reading it will show
                 if os.path.lexists(entry.path):
                     chosen.append(entry)
                 continue
@@ -395,7 +395,7 @@ def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool
             store = "" if named is None else home.spool_tag(named.key)
         if not store:
             store = usual = usual or home.spool_tag(hook_store(home).key)
-        # What became of a command says itself which store it is for, and did before names of files did.
+        # A deferred command names its store in its content, since before file names did.
         if store == own or (entry.agent == run_deferred.OWN and not entry.store):
             chosen.append(entry)
         elif named is not None:
@@ -404,7 +404,7 @@ def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool
 
 
 def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
-    """What waits for other stores, by the URLs of these as they may be shown."""
+    """The payloads meant for other stores, by the stores' URLs without passwords."""
     home = ws.home
     by_url: dict[str, list[spool.SpoolEntry]] = {}
     for entry in spool.list_entries(home.path):
@@ -420,7 +420,7 @@ def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
 
 def hook_store(home: Home) -> Address:
     """The store that hooks use where no variable names one."""
-    from holdfast.conversations.hooks import script  # seldom needed, and hooks are in a hurry
+    from holdfast.conversations.hooks import script  # seldom needed, and hooks must be fast
 
     path = os.path.join(home.path, script.DIRECTORY, script.STORE)
     try:

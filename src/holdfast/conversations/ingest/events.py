@@ -1,4 +1,4 @@
-"""The events that a signal becomes in the session it belongs to."""
+"""Turn the signals of a payload into events of its session."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ from holdfast.sessions.start import was_put_away
 if TYPE_CHECKING:
     from holdfast.machine.git.worktree import WorkTree
 
-# By agent: options that take the prompt from the command line or from a program, and subcommands that do.
+# By agent: options and subcommands with which the prompt comes from the command line or a program.
 _OPTIONS: Final[dict[str, frozenset[str]]] = {
     "claude": frozenset({"-p", "--print", "--input-format"}),
     "gemini": frozenset({"-p", "--prompt"}),
@@ -87,7 +87,7 @@ _COMMANDS: Final[dict[str, frozenset[str]]] = {
 
 
 def is_headless(agent: str, words: Sequence[str]) -> bool:
-    """By its command line; a run whose command line cannot be seen counts as one that a person sits at."""
+    """Whether a program runs without a person, by its command line; if that is unknown, it does not."""
     options, commands = _OPTIONS.get(agent, frozenset()), _COMMANDS.get(agent, frozenset())
     given = [word.partition("=")[0] for word in words]
     return any(word in options for word in given) or any(word in commands for word in given[1:4])
@@ -97,7 +97,7 @@ _MOST = 500
 
 
 def plan_events(state: State, event: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:
-    # Each agent has a list of its own.
+    # Each agent has its own list.
     source = f"{event.agent}-{_short(event.conversation + (signal.agent or ''), 4)}-"
     who = subagents.known(state, signal.agent)
     listed: dict[str, int] = {}
@@ -112,7 +112,7 @@ def plan_events(state: State, event: HookEvent, signal: Planned, at: int) -> Ite
             listed[name] = 1
         yield from _placed(state, name, words, todo, at, who)
     if signal.whole and (listed or not signal.todos):
-        # Replanned: what stands no longer on the list and is not done will not be done.
+        # Replanned: unfinished to-dos that are no longer listed are dropped.
         for task in list(state.tasks.values()):
             if task.id.startswith(source) and task.id not in listed and _status(task) in ("pending", "in_progress"):
                 yield TaskDropped(id=task.id, ref=task.ref)
@@ -123,7 +123,7 @@ def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str |
         yield TaskAdded(id=name, text=words, agent=who)
     task = tasks.find(state, name)
     if task is None or max(task.created_at, task.started_at or 0, task.completed_at or 0) > at:
-        return  # something later was said of it already
+        return  # a later change is already recorded
     if words and words != task.text:
         yield TaskEdited(id=task.id, ref=task.ref, text=words)
     status = _status(task)
@@ -141,7 +141,7 @@ def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str |
         case "dropped" if status != "completed":
             yield TaskDropped(id=task.id, ref=task.ref)
         case "pending" if status == "in_progress":
-            pass  # put back on the list: it was begun all the same
+            pass  # listed as pending again, but it was started
 
 
 def _status(task: TaskState) -> str:
@@ -153,7 +153,7 @@ def _short(words: str, length: int) -> str:
 
 
 LIMIT = "Usage limit"
-# What a tool call without other traces says more often than this adds nothing to working time.
+# Tool calls without other events are recorded at most this often: more adds nothing to working time.
 _SELDOM = MINUTE
 _SAME_COMPRESSION = 15 * MINUTE
 _SAME_WAIT = MINUTE // 2
@@ -161,22 +161,22 @@ _QUIET = (Opened, Closed, Measured, Chosen, Waits)
 
 
 class IngestContext(NamedTuple):
-    """Where a conversation is: its work tree, and the process of the agent program."""
+    """What else events depend on: the work tree, the agent's process, and what is known of the conversation."""
 
     place: WorkTree
     process: Process | None
-    # What it said of itself before it had a session.
+    # What the conversation reported before it had a session.
     opening: Opening | None = None
-    # Whether the person's prompt ends the pause that lasts.
+    # Whether a prompt ends the present pause.
     message_ends_pause: Callable[[State], bool] = lambda _state: True
-    # Whether a device of ours said already that the conversation belongs to the session.
+    # Whether one of our devices recorded that the conversation belongs to the session.
     is_linked: bool = True
-    # Whether a device of ours is the writer.
+    # Whether a writer is one of our devices.
     is_own: Callable[[str], bool] = lambda _writer: True
 
 
 def events_of(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData | Timed]:
-    """The events that a payload makes of its session, in order."""
+    """The events that a payload makes, in order."""
     yield from _linked(state, event, at, context)
     if context.opening is not None:
         yield from _chosen(state, event, Chosen(model=context.opening.model, permission=context.opening.permission))
@@ -253,10 +253,10 @@ def _events_of_signal(
 
 
 def _linked(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData]:
-    """The conversation is part of the session from its first word on; opened again, it may run in another process."""
+    """Link the conversation to the session, again when it is reopened or runs in another process."""
     known = state.native.get(f"{event.agent}\n{event.conversation}") if context.is_linked else None
     if known is not None:
-        # What was said before it closed, and is heard only now, does not open it again.
+        # A late payload from before it closed does not reopen it.
         over = known.closed_at is not None and at <= known.closed_at
         closed = known.closed_at is not None and not all(isinstance(signal, Closed) for signal in event.signals)
         if over:
@@ -276,9 +276,9 @@ def _unreported(
 
 
 def _settled(state: State, event: HookEvent, signal: Opened, at: int, context: IngestContext) -> Iterator[EventData]:
-    """A conversation opens: who was at work or waited in a process that is gone by now does so no longer.
+    """A conversation opens: end the agents and waits of processes that have ended.
 
-    Nor does any agent that this conversation asked for before, unless its process is known to run.
+    Also interrupt agents that this conversation started before, unless their process is known to run.
     """
     from holdfast.sessions.resume import broken, lost
 
@@ -298,7 +298,7 @@ def _settled(state: State, event: HookEvent, signal: Opened, at: int, context: I
 
 
 def _prompted(state: State, event: HookEvent, signal: Prompted, context: IngestContext) -> Iterator[EventData]:
-    """Somebody asks for something: what paused by itself goes on by itself, and whoever writes is at work."""
+    """A prompt: resume a session that paused by itself, or whose pause a message ends."""
     status = view.status_of(state)
     if status == "paused":
         by_itself = view.pause_reason(state).startswith(LIMIT) or was_put_away(state)
@@ -316,21 +316,21 @@ def _prompted(state: State, event: HookEvent, signal: Prompted, context: IngestC
 
 
 def _named(state: State, event: HookEvent, goal: str | None) -> Iterator[EventData]:
-    """A conversation in somebody's session is found by its first prompt until its transcript has a title."""
+    """Name a conversation in an existing session after its first prompt, until its transcript has a title."""
     known = f"{event.agent}\n{event.conversation}" in state.conversations
     if goal is not None and not known and not began(state, event.agent, event.conversation):
         yield ConversationUpdated(agent=event.agent, id=event.conversation, name=goal)
 
 
 def _ends_pause(state: State, event: HookEvent, context: IngestContext) -> bool:
-    """Whether the prompt is the person's own word, in a conversation that somebody sits at."""
+    """Whether the prompt ends the pause: it comes from a person, in an interactive conversation."""
     if not context.message_ends_pause(state):
         return False
     return context.process is None or not is_headless(event.agent, command_line_of(context.process.pid))
 
 
 def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
-    """Told before and after, a compression is one; told only after, it counts then."""
+    """A compression that is reported before and after counts once."""
     if state.last_compression is None or at - state.last_compression > _SAME_COMPRESSION:
         yield ContextCompressed(tokens=signal.tokens)
     elif signal.tokens is not None and signal.tokens != state.tokens:
@@ -338,7 +338,7 @@ def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
 
 
 def _chosen(state: State, event: HookEvent, signal: Chosen) -> Iterator[EventData]:
-    """Two agents in one session have a model each: only what changed for this one is told."""
+    """Models by agent: several agents in one session have one each, and only changes are recorded."""
     for name, value in (("model", signal.model), ("permission_mode", signal.permission)):
         if value is None:
             continue
@@ -354,7 +354,7 @@ def _chosen(state: State, event: HookEvent, signal: Chosen) -> Iterator[EventDat
 
 
 def _waited(state: State, event: HookEvent, signal: AnySignal) -> Iterator[EventData]:
-    """Something else is heard of whoever waited: the person has answered. With a prompt, everything is."""
+    """End the wait of an agent that reports something else: the person has answered. A prompt ends all waits."""
     if isinstance(signal, Prompted) and signal.agent is None and signal.person:
         for name in waits_of(state, event.agent, event.conversation):
             yield WaitingEnded(id=name)
@@ -364,7 +364,7 @@ def _waited(state: State, event: HookEvent, signal: AnySignal) -> Iterator[Event
         return
     ended = state.waiting[name]
     yield WaitingEnded(id=name)
-    # What a subagent waits for is also told without its name.
+    # A subagent's wait may also be reported without its name.
     whole = _wait_name(event, None)
     if whole in state.waiting and abs(state.waiting[whole].at - ended.at) <= _SAME_WAIT:
         yield WaitingEnded(id=whole)
@@ -396,7 +396,7 @@ def _measured(state: State, event: HookEvent, signal: Measured) -> Iterator[Even
 
 
 def _kept(state: State, name: str, value: Json) -> Iterator[EventData]:
-    """What the model has no place for: without secrets, within bounds, and only when it is news."""
+    """Keep other fields, without secrets, within limits, and only when they changed."""
     from holdfast.core.secrets.patterns import redact_document
 
     clean, counts = redact_document(bounded(value))

@@ -1,7 +1,7 @@
 """Files an agent edited: their paths in the project, and their hashes before and after.
 
-The hook is heard after the edit. What stands on the disk is what the edit left only while nobody wrote since; else
-what the payload itself tells has to do. Nothing of the content is kept.
+Hooks run after the edit. The file on disk is the result of the edit only if nobody wrote to it since; otherwise the
+payload has to suffice. No content is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.core.text import check_relative_path
 from holdfast.machine import files
 from holdfast.machine.git.worktree import WorkTree
 
-_LARGEST: Final = 16 * 1024 * 1024  # bytes: beyond, an edit is not undone in memory to learn what was before
+_LARGEST: Final = 16 * 1024 * 1024  # bytes: larger files are not reverted in memory to get their previous hash
 _MOST_OUTSIDE: Final = 100
 _BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
@@ -43,8 +43,8 @@ def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: 
     full = os.path.join(root, *relative.split("/"))
     landed = _landed(full, signal, at)
     left = None if latest is None else latest.hash_after
-    # Some programs show files with other line ends than they have: what they say is believed if the end result fits,
-    # and where that can no longer be seen, if the file is one that looks everywhere the same.
+    # Some programs report other line ends than files have: their hashes count if the result matches or, where that
+    # can no longer be checked, if the file would look the same everywhere.
     sure = signal.after == landed.after if landed.after and signal.after else _as_shown(full, signal, left)
     before = (signal.before if sure else None) or landed.before or left
     yield FileChanged(
@@ -57,7 +57,7 @@ def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: 
 
 
 def _inside(state: State, path: str, cwd: str | None, place: WorkTree) -> tuple[str, str] | None:
-    """The work tree a file is in and its path there; None when it is in none of this session's."""
+    """The work tree of a file and its path there; None if it is in none of this session's."""
     if not os.path.isabs(path):
         path = os.path.join(cwd if cwd and os.path.isabs(cwd) else place.root, path)
     try:
@@ -86,12 +86,12 @@ def _outside(state: State, path: str) -> Iterator[EventData]:
 
 
 def _landed(full: str, signal: Edited, at: int) -> _Landed:
-    """What the disk says, where it still says something about this edit."""
+    """The hashes before and after, as far as the disk still shows this edit."""
     if signal.action == "deleted":
         return _Landed(None, None)
     try:
         status = os.lstat(full)
-        # A file's time counts in steps of some milliseconds, as does the payload's.
+        # Times of files and payloads are only exact to some milliseconds.
         if status.st_mtime_ns // 1_000_000 > at + 5:
             return _Landed(None, None)
         after = files.hash_file(full)
@@ -102,7 +102,7 @@ def _landed(full: str, signal: Edited, at: int) -> _Landed:
 
 
 def _as_shown(full: str, signal: Edited, left: str | None) -> bool:
-    """Whether a file has the line ends and the encoding that programs show."""
+    """Whether a file has the line ends and encoding that programs report."""
     if signal.before is None and signal.after is None:
         return False
     try:
@@ -110,7 +110,7 @@ def _as_shown(full: str, signal: Edited, left: str | None) -> bool:
             return False
         content = files.read_limited(full, _LARGEST, what="an edited file")
     except FileNotFoundError:
-        # It is gone: then it was so if the program made it, or found it as we know that it was.
+        # It no longer exists: it did have them if the program created it, or started from content we know.
         return signal.action == "created" or (left is not None and left == signal.before)
     except (OSError, ValueError, HoldfastError):
         return False
@@ -118,7 +118,7 @@ def _as_shown(full: str, signal: Edited, left: str | None) -> bool:
 
 
 def _undone(full: str, signal: Edited) -> str | None:
-    """The hash of what stood there before, when taking the edit back leaves no doubt."""
+    """The hash before the edit, if reverting it is unambiguous."""
     from hashlib import sha256
 
     if not signal.old or not signal.new:
@@ -129,7 +129,7 @@ def _undone(full: str, signal: Edited) -> str | None:
     except (HoldfastError, UnicodeEncodeError):
         return None
     if b"\0" in content:
-        return None  # in another encoding, the same text is other bytes
+        return None  # another encoding: the text has other bytes
     if b"\r\n" in content and b"\r\n" not in new:
         old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
     if content.count(new) != 1:

@@ -1,6 +1,4 @@
-"""A waiting payload, read and understood: what its agent said, and the mark by which it is recognised when it
-comes twice.
-"""
+"""Read a waiting payload: the event its agent reported, and the mark that identifies it if it comes twice."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.machine.process import identify
 from holdfast.workspace import spool
 
-# What passes without anybody's doing, or with somebody's: none of it is the payload's fault, so it waits.
+# Errors that may pass and are not the payload's fault: it waits.
 _PASSING = frozenset(
     {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
      errno.EBUSY, getattr(errno, "EDQUOT", errno.ENOSPC), getattr(errno, "ESTALE", errno.EIO)}
@@ -29,10 +27,10 @@ class Payload(NamedTuple):
 
     entry: spool.SpoolEntry
     event: HookEvent
-    # What makes it the same event, and whether that is certain or only while it was just heard.
+    # What identifies the event, and whether that is certain or only holds for a short time.
     same: str
     certain: bool
-    # Where the agent says that the conversation's transcript is.
+    # Where the conversation's transcript is, according to the agent.
     transcript: str | None = None
 
     @property
@@ -41,8 +39,8 @@ class Payload(NamedTuple):
 
 
 class PayloadRead(NamedTuple):
-    """What a payload's file holds: what was heard, or that nothing can be made of it (yet). Without a reason, the
-    agent said nothing: a file that names its store is not empty then.
+    """The payload in a file, or why there is none (yet). No reason: the agent sent nothing, and the file only names
+    its store.
     """
 
     payload: Payload | None
@@ -51,7 +49,7 @@ class PayloadRead(NamedTuple):
 
 
 def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
-    """What a waiting payload says."""
+    """Read and parse a waiting payload."""
     if entry.agent not in index.NAMES:
         return PayloadRead(None, f"{entry.agent[:40]!a} is not an agent")
     most = spool.MAX_PAYLOAD_SIZE + (spool.MAX_URL_LENGTH if entry.names_store else 0)
@@ -61,14 +59,14 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
         with open(entry.path, "rb") as file:
             raw = file.read(most + 1)
             if not entry.is_in(os.fstat(file.fileno())):
-                return PayloadRead(None, unfinished=True)  # written to since it was listed, or another payload by now
+                return PayloadRead(None, unfinished=True)  # it was written to since it was listed, or replaced
     except FileNotFoundError:
         return PayloadRead(None, unfinished=True)
     except OSError as error:
         return PayloadRead(None, f"a payload cannot be read: {error.strerror}", unfinished=passes(error))
     payload = decoded(entry.payload(raw))
     if payload is None:
-        # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
+        # Also if the clock was set back meanwhile, but not forever if it was far ahead.
         young = abs(now * 1_000_000 - entry.at) < spool.YOUNG_NS
         written = young and (_may_be_written(entry) or not entry.is_there())
         empty = entry.names_store and not entry.payload(raw)
@@ -96,7 +94,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
 
 
 def decoded(raw: bytes) -> dict[str, Json] | None:
-    """The object in a payload; bytes that are no text and halves of characters are replaced, not refused."""
+    """The object in a payload; invalid bytes and lone surrogates are replaced, not refused."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -112,7 +110,7 @@ def decoded(raw: bytes) -> dict[str, Json] | None:
 def _canonical(payload: dict[str, Json]) -> str:
     try:
         return msgspec.json.encode(payload, order="sorted").decode()
-    except (msgspec.MsgspecError, UnicodeEncodeError):  # half a character
+    except (msgspec.MsgspecError, UnicodeEncodeError):  # a lone surrogate
         import json
 
         return json.dumps(payload, sort_keys=True)
@@ -123,5 +121,5 @@ def _may_be_written(entry: spool.SpoolEntry) -> bool:
 
 
 def passes(error: BaseException | None) -> bool:
-    """Whether what went wrong is nobody's fault here, and may go by itself."""
+    """Whether an error is not the payload's fault and may pass."""
     return isinstance(error, OSError) and error.errno in _PASSING

@@ -1,7 +1,7 @@
-"""Decides which session a conversation belongs to: one rule for hooks and for transcripts.
+"""Decide which session a conversation belongs to: one rule for hooks and for transcripts.
 
-A person who begins a session, or takes one up, means what happens next in that work tree: conversations join it.
-Otherwise each conversation is a session of its own.
+A person who starts or resumes a session means the next conversations in that work tree: they join it. Otherwise each
+conversation is its own session. What a conversation reports before it has a session is kept in a file.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Candidate(NamedTuple):
     """A session of the work tree that a conversation could join."""
 
     session: str
-    # Whether one of us began it or took it up.
+    # Whether one of our devices started or resumed it.
     taken_up: bool
-    # Of ours, too: what others do in it does not make it gather our work.
+    # Of our devices, too: activity of others does not make it gather our conversations.
     last_sign: int
     over: bool = False
 
@@ -71,15 +71,15 @@ def candidate(state: State, is_own: IsOwn, *, over: bool = False) -> Candidate:
 
 
 def gathers(current: Candidate, at: int, join: int) -> bool:
-    """Whether a conversation that begins at a moment joins it; `join` is how long that lasts, in milliseconds."""
+    """Whether a conversation that starts at a moment joins it; `join` is for how long it gathers, in milliseconds."""
     return current.taken_up and not current.over and at - current.last_sign < join
 
 
 def session_for(own: str | None, current: Candidate | None, *, single: bool, at: int, join: int) -> str | None:
-    """The session that takes what a conversation says at a moment; None when it begins one.
+    """The session for what a conversation reports at a moment; None to start one.
 
-    `own` is the conversation's own session, while that takes anything. `single`: a mirror holds one session, so that
-    the work tree has one, and everything joins it.
+    `own` is the conversation's own session, unless closed. `single`: a mirror holds one session, so the work tree has
+    only one, and everything joins it.
     """
     if single and current is not None and not current.over:
         return current.session
@@ -90,7 +90,7 @@ def session_for(own: str | None, current: Candidate | None, *, single: bool, at:
     return None
 
 
-# These tell of a conversation, or of the end of something, not of work: none of them starts a session.
+# Signals about a conversation or the end of something, not about work: none of them starts a session.
 _NO_WORK = (
     Opened, Closed, Measured, Chosen, Active, Replied, Waits, AgentEnded, Compacting, Compacted, Erred, Limited
 )  # fmt: skip
@@ -105,9 +105,9 @@ class Router:
         self._ws = ws
         self._transaction = transaction
         self._seen = seen
-        # Conversations linked in this very transaction: the store finds them only after it.
+        # Conversations linked in this transaction, which the store finds only after it.
         self.linked: dict[str, str] = {}
-        # What the store finds, which is the same until the end of the transaction.
+        # Results of the store, which do not change during the transaction.
         self._stored_sessions: dict[str, list[str]] = {}
         self._current = ws.store().current(ws.place.root)
         self._join = round(ws.settings.number("capture.join_hours") * HOUR)
@@ -115,10 +115,10 @@ class Router:
         self._own: dict[str, IsOwn] = {}
 
     def session(self, event: HookEvent, at: int, key: str) -> str | None:
-        """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
+        """The session to record an event in, started if needed; None if it is not work and no session is known."""
         name = view.native_name(event.agent, event.conversation)
         known = self._known(name)
-        # Told already, by a process that was killed before the payload went: nothing begins because of it.
+        # Already recorded by a process that was killed before it removed the payload: it starts nothing.
         if known is not None and self._transaction.knows(known.session, f"{key}:0"):
             return known.session
         own = None if known is None or self._is_closed(known) or self._left(known, name, at) else known.session
@@ -140,12 +140,12 @@ class Router:
         return session_id
 
     def _left(self, known: State, name: str, at: int) -> bool:
-        """Whether a person put this session away for another one, which gathers what is worked on here. What somebody
-        moved to it since then stays.
+        """Whether a person replaced this session by another one, which gathers conversations. One that was moved to
+        it since then stays.
         """
         if self._current == known.session or view.status_of(known) not in ("paused", "in_progress"):
             return False
-        # Of ours: what others paused is not left by us, and what others resumed is not taken up by us.
+        # Only marks of our devices count: others may pause and resume without us.
         mark = own_events.latest_mark(known, self._is_own(known))
         if mark is None or not is_replacement(mark):
             return False
@@ -156,8 +156,8 @@ class Router:
         return other is not None and gathers(other, at, self._join)
 
     def _candidate(self, at: int) -> Candidate | None:
-        """The session that a conversation could join: the one that a person took up last in this work tree, or the
-        current one while a mirror holds it.
+        """The session that a conversation could join: the one last started or resumed by a person in this work tree,
+        or the current one while a mirror holds it.
         """
         if self._is_single():
             state = self._unfinished()
@@ -177,7 +177,7 @@ class Router:
 
     def _single_candidate(self, state: State, at: int) -> Candidate:
         current = candidate(state, self._is_own(state), over=self._ws.is_over(state, at=at))
-        # Others who go on in a session that began by itself do not keep it open for us.
+        # Activity of others does not keep a session open for us that started by itself.
         left = view.began_by_itself(state) and at - current.last_sign >= self._join
         if left and own_events.has_others(state, self._is_own(state)):
             return current._replace(over=True)
@@ -189,13 +189,15 @@ class Router:
         return self._own[state.session]
 
     def _is_single(self) -> bool:
-        """Whether a mirror is on whose format holds one session."""
+        """Whether a mirror's format holds only one session."""
         if self._single is None:
             self._single = any(follower.holds_one_session(self._ws) for follower in self._ws.followers)
         return self._single
 
     def _prompted(self, known: State, event: HookEvent) -> None:
-        """The work tree is at the session of the latest prompt, and at one that goes on where it is at none."""
+        """Make the session of the latest prompt the work tree's current one; any other activity only if there is
+        none.
+        """
         if known.session == self._current or not is_work(event):
             return
         if not any(isinstance(signal, Prompted) for signal in event.signals) and self._unfinished() is not None:
@@ -209,16 +211,16 @@ class Router:
             self._current = known.session
 
     def _is_closed(self, state: State) -> bool:
-        """Whether it takes nothing more from here: it has ended, or it is not ours to write."""
+        """Whether nothing can be recorded in it here: it has ended, or is read-only."""
         return view.status_of(state) in FINISHED or self._ws.is_read_only(state.session)
 
     def _unfinished(self) -> State | None:
-        """The session this work tree is at, while it can go on here."""
+        """The current session of this work tree, unless closed."""
         state = self._at()
         return None if state is None or self._is_closed(state) else state
 
     def _only_read(self) -> State | None:
-        """The same, where others share it with us to read: the session that we begin instead continues it."""
+        """The current session, if it is shared with us to read: a session started instead continues it."""
         state = self._at()
         only_read = state is not None and self._ws.is_read_only(state.session)
         return state if state is not None and only_read and view.status_of(state) not in FINISHED else None
@@ -228,7 +230,7 @@ class Router:
         return None if state is None or not state.count or state.deleted else state
 
     def _known(self, name: str) -> State | None:
-        """The session this conversation belongs to by now."""
+        """The session that this conversation belongs to at present."""
         if name in self.linked:
             return self._transaction.state(self.linked[name])
         if name not in self._stored_sessions:
@@ -270,23 +272,23 @@ class Router:
 
 
 def is_work(event: HookEvent) -> bool:
-    """Whether something happened that belongs into a session, be it a new one."""
+    """Whether the event is work, which belongs to a session and may start one."""
     return any(
         not isinstance(signal, _NO_WORK)
         and not (isinstance(signal, Prompted) and goal_of(signal.text) is None)
-        # Holdfast's own commands, run by the agent, must not reopen what they have just ended.
+        # Holdfast commands that the agent runs must not reopen what they just ended.
         and not (isinstance(signal, Ran) and signal.command.lstrip().startswith("holdfast "))
         for signal in event.signals
     )
 
 
 def placeholder(agent: str) -> str:
-    """The goal of a session whose first prompt was not heard."""
+    """The goal of a session whose first prompt was not reported."""
     return f"Work with {agent}"
 
 
 def named(state: State, agent: str, conversation: str, title: str | None) -> Iterator[SessionEdited]:
-    """The name of a session that a conversation began is the agent's own title of it, unless somebody renamed it."""
+    """Name a session that a conversation started after the agent's title, unless somebody renamed it."""
     name = plain(title or "", 200).strip()
     if state.renamed or not began(state, agent, conversation):
         return
@@ -297,7 +299,7 @@ def named(state: State, agent: str, conversation: str, title: str | None) -> Ite
 def continued(
     ws: Workspace, state: State, agent: str, conversation: str, parent: str | None
 ) -> Iterator[SessionEdited]:
-    """The session that a forked conversation began continues its parent's: only the transcript says which that is."""
+    """Let the session of a forked conversation continue its parent's, which only the transcript names."""
     if parent in (None, conversation) or state.continues is not None or not began(state, agent, conversation):
         return
     origin_of = ownership.session_of(ws, view.native_name(agent, plain(parent or "", 200)))
@@ -306,7 +308,7 @@ def continued(
 
 
 def began(state: State, agent: str, conversation: str) -> bool:
-    """Whether the session began with this conversation, and with nothing else."""
+    """Whether this conversation started the session."""
     first = next(iter(state.native.values()), None)
     return state.captured and first is not None and (first.agent, first.id) == (agent, conversation)
 
@@ -319,7 +321,7 @@ def _goal(event: HookEvent, opening: Opening) -> str | None:
 
 
 def needs_project(ws: Workspace, reported: list[tuple[HookEvent, int]]) -> bool:
-    """Whether one of these may begin a session: then git is asked before the transaction, not within it."""
+    """Whether one of these may start a session: then git is read before the transaction, not within it."""
     store = ws.existing_store()
     fresh = [event for event, _ in reported if is_work(event)]
     if not fresh:
@@ -378,7 +380,7 @@ def recall_opening(home: str, name: str) -> Opening | None:
 
 
 def forget_opening(home: str, name: str) -> None:
-    """It is told to the session, and that is in the log."""
+    """Remove what is kept: it is recorded in the session now."""
     with contextlib.suppress(OSError):
         os.unlink(_opening_path(home, name))
 

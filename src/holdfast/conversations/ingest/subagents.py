@@ -1,7 +1,7 @@
-"""Subagents, as their programs report them, made agents of the session.
+"""Turn reports about subagents into agents of the session.
 
-What a subagent is to do is told when it is called for, by which id it goes when it begins, what it spent when the
-call returns. Calls that have not begun are kept with the session in between.
+Programs report a subagent's task with the call, its id when it starts, and its tokens when the call returns. Calls
+whose agent has not started are kept in the session meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from holdfast.core.state import AgentState, State
 
 
 class Timed(NamedTuple):
-    """An event that happened at another moment than it was told."""
+    """An event with another time than its report."""
 
     at: int
     data: EventData
@@ -42,7 +42,7 @@ _AT_WORK = ("pending", "running", "paused", "interrupted")
 
 
 def known(state: State, name: str | None) -> str | None:
-    """The id under which a program's subagent goes in the session, if it was heard of."""
+    """The id of a program's subagent in the session, if it is known."""
     agent = None if name is None else _find(state, name)
     return None if agent is None else agent.id
 
@@ -50,9 +50,10 @@ def known(state: State, name: str | None) -> str | None:
 def unreported(
     state: State, conversation: str, at: int, *, is_own: Callable[[str], bool], background: bool
 ) -> Iterator[AgentInterrupted]:
-    """What the conversation says at this moment shows that the agents it asked for have ended, though none said so.
+    """End agents of the conversation whose end was not reported: its present activity shows that they have ended.
 
-    Those in the `background` go on beyond a turn. Others' devices may name any conversation: their agents stay.
+    Agents in the `background` outlive a turn. Agents recorded by others' devices stay: they may name any
+    conversation.
     """
     for agent in list(state.agents.values()):
         if (
@@ -94,7 +95,7 @@ def _began(
         or agents.status_of(agent) == "running"
         or (agent.ended_at is not None and at <= agent.ended_at)
     ):
-        # Told before. What its call returned is surer than what was guessed from the order of calls.
+        # Already known. The returned call is more reliable than the order of calls.
         yield from _corrected(agent, signal)
         if signal.call is not None and calls.pop(plain(signal.call, 100), None) is not None:
             yield _keep(calls)
@@ -116,12 +117,12 @@ def _began(
 
 
 def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
-    """The oldest call for an agent of this type that none has begun for."""
+    """The oldest call for an agent of this type without a started agent."""
     return next((key for key, (wanted, _, _, by, _) in calls.items() if by is None and wanted == kind), None)
 
 
 def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[EventData]:
-    """What is now known for certain of an agent, where something else was thought."""
+    """Correct what was guessed about an agent."""
     sure = signal.call is not None or not agent.task
     task = plain(signal.task, 500) if signal.task and sure else None
     background = True if isinstance(signal, AgentBegan) and signal.background and not agent.background else None
@@ -159,7 +160,7 @@ def _over(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
             yield AgentFailed(id=agent.id, ref=agent.ref, message=message, category=errors.categorize(None, message))
         else:
             yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary)
-    # Told to have ended before, or not: what the call returns completes the picture.
+    # Whether or not the end was known: the result of the call adds to it.
     more = AgentEdited(
         id=agent.id, ref=agent.ref, summary=summary if agent.summary is None else None,
         tokens=signal.tokens if signal.tokens != agent.tokens else None,
@@ -171,7 +172,7 @@ def _over(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
 def _whole(
     state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int, conversation: str
 ) -> Iterator[Timed]:
-    """A subagent whose beginning nobody told: known by its end alone."""
+    """Start a subagent that is known only by its end."""
     kind = signal.type or (str(call[0]) if call else None) or "agent"
     task = signal.task or (str(call[1]) if call and call[1] else None)
     began = AgentStarted(
@@ -183,7 +184,7 @@ def _whole(
 
 
 def _find(state: State, name: str) -> AgentState | None:
-    """The latest run of a subagent; one that was set going again is numbered."""
+    """The latest run of a subagent; later runs are numbered."""
     own = id_of(name)
     for agent in reversed(state.agents.values()):
         if agent.id == own or (agent.id.startswith(f"{own}-") and agent.id[len(own) + 1 :].isdecimal()):
