@@ -435,7 +435,7 @@ _MAX_DELETED_LIST = 1 << 24
 
 
 def remember_deleted(home: str, names: Iterable[str]) -> None:
-    """Note that these conversations, as `agent:id`, must not be imported again. Call it before the session is erased."""
+    """Note that these conversations, as `agent:id`, must not be imported again. Call it before the erasure."""
     marks = _read_deleted(home) | {_conversation_mark(name) for name in names}
     files.write_atomic(_deleted_path(home), ("\n".join(sorted(marks)) + "\n").encode())
 
