@@ -169,7 +169,7 @@ def test_a_connect_that_fails_half_way_is_taken_back(
     with pytest.raises(Failed, match="not permitted") as caught:
         ground.connect("claude", "codex")
     monkeypatch.undo()
-    assert "taken back" in str(caught.value.hint)
+    assert "was undone" in str(caught.value.hint)
     assert (ground.picture(), ground.memory()) == (before, memory)
     assert (detect.look(ground.keeper, ground.places, "codex").connected == "user") is known
     assert doctor(ground).status == ("warning" if known else "ok")  # Codex has yet to trust its hooks
@@ -234,7 +234,7 @@ def test_a_server_added_by_hand_is_known(ground: Ground, name: str) -> None:
     for connected in ground.connect("claude", "codex", "gemini"):
         assert connected.server is not None
         assert connected.server_name == name
-        assert [note for note in connected.notes if f"already, as {name}: that entry is yours" in note]
+        assert [note for note in connected.notes if f"already starts the MCP server, as {name}: that entry is yours" in note]
     assert path.read_bytes() == before[str(path)][1]
     assert toml.read_bytes() == before[str(toml)][1]
     assert list(plain(settings)["mcpServers"]) == [name]

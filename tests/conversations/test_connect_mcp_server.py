@@ -226,7 +226,7 @@ def test_without_the_extra(ground: Ground) -> None:
 
 def test_claude_desktop_is_of_a_person(ground: Ground) -> None:
     """It has no project and nothing but the server."""
-    with pytest.raises(Invalid, match="of a project"):
+    with pytest.raises(Invalid, match="no project settings"):
         ground.connect("claude-desktop", scope="project")
     with pytest.raises(Invalid, match="nothing but"):
         connect(ground.keeper, ground.places, ["claude-desktop"], server=False)

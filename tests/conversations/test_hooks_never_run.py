@@ -146,7 +146,7 @@ def test_disconnecting_a_clone_says_whose_hooks_these_were(tmp_path: Path, conne
         bert.connect("claude", scope="project")
     notes = [note for connected in bert.disconnect("claude") for note in connected.notes]
     assert len(notes) == 1
-    assert "whoever shares it" in notes[0]
+    assert "everybody who shares it" in notes[0]
     assert "hooks/hook" not in (bert.project / ".claude" / "settings.json").read_text()
     assert anna.disconnect("claude")[0].notes == ()
 

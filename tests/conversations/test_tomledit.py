@@ -114,12 +114,12 @@ def test_what_cannot_be_read(text: str) -> None:
         insert(text, [ENTRY], FILE)
 
 
-def test_uninstall_leaves_hooks_of_others() -> None:
+def test_tables_of_others_stay() -> None:
     """Another server of the name stays, whatever it is; so does ours, written in a way of their own."""
     theirs = '[mcp_servers.holdfast]\ncommand = "their own"\n'
     assert insert(theirs, [ENTRY], FILE)[0] == theirs
     assert remove(theirs, ours, None, FILE, whole=[AT]) == theirs
-    with pytest.raises(Invalid, match="taken out"):
+    with pytest.raises(Invalid, match="cannot be removed"):
         remove('mcp_servers.holdfast.command = "/a home/hooks/holdfast-mcp"\n', ours, None, FILE, whole=[AT])
 
 
