@@ -234,7 +234,11 @@ def test_a_server_added_by_hand_is_known(ground: Ground, name: str) -> None:
     for connected in ground.connect("claude", "codex", "gemini"):
         assert connected.server is not None
         assert connected.server_name == name
-        assert [note for note in connected.notes if f"already starts the MCP server, as {name}: that entry is yours" in note]
+        assert [
+            note
+            for note in connected.notes
+            if f"already starts the MCP server, as {name}: that entry is yours" in note
+        ]
     assert path.read_bytes() == before[str(path)][1]
     assert toml.read_bytes() == before[str(toml)][1]
     assert list(plain(settings)["mcpServers"]) == [name]
