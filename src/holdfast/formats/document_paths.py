@@ -10,7 +10,7 @@ from holdfast.core.canonical import Json
 from holdfast.formats.base import FormatNote, Place
 
 _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
-_LONGEST_SHOWN: Final = 60
+_MAX_SHOWN_LENGTH: Final = 60
 
 
 def written(place: Place) -> str:
@@ -19,10 +19,10 @@ def written(place: Place) -> str:
     for step in place:
         if isinstance(step, int):
             parts.append(f"[{step}]")
-        elif len(step) <= _LONGEST_SHOWN and _PLAIN.match(step):
+        elif len(step) <= _MAX_SHOWN_LENGTH and _PLAIN.match(step):
             parts.append(f".{step}")
         else:
-            parts.append(f"[{step[:_LONGEST_SHOWN]!a}]")
+            parts.append(f"[{step[:_MAX_SHOWN_LENGTH]!a}]")
     return "".join(parts)
 
 

@@ -56,12 +56,12 @@ class EventTimeline:
 
     def add(self, at: int, data: EventData, rank: int = ORDINARY, position: int = 0) -> int:
         """Add an event; returns its time: `at`, bounded."""
-        time_of = self.bounded(at)
-        self._entries.append((time_of, rank, position, len(self._entries), data))
-        return time_of
+        bounded = self.bounded(at)
+        self._entries.append((bounded, rank, position, len(self._entries), data))
+        return bounded
 
     def events(self) -> list[TimedEvent]:
-        return [TimedEvent(line[0], line[4]) for line in sorted(self._entries, key=lambda one: one[:4])]
+        return [TimedEvent(entry[0], entry[4]) for entry in sorted(self._entries, key=lambda entry: entry[:4])]
 
     def __bool__(self) -> bool:
         return bool(self._entries)

@@ -1,4 +1,4 @@
-"""The context's use as it is met in the wild, put right."""
+"""Repairs orchestrator documents as other programs really write them; every assumption is noted."""
 
 from __future__ import annotations
 
@@ -401,11 +401,11 @@ def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
         text = entry
         if isinstance(entry, dict):
             text = next(
-                (one for key in TASK_TEXT_KEYS if isinstance(one := entry.get(key), str) and one.strip()), None
+                (words for key in TASK_TEXT_KEYS if isinstance(words := entry.get(key), str) and words.strip()), None
             )
             if text is None:
                 raise wrong(place, "must be text, is an object that names no task")
-            more = shorten(", ".join(key for key, one in entry.items() if one != text), 60)
+            more = shorten(", ".join(key for key, inner in entry.items() if inner != text), 60)
             repair.note(
                 place, f"its words are the task{f'; kept in pending_tasks{KEPT_SUFFIX}: {more}' * bool(more)}"
             )

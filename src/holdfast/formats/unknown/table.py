@@ -233,7 +233,7 @@ def _one_of(spelled: Iterable[str]) -> str:
 
 # Longest first: `未完成` is not `完成`. Scripts with spaces come before those without.
 _TRANSLATIONS: Final = sorted(
-    ((_plain(spelled), english) for english, said in LANGUAGES.items() for spelled in said.split(", ")),
+    ((_plain(spelled), english) for english, words in LANGUAGES.items() for spelled in words.split(", ")),
     key=lambda entry: (entry[0] > _SCRIPTS, -len(entry[0])),
 )
 _SPACED: Final = _one_of(spelled for spelled, _ in _TRANSLATIONS if spelled < _SCRIPTS)
