@@ -78,7 +78,7 @@ def test_an_ending_that_is_chosen_keeps_its_time() -> None:
     assert view.ended_at(state) == done.at
 
 
-def test_what_stands_is_told_before_and_after_a_choice() -> None:
+def test_dispute_names_the_current_value_before_and_after_a_choice() -> None:
     """An ending stands over work that went on; after the choice, what was chosen does."""
     one = started()
     two = joined(one)
@@ -96,7 +96,7 @@ def test_what_stands_is_told_before_and_after_a_choice() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_work_beside_an_ending_is_shown_and_can_be_chosen(first: bool) -> None:
+def test_work_concurrent_with_an_ending_is_shown_and_can_be_chosen(first: bool) -> None:
     """Completed here, worked on there, neither knowing: the ending stands, says so, and a person may overrule it."""
     one = started()
     two = joined(one)

@@ -53,7 +53,7 @@ def test_it_counts_on_beyond_the_bound() -> None:
 
 
 @given(st.lists(st.integers(-(10**16), 10**16), max_size=30), st.integers(0, MAX_CLOCK + 10**6))
-def test_it_never_stands_still(walls: list[int], last: int) -> None:
+def test_clock_always_advances(walls: list[int], last: int) -> None:
     """Whatever the wall says, each event's clock is later than all known before it."""
     for wall in walls:
         following = tick(last, wall)

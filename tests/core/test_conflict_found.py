@@ -46,7 +46,7 @@ def edited(device: Device, goal: str) -> Event:
 # ── registers ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_both_values_are_shown_and_ours_stands() -> None:
+def test_detected_conflict_shows_both_values_and_ours_counts() -> None:
     device = started()
     edited(device, "Ours")
     found(device, "goal", "Theirs")
@@ -58,7 +58,7 @@ def test_both_values_are_shown_and_ours_stands() -> None:
     assert device.state().not_applied == 0
 
 
-def test_a_value_that_stands_already_is_no_conflict() -> None:
+def test_detected_value_equal_to_the_current_one_is_no_conflict() -> None:
     device = started()
     edited(device, "Both")
     found(device, "goal", "Both")
@@ -83,7 +83,7 @@ def test_a_later_edit_settles_it() -> None:
     assert view.session(device.state(), LATER).goal == "Settled"
 
 
-def test_another_device_that_has_heard_of_it_settles_it_too() -> None:
+def test_conflict_is_settled_by_another_device_that_has_seen_it() -> None:
     device = started()
     edited(device, "Ours")
     found(device, "goal", "Theirs")
@@ -94,7 +94,7 @@ def test_another_device_that_has_heard_of_it_settles_it_too() -> None:
     assert view.session(device.state(), LATER).goal == "Settled elsewhere"
 
 
-def test_a_device_that_has_not_heard_of_it_does_not_settle_it() -> None:
+def test_conflict_stays_open_after_a_write_of_a_device_that_has_not_seen_it() -> None:
     device = started()
     edited(device, "Ours")
     other = joined(device)
@@ -135,7 +135,7 @@ def test_two_devices_that_choose_apart_meet_again() -> None:
 # ── statuses: endings win ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_ending_that_they_wrote_stands_before_work_that_goes_on() -> None:
+def test_foreign_ending_wins_over_ongoing_work() -> None:
     device = started()
     device.wait(MINUTE)
     device.record(SessionPaused(reason="lunch"))
@@ -145,7 +145,7 @@ def test_an_ending_that_they_wrote_stands_before_work_that_goes_on() -> None:
     assert [conflict.field for conflict in session.conflicts] == ["status"]
 
 
-def test_our_ending_stands_before_their_work_that_goes_on() -> None:
+def test_own_ending_wins_over_foreign_ongoing_work() -> None:
     device = started()
     device.wait(MINUTE)
     device.record(SessionCompleted())
@@ -163,7 +163,7 @@ def test_without_an_ending_the_status_is_ours() -> None:
     assert view.session(device.state(), LATER).status == "paused"
 
 
-def test_tasks_and_agents_are_found_by_their_public_names() -> None:
+def test_detected_conflict_reaches_tasks_and_agents_by_public_name() -> None:
     device = started()
     device.record(TaskAdded(id="t1", text="Test it"))
     device.record(AgentStarted(id="a1", type="coder"))
@@ -254,14 +254,14 @@ def test_an_error_that_was_noted_ends_nothing() -> None:
 
 
 @given(histories())
-def test_in_any_history_what_stands_is_one_of_the_values_shown(history: History) -> None:
+def test_current_value_of_any_dispute_is_one_of_those_shown(history: History) -> None:
     state = fold(history.events)
     for conflict in view.session(state, LATER).conflicts:
         if conflict.field == "goal" and conflict.chosen is None:
             assert view.text_value(state, "goal") in [value.value for value in conflict.values]
 
 
-def test_an_agent_whose_ending_stands_is_at_work_no_longer() -> None:
+def test_agent_with_a_chosen_ending_has_no_open_run() -> None:
     """Whichever event made an ending stand, its run is over: no pause goes on for it."""
     device = started()
     device.record(AgentStarted(id="a1", type="coder"))

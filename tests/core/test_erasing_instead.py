@@ -39,7 +39,7 @@ def with_data(event: Event, data: Json) -> Event:
 
 
 @given(histories(), st.data())
-def test_it_is_as_if_the_events_had_said_so_all_along(history: object, data: st.DataObject) -> None:
+def test_erased_data_with_a_replacement_folds_like_the_replacement(history: object, data: st.DataObject) -> None:
     """Any history, any of its events replaced by others of their type: erased and replaced is replaced."""
     events = list(history.events)  # type: ignore[attr-defined]
     chosen = data.draw(st.lists(st.sampled_from(events), unique_by=lambda event: event.hash))
@@ -62,7 +62,7 @@ def test_it_is_as_if_the_events_had_said_so_all_along(history: object, data: st.
         assert fold(order) == state
 
 
-def test_the_rest_of_what_it_said_survives_at_its_own_place() -> None:
+def test_rest_of_replaced_data_keeps_its_place_in_the_log() -> None:
     """A later value written since is not overwritten: the replacement counts where the erased event stood."""
     device = started()
     secret = device.record(SessionEdited(goal="token abc", summary="kept"))
@@ -111,7 +111,7 @@ def test_of_several_the_earliest_counts_and_nothing_at_all_is_stricter() -> None
     assert fold(events).not_applied == 1
 
 
-def test_only_erasures_that_count_are_heard() -> None:
+def test_only_erasures_that_count_apply() -> None:
     """One whose key an earlier event has says nothing; nor does one that names no such hash."""
     device = started()
     secret = device.record(NoteAdded(text="secret"))

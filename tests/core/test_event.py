@@ -75,7 +75,7 @@ def test_erasing_keeps_the_chain_whole() -> None:
     assert find_problem(bare) is None
 
 
-def test_a_whole_event_is_no_trouble() -> None:
+def test_intact_event_has_no_problem() -> None:
     """What was sealed verifies."""
     assert find_problem(frozen()) is None
 

@@ -9,7 +9,7 @@ from holdfast.core.errors import Refused
 from holdfast.core.wording import describe_event, error_document
 
 
-def test_an_event_is_told_in_a_line(tmp_path: Path) -> None:
+def test_event_is_described_on_one_line(tmp_path: Path) -> None:
     """What matters of it, on one line, numbers as people write them."""
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home")) as keeper:
         session = keeper.start("Build\nthe shop")

@@ -183,7 +183,7 @@ def test_registers_keep_exactly_what_nobody_had_seen(history: History) -> None:
 
 
 @given(histories(hostile=False))
-def test_an_ending_stands(history: History) -> None:
+def test_ending_wins_among_concurrent_statuses(history: History) -> None:
     """Where one of concurrent statuses is an ending, an ending is what the session has."""
     for events in (history.events, *(tuple(device.known.values()) for device in history.devices)):
         state = fold(events, SESSION)

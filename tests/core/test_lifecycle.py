@@ -113,7 +113,7 @@ def test_every_event_leads_to_one_status() -> None:
     assert set(MOVES) <= set(EVENT_TYPES)
 
 
-def test_a_finished_session_takes_only_what_is_said_of_it() -> None:
+def test_finished_session_accepts_only_events_about_it() -> None:
     """After the end: putting away, deleting, erasing, conflicts, naming, keeping, corrections. Nothing of work."""
     after = {
         "session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",

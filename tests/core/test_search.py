@@ -59,7 +59,7 @@ def test_case_never_matters(text: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_a_text_is_found_by_its_own_words(text: str) -> None:
+def test_text_matches_a_query_of_its_own_words(text: str) -> None:
     """Asking for any text finds the session that holds it."""
     whole, begun = parse_query(text)
     indexed = set(split_words(text))

@@ -421,7 +421,7 @@ def test_what_is_left_of_a_gap_must_exceed_the_threshold_too() -> None:
         assert told(device, 9 * MINUTE + over) == pauses
 
 
-def test_each_run_of_a_retried_agent_stands_for_itself() -> None:
+def test_each_run_of_a_retried_agent_counts_separately() -> None:
     """Two runs of eight minutes are two short runs, not a long one."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
@@ -450,7 +450,7 @@ def test_a_pending_agent_does_not_run_yet() -> None:
     assert told(device, 17 * MINUTE) == [("idle", 0, 6 * MINUTE), ("task", 6 * MINUTE, 11 * MINUTE)]
 
 
-def test_a_background_agent_changes_nothing() -> None:
+def test_background_agent_changes_no_working_time() -> None:
     """However long it runs there is no task pause, and the person can be idle meanwhile."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t", background=True))
@@ -828,7 +828,7 @@ def test_a_line_that_is_switched_off_is_never_due(rule: LimitRule) -> None:
     assert due(device, 90, rule) == rest
 
 
-def test_the_standing_reminder_ends_with_the_break_that_it_asks_for() -> None:
+def test_lasting_reminder_ends_with_the_break_that_it_asks_for() -> None:
     device = started()
     worked(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
@@ -901,7 +901,7 @@ def test_two_devices_reaching_the_line_apart() -> None:
 
 
 @pytest.mark.parametrize("end", [SessionCompleted(), SessionAborted()])
-def test_an_ended_session_stands_still(end: EventData) -> None:
+def test_working_time_is_fixed_after_the_session_ended(end: EventData) -> None:
     """Its times are those of its end, whenever one looks, and no pause stays open."""
     device = started()
     after(device, 2 * MINUTE, SessionPaused())
@@ -950,7 +950,7 @@ def test_pauses_that_others_counted_or_saw_begin_add_up_too(
     lawful(measure(time, stretches, end=data.draw(st.none() | _moment), now=data.draw(_moment)), time.start)
 
 
-def test_an_agents_run_that_was_said_to_be_a_pause_is_one_however_short() -> None:
+def test_agent_run_marked_as_a_pause_counts_however_short() -> None:
     device = started()
     device.wait(MINUTE)
     device.record(AgentStarted(id="a1", type="task"))
@@ -966,7 +966,7 @@ def test_an_agents_run_that_was_said_to_be_a_pause_is_one_however_short() -> Non
     )
 
 
-def test_a_person_who_was_said_to_be_away_is_away_until_the_next_sign() -> None:
+def test_person_marked_as_away_is_away_until_the_next_sign() -> None:
     device = started()
     device.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
     assert view.worktime(device.state(), NOON).pauses == (WorkPause("idle", None, NOON, None, 0),)
@@ -978,7 +978,7 @@ def test_a_person_who_was_said_to_be_away_is_away_until_the_next_sign() -> None:
     )
 
 
-def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() -> None:
+def test_idle_pause_marked_as_open_lasts_until_its_end_is_recorded() -> None:
     device = started()
     device.wait(2 * MINUTE)
     device.record(AwayRecorded(since=NOON, until=NOON + 2 * MINUTE, kind="idle"))

@@ -89,9 +89,7 @@ def test_what_a_living_process_writes_is_left_alone_however_long_it_takes(
     assert left(home) == []
 
 
-def test_leftovers_are_removed_in_the_directories_of_the_home_and_beside_its_store(
-    home: Path, tmp_path: Path
-) -> None:
+def test_leftovers_are_removed_in_the_home_and_next_to_its_store(home: Path, tmp_path: Path) -> None:
     """But in no project, where what was written may be somebody else's."""
     store, project = tmp_path / "elsewhere", tmp_path / "project"
     places = (home, home / "glances", home / "mirrors", store, project)

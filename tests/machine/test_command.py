@@ -119,7 +119,7 @@ def test_arguments_with_nul_are_invalid() -> None:
         run_command(["echo", "a\0b"])
 
 
-def test_a_missing_working_directory_is_not_found(tmp_path: Path) -> None:
+def test_missing_working_directory_raises_not_found(tmp_path: Path) -> None:
     """That is our trouble, and not the same as a missing program."""
     with pytest.raises(NotFound):
         run_command(["true"], cwd=str(tmp_path / "missing"))
@@ -153,7 +153,7 @@ def test_directory_and_environment_are_the_given_ones(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "green\n"
 
 
-def test_a_kill_for_want_of_memory_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_by_the_kernel_is_recognized_when_memory_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL while the kernel counted one of its own; also when a shell reports it as 137."""
     for script in ("kill -9 $$", "exit 137"):
         counts = iter([4, 5])
@@ -465,7 +465,9 @@ def test_the_command_can_read_the_terminal(terminals: list[AtTerminal], options:
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["without timeout", "with timeout"])
 @pytest.mark.parametrize(("key", "name"), [(b"\x03", "SIGINT"), (b"\x1c", "SIGQUIT")])
-def test_ctrl_c_is_heard_once(terminals: list[AtTerminal], key: bytes, name: str, options: dict[str, float]) -> None:
+def test_ctrl_c_reaches_the_command_once(
+    terminals: list[AtTerminal], key: bytes, name: str, options: dict[str, float]
+) -> None:
     """The terminal told the whole group; passing it on would make it two."""
     terminal = AtTerminal(LISTEN, options)
     terminals.append(terminal)
@@ -495,7 +497,9 @@ def test_at_a_terminal_a_timeout_ends_all_that_was_started(terminals: list[AtTer
 
 
 @pytest.mark.parametrize("leader", [True, False], ids=["without a shell", "under a shell"])
-def test_a_closed_terminal_is_heard_once(drivers: list[Driver], tmp_path: Path, leader: bool) -> None:
+def test_hangup_reaches_the_command_once_when_the_terminal_closes(
+    drivers: list[Driver], tmp_path: Path, leader: bool
+) -> None:
     """The window is closed: the command hears SIGHUP as it would without us, whoever leads the session."""
     log = tmp_path / "log"
     listener = LISTENER.replace("os.write(1, ", f"os.write(os.open({str(log)!r}, 1089, 0o600), ")

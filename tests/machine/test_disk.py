@@ -107,7 +107,9 @@ def test_this_machines_own_table_is_understood(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failure", [OSError("no table"), ValueError("odd")])
-def test_without_a_mount_table_nothing_is_said(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+def test_disk_is_suitable_when_the_mount_table_is_unreadable(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
     """Not knowing is no reason to refuse."""
 
     def fail(full: str) -> str:

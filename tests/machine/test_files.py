@@ -173,7 +173,7 @@ def test_a_path_without_a_file_name_is_invalid(place: Path, name: str) -> None:
         files.write_atomic(os.path.join(str(place), name), NEW)
 
 
-def test_a_missing_directory_is_not_found(place: Path) -> None:
+def test_missing_directory_raises_not_found(place: Path) -> None:
     """The writer makes no directories, and says which path it was."""
     with pytest.raises(NotFound) as caught:
         files.write_atomic(str(place / "nowhere" / "state"), NEW)
@@ -502,7 +502,7 @@ def test_a_followed_file_keeps_its_mode(place: Path, victim: Path) -> None:
 
 
 @needs_root
-def test_a_strangers_link_in_a_chain_is_not_followed(place: Path, victim: Path) -> None:
+def test_link_chain_is_refused_when_another_user_owns_a_link(place: Path, victim: Path) -> None:
     """A link of ours that leads to a stranger's link leads nowhere."""
     _owned_by_other(victim / "theirs", victim)
     (place / "state").symlink_to(victim / "theirs")
@@ -520,7 +520,7 @@ def test_a_parent_that_is_our_link_is_fine(place: Path, tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_parent_that_is_a_strangers_link_is_refused(place: Path, tmp_path: Path) -> None:
+def test_parent_is_refused_when_it_is_another_users_link(place: Path, tmp_path: Path) -> None:
     """In a directory for all, a link on the way was not our choice."""
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -1003,7 +1003,7 @@ def test_what_was_renamed_into_place_an_instant_before_is_seen(place: Path, monk
 
 
 @pytest.mark.usefixtures("either_way")
-def test_who_had_the_old_file_open_is_heard_to_the_last_moment(place: Path) -> None:
+def test_displaced_file_contains_writes_until_the_last_moment(place: Path) -> None:
     """A program that opened the file before we replaced it writes into what stood there: it is what is shown."""
     path = place / "state"
     path.write_bytes(OLD)
@@ -1270,7 +1270,7 @@ def test_windows_hints_at_the_program_that_holds_the_file(monkeypatch: pytest.Mo
         ("EEXIST", Conflict, "already exists"),
     ],
 )
-def test_every_usual_trouble_has_a_sentence_and_a_hint(name: str, kind: type[HoldfastError], words: str) -> None:
+def test_usual_system_error_has_a_sentence_and_a_hint(name: str, kind: type[HoldfastError], words: str) -> None:
     """Each errno becomes its own kind of error, with what to do next."""
     number = getattr(errno, name)
     error = files.explain(OSError(number, os.strerror(number)), "write", "/x/y")
@@ -1281,7 +1281,7 @@ def test_every_usual_trouble_has_a_sentence_and_a_hint(name: str, kind: type[Hol
     assert (error.operation, error.file) == ("write", "/x/y")
 
 
-def test_unusual_trouble_keeps_the_words_of_the_system() -> None:
+def test_unusual_system_error_keeps_the_words_of_the_system() -> None:
     """What has no entry says what the system said, or that it said nothing."""
     assert files.explain(OSError(errno.EXDEV, "Odd"), "write", "/x").message == "cannot write /x: odd"
     assert files.explain(OSError(), "write", "/x").message == "cannot write /x: the system gave no reason"
@@ -1316,7 +1316,7 @@ def test_a_home_may_be_a_link_to_our_directory(place: Path, tmp_path: Path) -> N
 
 
 @needs_root
-def test_a_home_must_not_be_a_link_to_a_strangers_directory(place: Path, tmp_path: Path) -> None:
+def test_home_is_refused_when_it_links_to_another_users_directory(place: Path, tmp_path: Path) -> None:
     """Secrets are not kept in somebody else's directory."""
     os.chown(place, OTHER, OTHER)
     (tmp_path / "link").symlink_to(place)
@@ -1422,7 +1422,7 @@ def test_exclusive_opening_of_an_existing_file_is_a_conflict(place: Path) -> Non
     assert (place / "state").read_bytes() == OLD
 
 
-def test_opening_what_is_not_there_is_not_found(place: Path) -> None:
+def test_opening_a_missing_file_raises_not_found(place: Path) -> None:
     """Without O_CREAT nothing is made."""
     with pytest.raises(NotFound):
         files.open_private(str(place / "state"), os.O_RDONLY)
@@ -1490,7 +1490,7 @@ def test_input_may_be_a_link(place: Path, victim: Path) -> None:
     assert files.read_limited(str(place / "input"), 100, what="the plan") == b"precious"
 
 
-def test_missing_input_is_not_found(place: Path) -> None:
+def test_missing_input_raises_not_found(place: Path) -> None:
     """Exit code 3, not a traceback."""
     with pytest.raises(NotFound):
         files.read_limited(str(place / "input"), 100, what="the plan")

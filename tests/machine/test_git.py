@@ -466,7 +466,7 @@ def test_a_git_in_the_working_directory_is_not_run(repo: Path, monkeypatch: pyte
     assert not (repo / "sprung").exists()
 
 
-def test_root_that_is_gone(tmp_path: Path) -> None:
+def test_missing_work_tree_raises_not_found(tmp_path: Path) -> None:
     """A work tree that was removed is not found, rather than a crash."""
     with pytest.raises(NotFound):
         GitBranches(str(tmp_path / "absent")).branch()

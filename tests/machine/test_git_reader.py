@@ -147,7 +147,7 @@ def test_bare_repository_has_no_work_tree(repo: Path, tmp_path: Path) -> None:
     assert not GitReader(str(repo)).has_work_tree()
 
 
-def test_ignored_files_are_ignored_wherever_that_is_said(repo: Path, settings: Path, tmp_path: Path) -> None:
+def test_ignored_files_are_ignored_wherever_the_rule_is_written(repo: Path, settings: Path, tmp_path: Path) -> None:
     """In the work tree, in the repository's own list, and in the person's."""
     (tmp_path / "mine").write_text("*.mine\n")
     with settings.open("a") as file:

@@ -95,7 +95,7 @@ def test_a_made_up_network_card_does_not_count(monkeypatch: pytest.MonkeyPatch) 
 
 
 @linux
-def test_a_boot_without_an_id_is_told_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_id_comes_from_the_clock_when_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is marked as such, because a clock can be set; without psutil it stays empty."""
     with_lines(monkeypatch, {})
     stand_in = types.ModuleType("psutil")

@@ -62,7 +62,7 @@ def lock(tmp_path: Path) -> str:
     return str(tmp_path / ".state.lock")
 
 
-def test_a_second_writer_is_told_who_holds_it(lock: str) -> None:
+def test_lock_error_names_the_holder(lock: str) -> None:
     with Other(lock) as other, pytest.raises(Busy) as caught, locked(lock, patience=0.05):
         pass
     assert f"locked by process {other.process.pid} (holdfast task done)" in caught.value.message

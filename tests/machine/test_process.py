@@ -69,7 +69,7 @@ def test_a_stopped_process_is_alive(sleeper: subprocess.Popen[bytes]) -> None:
     assert fate(who) == "alive"
 
 
-def test_a_zombie_is_gone() -> None:
+def test_zombie_counts_as_dead() -> None:
     """It ended; that nobody has asked for its exit code changes nothing."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     who = known(child.pid)
@@ -80,13 +80,13 @@ def test_a_zombie_is_gone() -> None:
     child.communicate()
 
 
-def test_a_reused_number_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
+def test_process_is_dead_when_its_pid_was_reused(sleeper: subprocess.Popen[bytes]) -> None:
     """The same number with another start time is another process."""
     who = known(sleeper.pid)
     assert fate(who._replace(started="1")) == "dead"
 
 
-def test_another_boot_means_gone(sleeper: subprocess.Popen[bytes]) -> None:
+def test_process_of_another_boot_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
     """Nothing outlives a reboot of its machine, in whatever namespace it ran."""
     if host.boot_id().startswith("time:"):
         pytest.skip("this system tells boots by the clock only")
@@ -141,7 +141,7 @@ def test_processes_started_later_have_later_times(sleeper: subprocess.Popen[byte
 
 @linux
 @pytest.mark.parametrize("content", [b"", b"7 (x) S 1", b"rubbish"])
-def test_a_strange_proc_gives_no_false_answer(
+def test_fate_is_not_wrong_when_proc_has_an_unusual_format(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
 ) -> None:
     """A line that cannot be understood leaves alive or gone open."""
@@ -158,7 +158,7 @@ def test_a_strange_proc_gives_no_false_answer(
 
 
 @linux
-def test_a_hidden_process_is_unknown_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_process_is_unknown_and_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hidepid other users' processes cannot be seen; that they exist can be."""
     me = known(os.getpid())
     real = open
@@ -263,7 +263,7 @@ def test_without_psutil_existence_is_all_that_is_known(
     assert fate(who._replace(pid=2**22 + 1)) == "dead"
 
 
-def test_a_boot_told_by_the_clock_proves_nothing(elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_id_from_the_clock_proves_nothing(elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody set the clock: the boot seems to be another, the process is still the same."""
     monkeypatch.setattr(host, "boot_id", lambda: "time:1")
     who = known(os.getpid())

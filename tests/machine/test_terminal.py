@@ -91,7 +91,7 @@ def test_an_error_gives_it_back_too(pair: Pair) -> None:
     assert "\x1b[?1049l" in pair.seen()
 
 
-def test_what_is_typed_is_heard_at_once(pair: Pair) -> None:
+def test_terminal_wait_returns_typed_text_at_once(pair: Pair) -> None:
     """Single keys without Enter, and Enter as it was pressed; nothing within the time is nothing."""
     with drawn_on(pair) as screen:
         assert screen.wait(0) == WaitResult()
@@ -114,7 +114,7 @@ def test_a_thread_ends_the_wait(pair: Pair) -> None:
     screen.wake()
 
 
-def test_signals_are_told_and_not_acted_upon(pair: Pair) -> None:
+def test_terminal_wait_reports_signals_without_acting_on_them(pair: Pair) -> None:
     """A resize asks for a new drawing, a signal to stop is named; Ctrl-C is one, from the keyboard too."""
     with drawn_on(pair) as screen:
         pair.resize(100, 30)

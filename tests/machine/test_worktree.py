@@ -173,7 +173,7 @@ def test_made_up_git_file_does_not_join_another_repository(
     assert locate(str(tmp_path / "tree")).main == str(repo)
 
 
-def test_worktree_whose_repository_is_gone(tmp_path: Path) -> None:
+def test_worktree_without_its_repository(tmp_path: Path) -> None:
     """A worktree cut off from its repository is not taken for part of the one around it."""
     outer = made(tmp_path / "outer")
     repo = made(tmp_path / "repo")

@@ -113,7 +113,7 @@ def test_a_directory_that_is_another_project_is_not_claimed(tmp_path: Path) -> N
     assert [row.id for row in devices.desktop.history()] == [theirs.id]
 
 
-def test_a_moved_directory_is_found_again_by_going_on(tmp_path: Path) -> None:
+def test_moved_directory_is_recognized_after_resuming_there(tmp_path: Path) -> None:
     """On one device: a project without git was moved; resuming a session there says so."""
     devices = Devices(tmp_path)
     mine = devices.laptop.start("Mine")
@@ -126,7 +126,7 @@ def test_a_moved_directory_is_found_again_by_going_on(tmp_path: Path) -> None:
     assert [row.id for row in keeper.history()] == [mine.id]
 
 
-def test_a_directory_beside_is_not_claimed_while_the_project_is_there(tmp_path: Path) -> None:
+def test_sibling_directory_is_not_claimed_while_the_project_exists(tmp_path: Path) -> None:
     """On one device, in another directory: it goes on as ever, the difference is told, projects stay apart."""
     devices = Devices(tmp_path)
     mine = devices.laptop.start("Mine")
@@ -212,7 +212,7 @@ def test_clone_is_the_same_project_when_its_remote_is_the_directory_it_was_clone
     assert sorted(listed(clone)) == sorted(listed(copies.devices.laptop)) == ["Mine", "Theirs"]
 
 
-def test_repository_is_found_again_when_it_was_moved_and_a_copy_of_it_is_there(tmp_path: Path) -> None:
+def test_moved_repository_is_recognized_when_a_copy_exists(tmp_path: Path) -> None:
     copies = Copies(tmp_path, "customer-a", "customer-b")
     for keeper, goal in zip(copies.keepers, ("Mine", "Theirs"), strict=True):
         keeper.start(goal)

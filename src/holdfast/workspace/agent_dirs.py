@@ -1,4 +1,4 @@
-"""Where agent programs keep their files on this machine, given by the surface that read the environment."""
+"""The directories of agent programs on this machine, from the environment that the surface read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class AgentDirs(NamedTuple):
-    """A person's home, the project in question, and what the environment says about both."""
+    """A person's home, a project, and the environment."""
 
     home: str
     project: str
@@ -16,16 +16,16 @@ class AgentDirs(NamedTuple):
     system: str = "linux"  # as `sys.platform` says it
 
     def under(self, variable: str, *usual: str) -> str:
-        """The directory a variable names, or its usual place below the person's home."""
+        """The directory that a variable names, or its default below the person's home."""
         named = self.environ.get(variable, "").strip()
         return os.path.abspath(os.path.expanduser(named)) if named else os.path.join(self.home, *usual)
 
     def data(self, *parts: str) -> str:
-        """Below the person's data directory as XDG has it."""
+        """A path below the person's XDG data directory."""
         return os.path.join(self.under("XDG_DATA_HOME", ".local", "share"), *parts)
 
     def config(self, *parts: str) -> str:
-        """Below the person's configuration directory as XDG has it."""
+        """A path below the person's XDG configuration directory."""
         return os.path.join(self.under("XDG_CONFIG_HOME", ".config"), *parts)
 
     def in_home(self, *parts: str) -> str:

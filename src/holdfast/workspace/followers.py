@@ -1,4 +1,4 @@
-"""What the doctor says of one thing."""
+"""Followers: one capability's part in every verb; and the doctor's checks, which capabilities contribute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CheckStatus = Literal["ok", "warning", "failed"]
 NOTHING_STORED: Final = "nothing kept yet"
 NOT_OPENED: Final = "not checked: the store cannot be opened"
-MAX_SHOWN: Final = 3  # of what is wrong: more helps nobody
+MAX_SHOWN: Final = 3  # problems that one check lists
 REPAIR_COMMAND: Final = "holdfast doctor --repair"
 COPIED_HOME_HINT: Final = (
     "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"
@@ -39,15 +39,15 @@ _CHECK_SECONDS: Final = 0.05  # seconds
 
 
 class WorkCommit(NamedTuple):
-    """What was recorded since followers were told last."""
+    """What was recorded since the followers last ran."""
 
     sessions: frozenset[str]
-    # Other devices should soon know of it.
+    # Whether to sync soon.
     matters: bool
 
 
 class ResumeDifference(NamedTuple):
-    """One thing that is not as the session left it, what mends it, and whether it makes going on unsafe."""
+    """One difference from how the session was left, how to fix it, and whether it makes resuming unsafe."""
 
     what: str
     detail: str
@@ -58,7 +58,7 @@ class ResumeDifference(NamedTuple):
 class Follower:
     """One capability's part in every verb. A method does nothing unless the capability needs it."""
 
-    # In the error log, and what a person is told when it fails.
+    # Its name in the error log, and the notice when it fails.
     name = ""
     failure = ""
 
@@ -68,7 +68,7 @@ class Follower:
         """Record what others left for us, before a verb or a question."""
 
     def committed(self, ws: Workspace, commit: WorkCommit) -> None:
-        """Follow what was recorded. What this records is part of what later followers are told."""
+        """React to what was recorded. What this records is passed to later followers too."""
 
     def notices_shown(self, ws: Workspace) -> None:
         """A person has read the notices."""
@@ -98,15 +98,15 @@ class Follower:
         return None
 
     def is_own_writer(self, ws: Workspace) -> Callable[[str], bool] | None:  # noqa: ARG002
-        """Tells of a writer with keys whether it is a device of this person."""
+        """A function that tells whether a writer with keys is one of this person's devices."""
         return None
 
     def own_mark(self, ws: Workspace) -> str | None:  # noqa: ARG002
-        """What tells our sessions from others' of the same id."""
+        """A mark that distinguishes our sessions from others' of the same id."""
         return None
 
     def limit_action(self, ws: Workspace) -> str | None:  # noqa: ARG002
-        """What crossing the last limit of working time does where no setting says it."""
+        """What crossing the last limit of working time does if no setting says so."""
         return None
 
     def holds_one_session(self, ws: Workspace) -> bool:  # noqa: ARG002
@@ -114,7 +114,7 @@ class Follower:
         return False
 
     def own_paths(self, ws: Workspace) -> Sequence[str]:  # noqa: ARG002
-        """Files in the work tree that Holdfast writes itself: nobody's work."""
+        """Files in the work tree that Holdfast writes itself."""
         return ()
 
     def feature_path(self, ws: Workspace, feature_id: str) -> str | None:  # noqa: ARG002
@@ -141,7 +141,7 @@ class Follower:
 
 
 class Presence:
-    """Whether a directory is there, looked up now and then until it is: asked with every event, nearly always no."""
+    """Whether a directory exists, cached for a moment: asked with every event, and nearly always no."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,9 +1,9 @@
 """The home: the one directory with everything Holdfast keeps on a device, and whose it is.
 
-A writer is one life of one installation. Its id is bound to this machine, this home and this store file: a restored
-backup, a cloned machine or a copied home does not fit the binding and goes on as a new writer, so that no two lives
-ever number their events in one stream. So does a home whose keys are others than before, or gone: nobody could vouch
-for what it went on to record. To a server, which many homes share, each is known by the id of its installation.
+A writer id is bound to this machine, this home and this store file: a restored backup, a cloned machine or a copied
+home does not match the binding and continues as a new writer, so that no two installations number their events in one
+stream. So does a home whose keys have changed or are missing: nobody could vouch for what it records. A server, which
+many homes share, knows each by the id of its installation.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Binding(msgspec.Struct, frozen=True):
     machine: str
     home: int
     store: int
-    # The file of this device's keys, as it was when they were last seen to vouch for the writer; empty without keys.
+    # Fingerprint of the key file when its keys last vouched for the writer; empty without keys.
     keys: str = ""
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """One home on one machine: a copy of it, there or elsewhere, is another."""
+    """One home on one machine. A copy is another installation."""
 
     id: str
     machine: str
@@ -41,7 +41,7 @@ class Installation(msgspec.Struct, frozen=True):
 
 
 def default_home() -> str:
-    """The platform's place for a program's data."""
+    """The platform's directory for a program's data."""
     from platformdirs import user_data_dir
 
     return user_data_dir("holdfast", appauthor=False)
@@ -67,7 +67,7 @@ class Home:
 
     @property
     def device(self) -> str:
-        """The keys of this device, and what it is called: there once it has met a remote."""
+        """The keys and the name of this device; it exists once a remote was added."""
         return os.path.join(self.path, "device.json")
 
     @property
@@ -79,19 +79,19 @@ class Home:
         return os.path.join(self.path, "people.json")
 
     def binding(self, key: str) -> str:
-        """Where the writer of a store is remembered; a store outside the home has a life of its own."""
+        """The file with the writer of a store; a store outside the home has its own."""
         if key == self.store:
             return os.path.join(self.path, "writer.json")
         return os.path.join(self.path, f"writer-{digest(key.encode(errors='surrogateescape'))[:16]}.json")
 
     def spool_tag(self, key: str) -> str:
-        """By what names of waiting payloads say that they are meant for a store."""
+        """The tag of a store in the names of waiting payloads."""
         if key == self.store:
             return spool.HOME
         return f"s{digest(key.encode(errors='surrogateescape'))[:32]}"
 
     def prepare(self) -> None:
-        """Make the directory, private. Refuses places where files change behind a program's back."""
+        """Create the private directory. Refuse network file systems and synced folders."""
         if not os.path.isdir(self.path):
             from holdfast.machine import disk
 
@@ -105,7 +105,7 @@ class Home:
         files.make_private_dir(self.path)
 
     def refuse_impossible(self) -> None:
-        """For whoever looks for long: a home that cannot be read, or can never be made, looks like an empty one."""
+        """Raise if the home cannot be read or created: to a long-running reader it would look empty."""
         try:
             os.listdir(self.path)
         except FileNotFoundError:
@@ -118,7 +118,7 @@ class Home:
             raise files.explain(error, "read", self.path) from None
 
     def installation(self, *, make: bool) -> str | None:
-        """The id by which a server tells this home from all others; None as long as there is none to be made."""
+        """The id by which a server knows this home; with `make`, created if missing."""
         if self._installation is not None:
             return self._installation
         path = os.path.join(self.path, "installation.json")
@@ -127,14 +127,14 @@ class Home:
             from holdfast.machine.locks import locked
 
             self.prepare()
-            # Two processes must not give the home two ids: each would keep to its own.
+            # Two processes must not give the home two ids: each would keep its own.
             with locked(os.path.join(self.path, "installation.lock"), what="the installation"):
                 id_ = self._read_installation(path) or self._make_installation(path)
         self._installation = id_
         return id_
 
     def _read_installation(self, path: str) -> str | None:
-        """What was made here. What was copied from elsewhere, or cannot be read, is as good as nothing."""
+        """The id that was created here; None if the file was copied from elsewhere or cannot be read."""
         if not os.path.lexists(path):
             return None
         try:
@@ -152,7 +152,7 @@ class Home:
         return installation.id
 
     def places(self) -> list[str]:
-        """The home and the directories in it where processes write files under temporary names."""
+        """The home and its directories, in which processes write temporary files."""
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             inside = [
                 entry.path
@@ -163,17 +163,17 @@ class Home:
         return []
 
     def sweep(self, store: Address) -> None:
-        """Remove what killed processes left here, and beside the store."""
+        """Remove what killed processes left here and next to the store."""
         now = Wall().now()
         for place in {*self.places(), *([] if store.path is None else [os.path.dirname(store.path)])}:
             files.remove_abandoned(place, now)
 
     def writer(self, store: Address) -> str:
-        """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""
+        """This installation's writer id; a new one if anything was copied or restored."""
         if self._writer is not None:
             return self._writer
         self.prepare()
-        self.sweep(store)  # once in the life of a process that writes
+        self.sweep(store)  # once in each process that writes
         current = self._current_binding(store)
         path = self.binding(store.key)
         binding = _read_binding(path)
@@ -184,7 +184,7 @@ class Home:
         return self._writer
 
     def known_writer(self, store: Address) -> str | None:
-        """The id under which this home recorded last, without making one or looking whether it still holds."""
+        """The last writer id of this home, without creating one or checking that it is still valid."""
         if self._writer is None:
             binding = _read_binding(self.binding(store.key))
             return None if binding is None else binding.writer
@@ -195,13 +195,13 @@ class Home:
             writer="",
             machine=host.machine_id(),
             home=host.inode(self.path),
-            # Of a server, nothing here tells which database it is.
+            # Nothing local identifies the database of a server.
             store=0 if store.path is None or not os.path.exists(store.path) else host.inode(store.path),
             keys=self._keys(),
         )
 
     def _keys(self) -> str:
-        """Which file of keys there is, without reading it."""
+        """A fingerprint of the key file, without reading it."""
         try:
             status = os.lstat(self.device)
         except OSError:
@@ -220,7 +220,7 @@ class Home:
         try:
             public = key_files.public(self.path)
         except HoldfastError:
-            return True  # damaged: that is said where keys are needed, and keeps nobody from recording
+            return True  # damaged: reported where keys are needed, and no reason not to record
         fits = (
             not device_keys.is_certified(binding.writer)
             if public is None
@@ -231,7 +231,7 @@ class Home:
         return fits
 
     def renew(self, store: Address) -> str:
-        """Begin a new life: the present writer's number was used elsewhere, or is not yet vouched for by the keys."""
+        """Create a new writer: the present one was used elsewhere, or the keys do not vouch for it yet."""
         self._writer = self._begin(self.binding(store.key), self._current_binding(store))
         return self._writer
 

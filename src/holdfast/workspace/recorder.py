@@ -1,7 +1,7 @@
-"""Append strictly: what the present state does not allow is refused, and nothing is written.
+"""Append events strictly: what the present state does not allow is refused, and nothing is written.
 
-Every verb of the library ends here. Text is checked and secrets are cut out before anything is stored; the lines
-of working time are looked at with every sign of activity.
+Every verb of the library records through this module. Text is checked and secrets are removed before anything is
+stored; limits of working time are checked with every sign of activity.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class OpenTransaction(Protocol):
     def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
 
 
-# Measurements and bookkeeping: they travel with what is recorded next. After anything else, a sync happens by itself.
+# Measurements and bookkeeping cause no sync: they are sent with later events.
 _NOT_SENT_ALONE = frozenset({
     "message.exchanged", "command.ran", "context.measured", "extra.kept", "ground.noted", "device.joined",
     "native.linked", "alias.given", "reminder.reached", "conversation.updated",
 })  # fmt: skip
-# With these, and with a pause or an end, where the work is by then: others may follow it there.
+# Events before which the work's position in git is recorded: others may continue from there.
 _FOLLOWED = frozenset({
     "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
     "session.timed_out", "session.completed", "session.failed", "session.aborted", "conflict.resolved",
@@ -67,20 +67,20 @@ class LimitReached(NamedTuple):
 
 
 class Tally:
-    """What came of recording besides events, until somebody has asked for it."""
+    """What recording resulted in besides events, until a surface shows it."""
 
     def __init__(self) -> None:
-        # Secrets removed, by kind, and working-time lines crossed: the surface tells.
+        # Removed secrets by kind, and crossed lines of working time, for the surface to show.
         self.redacted: dict[str, int] = {}
         self.reached: list[LimitReached] = []
-        # The store knows by which rules on secrets it is written from now on: said once.
+        # Whether the store has recorded by which rules secrets are removed.
         self.noted_rules = False
-        # Something was recorded that other devices should soon know of.
+        # Whether something was recorded that should be synced soon.
         self.matters = False
 
 
 class Recorder:
-    """Who records, where, and by which clock."""
+    """Records events for one actor and device, by one clock."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Recorder:
         self.device = device
         self.wall = wall
         self._git_position = git_position
-        # Raises where a person may not record: in what others share to be read.
+        # Raises where the person may only read: in sessions that others share.
         self._allowed = allowed
         self._limit_rule = limit_rule
         self.tally = Tally()
@@ -115,7 +115,7 @@ class Recorder:
     def record(
         self, session: str, build: BuildEvents, *, at: int | None = None, keys: Iterator[str] | None = None
     ) -> State:
-        """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
+        """Append the events that `build` derives from the present state, all or none; return the new state."""
         with self._transaction(about=session) as transaction:
             return self.within(transaction, session, build, at=at, keys=keys)
 
@@ -129,7 +129,7 @@ class Recorder:
         here: bool = False,
         keys: Iterator[str] | None = None,
     ) -> State:
-        """The same, as part of a transaction that does more. `here`: that makes the session current in this place."""
+        """The same within a larger transaction. `here`: it makes the session current in this work tree."""
         try:
             return self._within(transaction, session, build, at=at, here=here, keys=keys)
         except HoldfastError as error:
@@ -163,7 +163,7 @@ class Recorder:
         return state
 
     def note_git_position(self, transaction: Transaction, session: str) -> None:
-        """Tell a session where its work is by now, if it is in this place: as of the last that was recorded here."""
+        """Record the git position of a session in this work tree, as of its last event of this device."""
         state, writer = transaction.state(session), transaction.writer()
         if writer in state.latest:
             self._note_git_position(transaction, state, state.latest[writer], writer, here=False)
@@ -182,7 +182,7 @@ class Recorder:
         keys: Iterator[str] | None,
         actor: str | None = None,
     ) -> State:
-        """Append what a document or an agent tells, each at its own time: as strictly as anything a person says."""
+        """Append events from a document or an agent, each at its own time, as strictly as those of a person."""
         state = transaction.state(session)
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session)
@@ -193,13 +193,13 @@ class Recorder:
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
             self._append(transaction, state, self.prepare(data), moment, writer, key, reported=True, actor=actor)
-        # Only at the end: what a document tells belongs together, and a limit reached in between must not break it.
+        # Only at the end: a limit that is reached in between must not split a document.
         if active:
             self._remind(transaction, state, state.updated_at)
         return state
 
     def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:
-        """When it happened. Implicitly now, never before what this device already said; explicitly as asked."""
+        """The time of the event: now, never before this device's last event, or the time asked for."""
         now = self.wall.now()
         if asked is None:
             return now if latest is None else max(now, latest)
@@ -237,7 +237,7 @@ class Recorder:
         if writer not in state.heads:
             transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
         if status == "in_progress" and kind.name in _LEAVING:
-            # Crossed by then, though nobody needs the reminder any more.
+            # Lines crossed by then, although nobody needs the reminder any more.
             for line in due_lines(state, at, self._limit_rule):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
@@ -259,24 +259,24 @@ class Recorder:
                 self.tally.matters = True
 
     def prepare(self, data: EventData) -> EventData:
-        """The data as it may be stored: text checked, secrets replaced and counted."""
+        """The data to store: text checked, secrets replaced and counted."""
         ready = _prepared(data)
         for kind, count in ready.redacted.items():
             self.tally.redacted[kind] = self.tally.redacted.get(kind, 0) + count
         return ready
 
 
-# By which rules the events of a store were redacted that were recorded in it.
+# The version of the rules by which events recorded in a store were redacted.
 _WRITTEN_BY = "arrivals/rules"
 
 
 def follows_secret_rules(store: Store | Transaction) -> bool:
-    """Whether this store is written by today's rules on secrets, and was before."""
+    """Whether this store records the current rules on secrets."""
     return store.remembered(_WRITTEN_BY) == b"%d" % SECRET_RULES
 
 
 def note_secret_rules(store: Store, transaction: Transaction) -> None:
-    """From now on it is. What was written by others has to be looked through once, before it leaves the device."""
+    """Record the current rules on secrets. Earlier events are then scanned once before they leave the device."""
     if not follows_secret_rules(transaction):
         transaction.remember(_WRITTEN_BY, b"%d" % SECRET_RULES)
         if store.latest_place():
@@ -288,7 +288,7 @@ _free_text: dict[type[EventData], tuple[str, ...]] = {}
 
 def _prepared(data: EventData) -> EventData:
     if type(data) is ExtraKept:
-        return data  # a document is redacted as a whole, before it is taken apart
+        return data  # documents are redacted as a whole before
     names = _free_text.get(type(data))
     if names is None:
         names = tuple(name for name in data.__struct_fields__ if name in FREE_TEXT)

@@ -1,8 +1,8 @@
-"""That a store's server is away, shared between hooks: one that comes within seconds does not wait for it again.
+"""Remember that a store's server does not answer, so that hooks within the next seconds do not wait for it too.
 
-An agent at work calls hooks all the time. The first that finds the server silent has waited for it, for a moment, and
-says so in the error log; the others see the mark it left, hand over and go. Who has more time than the one who left
-it asks for themselves: a server may be slow and not away. Only the standard library is loaded here.
+An agent at work calls hooks all the time. The first that gets no answer has waited for a moment; it logs an error and
+leaves a mark, and the others spool their payload and exit. A caller with more patience than the one that left the
+mark asks the server itself, which may only be slow. This module loads only the standard library.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Final
 
 NAME: Final = "server.away"  # in the home
-OUTAGE_SECONDS: Final = 10.0  # seconds for which nobody asks again
-HOOK_PATIENCE: Final = 0.4  # seconds that a store may keep an agent waiting
-BACKGROUND_PATIENCE: Final = 5.0  # seconds, where nobody waits for us
+OUTAGE_SECONDS: Final = 10.0  # seconds for which hooks do not ask again
+HOOK_PATIENCE: Final = 0.4  # seconds that a store may delay an agent
+BACKGROUND_PATIENCE: Final = 5.0  # seconds, when no agent waits
 _OUTAGES: Final = (
     "the server cannot be reached",
     "the server does not answer",
@@ -28,12 +28,12 @@ _SAFE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def is_on_a_server(store: str | None) -> bool:
-    """Whether a store, as it was asked for, is on a server."""
+    """Whether the URL of a store names a server."""
     return store is not None and store.startswith(_SERVERS)
 
 
 def store_mark(store: str) -> str:
-    """By what a store that was asked for is known again: a URL that may hold a password is kept nowhere."""
+    """An id of a store for the mark: a URL may contain a password, and is stored nowhere."""
     if not store or store.startswith("sqlite:"):
         return store
     from hashlib import sha256
@@ -42,7 +42,7 @@ def store_mark(store: str) -> str:
 
 
 def is_away(home: str, store: str | None, patience: float = HOOK_PATIENCE) -> bool:
-    """Whether somebody has just found that this store's server says nothing for so many seconds."""
+    """Whether this store's server has just failed to answer within so many seconds."""
     if store is None or not is_on_a_server(store):
         return False
     which, waited = _known(home)
@@ -57,7 +57,7 @@ def is_away(home: str, store: str | None, patience: float = HOOK_PATIENCE) -> bo
 
 
 def note_outage(home: str, where: str, store: str, why: str, patience: float = HOOK_PATIENCE) -> None:
-    """It said nothing: the others need not ask. Noted once, however often it is found to be so until it is back."""
+    """Mark the server as away, so that others need not ask. Logged once until it is back."""
     known_as = store_mark(store)
     first = _known(home)[0] != known_as
     try:
@@ -67,7 +67,7 @@ def note_outage(home: str, where: str, store: str, why: str, patience: float = H
         finally:
             os.close(handle)
     except OSError:
-        pass  # then everybody asks for themselves
+        pass  # then every hook asks the server itself
     if first:
         from holdfast.machine import error_log
 
@@ -75,12 +75,12 @@ def note_outage(home: str, where: str, store: str, why: str, patience: float = H
 
 
 def is_outage_message(why: str) -> bool:
-    """Whether what was noted is only that: nobody's fault here, and nothing to report."""
+    """Whether a logged message is about an outage, which is no problem of this device."""
     return why.startswith(_OUTAGES)
 
 
 def clear_outage(home: str) -> None:
-    """It was heard again."""
+    """Remove the mark: the server answered."""
     if _known(home)[0]:
         try:
             os.unlink(os.path.join(home, NAME))
@@ -89,7 +89,7 @@ def clear_outage(home: str) -> None:
 
 
 def _known(home: str) -> tuple[str, float]:
-    """Which server it is that is away, and how long it was waited for."""
+    """The id of the server that is away, and how long it was waited for."""
     try:
         handle = os.open(os.path.join(home, NAME), os.O_RDONLY | _SAFE_FLAGS)
         try:

@@ -1,11 +1,11 @@
-"""Settings: what a person can choose, with its default, where it is read from, and how it is changed.
+"""Settings: their defaults and ranges, the files that set them, and changing them.
 
-`config.toml` in the home first, then `.holdfast.toml` in the project. A project's file comes with the repository,
-so it may set only what cannot harm: the timer and the listings.
+`config.toml` in the home is read first, then `.holdfast.toml` in the project. A project's file comes with the
+repository, so it may set only what can do no harm, such as the timer and listings.
 
-A file that cannot be read stops nobody from working: its settings are as if it were not there, and what is wrong
-with it is kept as a problem for surfaces and `doctor` to tell. But nothing leaves Holdfast by itself while it is not
-known whether the person allowed it: see `Setting.unread`.
+An unreadable file stops nobody from working: its settings have their defaults, and the problem is reported by
+surfaces and `doctor`. But nothing leaves Holdfast by itself while it is unknown whether the person allowed it: see
+`Setting.unread`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Setting(NamedTuple):
     high: float = 0
     project: bool = True
     choices: tuple[str, ...] = ()
-    # Whether it can be switched off instead: the value is then OFF.
+    # Whether it can be switched off: the value is then OFF_VALUE.
     can_be_off: bool = False
-    # What holds while a file that may set it cannot be read; None for what would hold without that file. Of what is
-    # closed then, a project's file may say only that.
+    # The value while a file that may set it cannot be read; None: as without that file. A project's file may set such
+    # a setting only to this value.
     unread: bool | None = None
 
 
@@ -96,9 +96,9 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 class Settings:
-    """The values in force, and what is wrong with the files they come from.
+    """The values in force, and the problems of the files they come from.
 
-    `unread` names each setting of which the value is not known, with the problem that hides it.
+    `unread` maps each setting with an unknown value to the problem that hides it.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class Settings:
         return self._values.get(name, BY_NAME[name].default)
 
     def is_set(self, name: str) -> bool:
-        """Whether a file says something about it."""
+        """Whether a file sets it."""
         return name in self._values
 
     def certain(self, name: str) -> int | float | str | bool:
-        """The value, for what cannot be undone; raises the problem that hides it."""
+        """The value, for an action that cannot be undone; raises the problem that hides it."""
         if name in self._unread:
             raise self._unread[name]
         return self[name]
@@ -154,7 +154,7 @@ class Settings:
 
 
 def load(config: str, project: str | None) -> Settings:
-    """The settings of a home and a project. What cannot be read is among their problems; this never raises."""
+    """The settings of a home and a project. Never raises: unreadable files are among the problems."""
     values: dict[str, int | float | str | bool] = {}
     problems: list[HoldfastError] = []
     unread: dict[str, HoldfastError] = {}
@@ -169,7 +169,7 @@ def load(config: str, project: str | None) -> Settings:
             problems.append(error)
             unread.update({item.name: error for item in allowed})
             continue
-        # What we do not know belongs to another version; what a project may not set is ignored.
+        # Unknown settings belong to another version; those that a project may not set are ignored.
         for item in allowed:
             try:
                 written = _written(document, item, path)
@@ -187,7 +187,7 @@ def load(config: str, project: str | None) -> Settings:
 
 
 def describe_problem(problem: HoldfastError) -> str:
-    """A problem in words that name its file."""
+    """The message of a problem, with its file."""
     where = files.display_path(problem.file or "")
     return problem.message if where in problem.message else f"{where}: {problem.message}"
 
@@ -195,7 +195,7 @@ def describe_problem(problem: HoldfastError) -> str:
 def find_setting(name: str) -> Setting:
     setting = BY_NAME.get(name)
     if setting is None:
-        raise NotFound(f"there is no setting {name[:60]!a}", hint="holdfast config list shows them all.")
+        raise NotFound(f"unknown setting {name[:60]!a}", hint="holdfast config list shows them all.")
     return setting
 
 
@@ -219,7 +219,7 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
 
 
 def change(config: str, which: Setting, value: float | str | bool | None) -> None:
-    """Set one value, or with None take it out, so that its default holds; comments and order of the file stay."""
+    """Set one value, or remove it with None; comments and order of the file stay."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -257,7 +257,7 @@ def _text(path: str) -> str:
 
 
 def _document(path: str, root: str | None) -> dict[str, object]:
-    """What stands in a settings file; `root` is the project it comes with."""
+    """The content of a settings file; `root` is the project that contains it."""
     if not os.path.lexists(path):
         return {}
     from holdfast.core import toml_text
@@ -274,7 +274,7 @@ def _document(path: str, root: str | None) -> dict[str, object]:
 
 
 def _written(document: dict[str, object], which: Setting, path: str) -> object:
-    """What a file says about a setting; None for nothing."""
+    """The value of a setting in a file; None if it is not set."""
     table, _, key = which.name.partition(".")
     entries = document.get(table, {})
     if not isinstance(entries, dict):

@@ -1,15 +1,13 @@
-"""The spool: where hooks leave payloads until somebody makes events of them.
+"""The spool: hooks leave payloads here until a drain turns them into events.
 
-One file a payload, so that hooks never wait for one another. Everything worth knowing besides the payload is in the
-name and the file itself: `AGENT.SOURCE.PARENT.OWN.STORE`, the agent asked for, through which configuration, the
-process of the agent, the process of the hook, and the store that is meant; and when it was written is when it was
-heard. The shell script of `capture.script` writes the same way. Raw payloads stand here, secrets and all: the
-directory is private, and drained before everything else is done.
+One file per payload, so that hooks never wait for one another. The file's name is `AGENT.SOURCE.PARENT.OWN.STORE`:
+the agent, the configuration that called the hook, the pids of the agent and of the hook, and the store; its
+modification time is when the event happened. The shell script of `conversations.hooks.script` writes the same way.
+Raw payloads may contain secrets: the directory is private, and drained before anything else is done.
 
-`STORE` is `home` for the home's own store. Otherwise the file begins with a line that holds the store's URL, without
-a password: a shell cannot put a URL into a file name. `STORE` is `named` then, until a process that uses another
-store writes a tag there, by which such payloads are passed over without being read. Without any `STORE`, an earlier
-version wrote the payload.
+`STORE` is `home` for the home's own store. Otherwise it is `named`, and the file begins with a line with the store's
+URL, without a password: a shell cannot put a URL into a file name. A process that uses another store replaces `named`
+by a tag, so that it can skip such payloads unread. Payloads of earlier versions have no `STORE`.
 """
 
 from __future__ import annotations
@@ -23,20 +21,20 @@ if TYPE_CHECKING:  # hooks load this module in a hurry
     from typing import Final
 
 DIRECTORY: Final = "spool"
-UNREAD: Final = "unread"  # below the spool: payloads nothing could be made of
+UNREAD: Final = "unread"  # below the spool: payloads that could not be understood
 STATUS: Final = "status"  # the source of payloads that a status line handed over
 HOME: Final = "home"  # in a name: meant for the home's own store
 NAMED: Final = "named"  # in a name: meant for the store that the file's first line names
 MAX_PAYLOAD_SIZE: Final = 64 * 1024 * 1024  # bytes of a payload
 MAX_URL_LENGTH: Final = 8192  # bytes of the line that names a store
-FORMAT: Final = "2"  # of what hook scripts write here; an installed script of an earlier one is made anew
-YOUNG_NS: Final = 10 * 1_000_000_000  # ns: what cannot be read yet may still be being written
-# No system starts so many processes within one step of its clock: their numbers began again from the bottom.
+FORMAT: Final = "2"  # of what hook scripts write; installed scripts of an earlier format are replaced
+YOUNG_NS: Final = 10 * 1_000_000_000  # ns: an unreadable younger file may still be being written
+# No system starts so many processes within one step of its clock: a larger gap means that pids wrapped around.
 _WRAPPED: Final = 16_384
 
 
 class SpoolEntry:
-    """A payload that waits."""
+    """A waiting payload."""
 
     __slots__ = ("agent", "at", "inode", "name", "own", "parent", "path", "size", "source", "store")
 
@@ -54,9 +52,7 @@ class SpoolEntry:
         self.inode = status.st_ino
 
     def is_in(self, status: os.stat_result) -> bool:
-        """Whether a file is the one that was listed, as it was then. Names alone do not tell: numbers of processes
-        are given out again.
-        """
+        """Whether a file is the one that was listed, unchanged. Names do not suffice, since pids are reused."""
         return (status.st_ino, status.st_mtime_ns, status.st_size) == (self.inode, self.at, self.size)
 
     def is_there(self) -> bool:
@@ -71,7 +67,7 @@ class SpoolEntry:
         return self.store not in ("", HOME)
 
     def store_url(self) -> str | None:
-        """The first line of a file that names its store; None while it is being written, or not there any more."""
+        """The first line, which names the store; None while it is being written, or if the file was removed."""
         try:
             with open(self.path, "rb") as file:
                 line = file.readline(MAX_URL_LENGTH)
@@ -89,13 +85,13 @@ class SpoolEntry:
 
 
 def add_payload(home: str, agent: str, source: str, parent: int, payload: bytes, *, store: str = "") -> str:
-    """Keep a payload, durably; gives the file it is in. Raises `OSError` where that is impossible.
+    """Write a payload durably and return its path. Raises `OSError` if that is impossible.
 
     `store` is the URL of the store it is meant for, without a password; empty for the home's own.
     """
     directory = os.path.join(home, DIRECTORY)
     if os.path.islink(directory):
-        raise NotADirectoryError(errno.ENOTDIR, "the spool is a link", directory)  # to whom, nobody can know
+        raise NotADirectoryError(errno.ENOTDIR, "the spool is a link", directory)  # whose target is unknown
     if not os.path.isdir(directory):
         os.makedirs(directory, 0o700, exist_ok=True)
     tag = NAMED if store else HOME
@@ -124,7 +120,7 @@ def add_payload(home: str, agent: str, source: str, parent: int, payload: bytes,
 
 
 def is_payload(name: str) -> bool:
-    """Whether a file in there was left by a hook. Whatever else somebody put there is not ours to move."""
+    """Whether a hook left this file. Other files in the spool are not touched."""
     parts = name.split(".", 4)
     return len(parts) > 3 and parts[2].isdecimal() and parts[3].isdecimal()
 
@@ -136,14 +132,14 @@ def store_tag_of(name: str) -> str:
 
 
 def list_entries(home: str) -> list[SpoolEntry]:
-    """What waits, in the order in which it was heard."""
+    """The waiting payloads, in the order in which they were written."""
     directory = os.path.join(home, DIRECTORY)
     if os.path.islink(directory):
-        return []  # its files are somebody else's; doctor names it
+        return []  # not our directory; doctor reports it
     try:
         entries = _listed(directory)
-        # A directory is read piece by piece: one payload may be missed, and the one after it seen. A second listing
-        # has all that was there when the first ended; what is newer than the newest of the first waits.
+        # Listing a directory is not atomic and may miss one payload but return a later one. A second listing has all
+        # that existed when the first ended; payloads newer than the newest of the first have to wait.
         known = {entry.name for entry in entries}
         missed = _listed(directory, known) if entries else []
     except OSError:
@@ -155,7 +151,7 @@ def list_entries(home: str) -> list[SpoolEntry]:
 
 
 def _listed(directory: str, known: Container[str] = ()) -> list[SpoolEntry]:
-    """The payloads in a directory, but for those that are known already."""
+    """The payloads in a directory, except known ones."""
     entries: list[SpoolEntry] = []
     with os.scandir(directory) as listing:
         for entry in listing:
@@ -163,13 +159,13 @@ def _listed(directory: str, known: Container[str] = ()) -> list[SpoolEntry]:
                 try:
                     entries.append(SpoolEntry(entry.path, entry.name, os.lstat(entry.path)))
                 except FileNotFoundError:
-                    continue  # somebody else has just taken it in
+                    continue  # another process has just drained it
     return entries
 
 
 def in_spool_order(entries: Iterable[SpoolEntry]) -> list[SpoolEntry]:
-    """By time. Systems count a file's time in steps of some milliseconds: within one step, by the number of the
-    process, which is counted upwards and, after the last number there is, begins again.
+    """Sort by time. File times have a resolution of some milliseconds: within one step sort by pid, which counts up
+    and wraps around.
     """
     from itertools import groupby
 
@@ -187,8 +183,8 @@ def _place(entry: SpoolEntry) -> tuple[int, int, str]:
 
 
 def has_entries(home: str, store: str | None = None) -> bool:
-    """Whether anything waits: asked with everything Holdfast does, so as cheap as can be. With the tag of a store,
-    what is known to be meant for others does not count.
+    """Whether anything waits. Every command asks, so this is cheap. With the tag of a store, payloads for other
+    stores do not count.
     """
     try:
         names = [name for name in os.listdir(os.path.join(home, DIRECTORY)) if is_payload(name)]
@@ -198,8 +194,8 @@ def has_entries(home: str, store: str | None = None) -> bool:
 
 
 def tag_entry(entry: SpoolEntry, store: str) -> None:
-    """Write the tag of its store into the name of a payload, so that who uses another one passes it over. What counts
-    is the line in the file: names are given out again.
+    """Write a store's tag into a payload's name, so that users of another store skip it. The line in the file
+    decides, since names are reused.
     """
     directory, name = os.path.split(entry.path)
     renamed = os.path.join(directory, ".".join((*name.split(".")[:4], store, f"{entry.at}", f"{entry.inode}")))
@@ -207,21 +203,21 @@ def tag_entry(entry: SpoolEntry, store: str) -> None:
         if entry.is_there() and not os.path.lexists(renamed):
             os.rename(entry.path, renamed)
     except OSError:
-        return  # another process renamed it or took it in, or it is still open (Windows): the next one tries
+        return  # another process renamed or drained it, or it is still open (Windows): the next one tries again
 
 
 def remove_entries(entries: Iterable[SpoolEntry]) -> None:
-    """These are events now."""
+    """Remove payloads that have become events."""
     for entry in entries:
         try:
             if entry.is_there():
                 os.unlink(entry.path)
         except OSError:
-            continue  # two drained at once, or it cannot go now: the log holds it once
+            continue  # two drained at once, or it cannot be removed now: the log has it once
 
 
 def quarantine(home: str, entry: SpoolEntry) -> None:
-    """Nothing can be made of it, but it is somebody's: kept where `doctor` shows it."""
+    """Keep a payload that could not be understood where `doctor` reports it."""
     directory = os.path.join(home, DIRECTORY, UNREAD)
     os.makedirs(directory, 0o700, exist_ok=True)
     if entry.is_there():

@@ -1,8 +1,7 @@
-"""One unit of work: what others left is collected, a transaction, and then followers are told what was recorded.
+"""One unit of work: followers collect what others left, a transaction, and followers react to what was recorded.
 
-Also kept here: whether what somebody asked for was recorded. Who is told "run it again" when a server goes away does
-it again, so the answer is one of three: nothing was recorded, all of it was and only the answer is missing, or a
-part of it.
+Also whether what somebody asked for was recorded. People repeat a command that asks for it when a server fails, so
+the answer is one of three: nothing was recorded, part of it was, or all of it was and only the answer was lost.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LOOK: Final = "Do not repeat it: when the server is back, see what is there: ho
 
 
 class Unit:
-    """One transaction, with what goes before and after it."""
+    """One transaction, with what followers do before and after it."""
 
     __slots__ = ("_about", "_inner", "_patience", "_ws", "transaction")
 
@@ -76,19 +75,19 @@ class Unit:
         ws.follow()
 
     def _follow_collected(self) -> None:
-        """What was collected before a verb that failed is recorded all the same; the verb's own error is told."""
+        """Run followers for what was collected before a verb that failed; the verb's own error is raised."""
         with suppress(Unreachable):
             self._ws.follow()
 
 
 class PartlyRecorded(Unreachable):
-    """The server is away, and something was recorded before: doing it again would do it twice."""
+    """The server went away after something was recorded: repeating the command would record it twice."""
 
     retry_helps = False
 
 
 class UnitOutcome:
-    """What became of the units since somebody began to act. What followers record is not what was asked for."""
+    """The result of all units since a command began, without what followers recorded."""
 
     __slots__ = ("anything", "last", "unfinished")
 
@@ -96,7 +95,7 @@ class UnitOutcome:
         self.begin()
 
     def begin(self) -> None:
-        """Somebody acts anew."""
+        """A new command begins."""
         self.anything = False
         self.unfinished = False
         self.last: BaseException | None = None
@@ -111,13 +110,13 @@ class UnitOutcome:
             self.anything = self.anything or recorded
 
     def not_saved(self, ws: Workspace, error: BaseException) -> None:
-        """A unit came to its end, and was not saved for certain: the store has said what is known of it."""
+        """A unit ended without being saved for certain; the store's error says what is known."""
         if not ws.is_quiet:
             self.last = error
 
 
 def explain_outage(ws: Workspace, error: HoldfastError, *, writes: bool = True) -> HoldfastError:
-    """The error to show for this one. `writes`: something was to be recorded, begun or not."""
+    """The error to show for this one. `writes`: the command was to record something."""
     if not isinstance(error, Unreachable) or ws.address.path is not None or error.file != ws.address.url:
         return error
     known = ws.outcome
