@@ -227,7 +227,7 @@ def test_admit_accepts_the_other_branch_of_a_copied_home(three: list[Device], tm
 # ── erased, and not decided yet ──────────────────────────────────────────────────────────────────────────
 
 
-def held_data(device: Device) -> set[bytes]:
+def unaccepted_data(device: Device) -> set[bytes]:
     """All data of events in packs at the remote."""
     events = [event for stretches in opened(device).values() for stretch in stretches for event in stretch.events]
     return {event.data for event in events if event.data is not None}
@@ -246,10 +246,10 @@ def test_deleted_session_is_removed_from_unaccepted_events(three: list[Device]) 
     cleo.note("s1", "to be kept")
     cleo.sync()
     anna.sync()
-    assert not any(b"of what is deleted" in data for data in held_data(anna))
+    assert not any(b"of what is deleted" in data for data in unaccepted_data(anna))
     anna.record("s2", SessionDeleted())
     settle([anna, ben])
-    assert not any(b"deleted" in data for data in held_data(anna))
+    assert not any(b"deleted" in data for data in unaccepted_data(anna))
     aside = [event for *_, stretch in device_removal.list_kept(anna.vault().memory) for event in stretch.events]
     assert {event.session for event in aside if event.data is not None} == {"s1"}
     assert admit(anna, cleo).left == 0
@@ -271,7 +271,7 @@ def test_erased_event_is_removed_from_unaccepted_events(three: list[Device]) -> 
     anna.sync()
     anna.record("s1", EventErased(hashes=(secret,)))
     settle([anna, ben])
-    assert not any(b"secret" in data for data in held_data(anna))
+    assert not any(b"secret" in data for data in unaccepted_data(anna))
     assert len(admit(anna, cleo).events) == 1
     agree(anna, ben)
     assert ben.notes("s1") == ["beside it"]

@@ -59,7 +59,7 @@ class World:
         join(self.founder, self.devices[1], admin=True)
         join(self.founder, self.devices[2])
         self.inside = self.devices[:3]
-        self.gone: set[str] = set()
+        self.removed: set[str] = set()
         self.count = 0
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class World:
 
     def _join(self, device: Device, what: int) -> None:
         """Ask; and be let in by an admin, sooner or later."""
-        if device.keys.public.id in self.gone:
+        if device.keys.public.id in self.removed:
             return
         if not device.vault_id:
             device.ask()
@@ -139,7 +139,7 @@ class World:
             target = others[what % len(others)]
             if device.vault().membership.is_member(target.keys.public.id):
                 device.remove(target)
-                self.gone.add(target.keys.public.id)
+                self.removed.add(target.keys.public.id)
 
     def _admit(self, device: Device, session: str, what: int) -> None:
         """An admin takes in what removed devices wrote since, as far as it knows of them."""

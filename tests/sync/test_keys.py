@@ -181,7 +181,7 @@ def test_ssh_keys_lose_their_comment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "not a public key"),
         ("hello", "not a public key"),
@@ -202,9 +202,9 @@ def test_ssh_keys_lose_their_comment() -> None:
         (ssh_line(b"\x09" + bytes(31)) + "\nssh-ed25519 AAAA", "more than one"),
     ],
 )
-def test_other_keys_are_invalid(text: str, said: str) -> None:
+def test_other_keys_are_invalid(text: str, message: str) -> None:
     """What nothing can be sealed to is said, with what to give instead, and a secret is never repeated."""
-    with pytest.raises(Invalid, match=said) as caught:
+    with pytest.raises(Invalid, match=message) as caught:
         device_keys.check_recipient(text)
     assert caught.value.hint
     assert "QQQ" not in caught.value.message

@@ -47,14 +47,14 @@ def newcomer(tmp_path: Path, by: Device) -> Device:
     return new
 
 
-@pytest.mark.parametrize("gone", ["m/", "k/", "p/", "h/", "vault"])
-def test_whatever_is_lost_is_put_back(tmp_path: Path, shelf: Shelf, gone: str) -> None:
+@pytest.mark.parametrize("lost", ["m/", "k/", "p/", "h/", "vault"])
+def test_whatever_is_lost_is_put_back(tmp_path: Path, shelf: Shelf, lost: str) -> None:
     """Whichever kind of objects is gone: after one word of each device a newcomer has everything."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     anna.note("s1", "anna's")
     ben.note("s1", "ben's")
     settle([anna, ben])
-    lose(shelf, gone)
+    lose(shelf, lost)
     anna.sync(put_back=True)
     ben.sync(put_back=True)
     assert not missed(anna) + missed(ben)
@@ -103,8 +103,8 @@ def test_newcomer_requests_missing_packs(tmp_path: Path, shelf: Shelf) -> None:
     assert cleo.log() == anna.log()
 
 
-@pytest.mark.parametrize("gone", [("p/",), ("h/",), ("h/", "p/"), ("",)])
-def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, gone: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("lost", [("p/",), ("h/",), ("h/", "p/"), ("",)])
+def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, lost: tuple[str, ...]) -> None:
     """What this device published before it became another writer is its own to put back."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     for number in range(3):
@@ -113,7 +113,7 @@ def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, gone: tuple[st
     ben.renew()
     ben.note("s1", "as somebody new")
     settle([anna, ben])
-    lose(shelf, *gone)
+    lose(shelf, *lost)
     assert len(missed(ben)) >= 2
     for device in (ben, anna):
         device.sync(put_back=True)

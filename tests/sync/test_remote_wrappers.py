@@ -15,7 +15,7 @@ from holdfast.sync.remotes.conformance import RemoteConformance
 from holdfast.sync.remotes.folder import FolderRemote
 from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit, RetryingRemote
 
-GONE = Unreachable("the server does not answer")
+UNREACHABLE = Unreachable("the server does not answer")
 
 
 class TestPatientAndLimited(RemoteConformance):
@@ -115,7 +115,7 @@ def patient(
 )
 def test_call_is_retried_after_a_temporary_failure(call: Callable[[RemoteStore], object], wanted: object) -> None:
     """Three failures and then an answer: the answer."""
-    shaky, time = Shaky((0, GONE), (0, GONE), (0, Busy("held"))), Time()
+    shaky, time = Shaky((0, UNREACHABLE), (0, UNREACHABLE), (0, Busy("held"))), Time()
     shaky.objects["a"] = b"a"
     assert call(patient(shaky, time)) == wanted
     assert len(shaky.calls) == 4
@@ -136,7 +136,7 @@ def test_call_is_not_retried_after_a_permanent_failure(error: HoldfastError) -> 
 
 def test_retry_stops_after_its_tries() -> None:
     """The last error is what is told; a later call starts with all its tries."""
-    shaky = Shaky(*[(0, GONE)] * 6)
+    shaky = Shaky(*[(0, UNREACHABLE)] * 6)
     shaky.objects["a"] = b"a"
     remote = patient(shaky)
     with pytest.raises(Unreachable):
@@ -151,7 +151,7 @@ def test_waits_grow_and_differ() -> None:
     for _ in range(20):
         time = Time()
         with pytest.raises(Unreachable):
-            patient(Shaky(*[(0, GONE)] * 9), time, tries=9).list("")
+            patient(Shaky(*[(0, UNREACHABLE)] * 9), time, tries=9).list("")
         for number, wait in enumerate(time.waits, start=1):
             assert min(0.25 * 2**number, 8) / 2 <= wait <= min(0.25 * 2**number, 8)
         seen.append(tuple(time.waits))
@@ -160,7 +160,7 @@ def test_waits_grow_and_differ() -> None:
 
 def test_the_time_for_all_calls_is_limited() -> None:
     """Once the time for waiting is used up, failures come at once, so that a sync ends."""
-    shaky, time = Shaky(*[(0, GONE)] * 100), Time()
+    shaky, time = Shaky(*[(0, UNREACHABLE)] * 100), Time()
     remote = patient(shaky, time, tries=10, seconds=5.0)
     for _ in range(5):
         with pytest.raises(Unreachable):
@@ -179,7 +179,7 @@ def test_calls_that_succeed_use_up_no_time() -> None:
     for _ in range(10):
         time.now += 3.0
         remote.list("")
-    shaky.plan = [(0, GONE)]
+    shaky.plan = [(0, UNREACHABLE)]
     remote.list("")
     assert len(time.waits) == 1
 
@@ -190,7 +190,7 @@ def test_calls_that_succeed_use_up_no_time() -> None:
 @pytest.mark.parametrize("done", [0, 1, 2, 3, 4, 99])
 def test_put_reports_no_conflict_when_a_failed_attempt_was_applied(done: int) -> None:
     """However much of the first attempt arrived, the second one says that nothing was there before."""
-    shaky = Shaky((done, GONE))
+    shaky = Shaky((done, UNREACHABLE))
     shaky.objects["old"] = b"old"
     objects = [("a", b"1"), ("b", b""), ("c", b"3")]
     assert patient(shaky).put(objects, remove=["old", "older"]) == frozenset()
@@ -201,7 +201,7 @@ def test_put_reports_no_conflict_when_a_failed_attempt_was_applied(done: int) ->
 @pytest.mark.parametrize("other", [b"", b"other", b"longer than ours"])
 def test_conflict_is_reported_when_bytes_differ(other: bytes) -> None:
     """A name with other bytes was there, whichever attempt finds it."""
-    shaky = Shaky((99, GONE))
+    shaky = Shaky((99, UNREACHABLE))
     shaky.objects["vault"] = other
     assert patient(shaky).put([("p", b"pack"), ("vault", b"ours!")]) == frozenset({"vault"})
     assert shaky.objects["vault"] == other
@@ -217,19 +217,19 @@ def test_conflict_is_reported_for_equal_bytes_at_the_first_attempt() -> None:
 
 def test_comparison_is_retried() -> None:
     """A failure while looking whose object it is costs another attempt, nothing else."""
-    shaky = Shaky((99, GONE), None, (0, GONE))
+    shaky = Shaky((99, UNREACHABLE), None, (0, UNREACHABLE))
     assert patient(shaky).put([("a", b"a")]) == frozenset()
     assert shaky.calls == ["put", "put", "get", "put", "get"]
 
 
 def test_object_removed_meanwhile_is_reported_as_existing() -> None:
     """Gone between the repeated put and the look: it counts as another's."""
-    shaky = Shaky((99, GONE), None, (0, Missing("gone")))
+    shaky = Shaky((99, UNREACHABLE), None, (0, Missing("gone")))
     assert patient(shaky).put([("a", b"a")]) == frozenset({"a"})
 
 
 @given(
-    plan=st.lists(st.none() | st.integers(0, 6).map(lambda done: (done, GONE)), max_size=3),
+    plan=st.lists(st.none() | st.integers(0, 6).map(lambda done: (done, UNREACHABLE)), max_size=3),
     theirs=st.sets(st.sampled_from("abcd")),
 )
 def test_put_answers_correctly_whatever_fails(plan: list[tuple[int, HoldfastError] | None], theirs: set[str]) -> None:
@@ -246,7 +246,7 @@ def test_put_answers_correctly_whatever_fails(plan: list[tuple[int, HoldfastErro
 
 def test_retries_count_against_the_limits() -> None:
     """Inside the patient one, the limits see every attempt, and being over them is final."""
-    shaky, time = Shaky(*[(0, GONE)] * 50), Time()
+    shaky, time = Shaky(*[(0, UNREACHABLE)] * 50), Time()
     remote = patient(LimitedRemote(shaky, requests=3), time, tries=10)
     with pytest.raises(OverLimit):
         remote.list("")

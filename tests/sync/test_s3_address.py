@@ -64,11 +64,11 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"), [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "other")]
+    ("url", "message"), [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "other")]
 )
-def test_bucket_name_error_says_what_is_wrong(url: str, said: str) -> None:
+def test_bucket_name_error_says_what_is_wrong(url: str, message: str) -> None:
     """None at all, one whose name is too short, and one that has what no name can have are told apart."""
-    with pytest.raises(Invalid, match=said):
+    with pytest.raises(Invalid, match=message):
         read_place(url, {})
 
 

@@ -65,24 +65,24 @@ def test_wrap_round_trips(data: bytes, apart: str, upper: bool, kept: int) -> No
 @given(st.text(max_size=200))
 def test_anything_is_read_or_invalid(text: str) -> None:
     """Whatever was typed, it is 16 bytes or one sentence."""
-    told = None
+    caught = None
     try:
-        found = parse_words(text)
+        parsed = parse_words(text)
     except Invalid as error:
-        found, told = b"", error
-    assert len(found) == 16 or (told is not None and told.hint)
+        parsed, caught = b"", error
+    assert len(parsed) == 16 or (caught is not None and caught.hint)
 
 
 def test_an_unknown_word_is_named_with_the_closest_one() -> None:
     """A mistyped word is named, and the one it is closest to offered."""
     good = spell_words(bytes(16)).split("-")
-    with pytest.raises(Invalid, match="'abzorb' is not one of the words of a recovery code") as told:
+    with pytest.raises(Invalid, match="'abzorb' is not one of the words of a recovery code") as caught:
         parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
-    assert told.value.hint == "Did you mean 'absorb'?"
+    assert caught.value.hint == "Did you mean 'absorb'?"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("absorb-absorb", "has 2 words"),
         ("absorb " * 14, "has 14 words"),
@@ -93,9 +93,9 @@ def test_an_unknown_word_is_named_with_the_closest_one() -> None:
         ("absorb " * 300, "too long"),
     ],
 )
-def test_a_wrong_count_says_so(text: str, said: str) -> None:
+def test_a_wrong_count_says_so(text: str, message: str) -> None:
     """Too few, too many, too short, and bits that no fingerprint has are told apart."""
-    with pytest.raises(Invalid, match=said):
+    with pytest.raises(Invalid, match=message):
         parse_words(text)
 
 
