@@ -40,7 +40,7 @@ def wrong(keeper: Keeper) -> dict[str, str]:
     return {name: check.status for name, check in look(keeper).items() if check.status != "ok"}
 
 
-def test_a_sound_home(keeper: Keeper) -> None:
+def test_doctor_reports_a_sound_home(keeper: Keeper) -> None:
     """Everything is well before the first session, after it, and after a repair that has nothing to do."""
     assert wrong(keeper) == {}
     assert not os.path.exists(keeper.home.path)
@@ -51,18 +51,18 @@ def test_a_sound_home(keeper: Keeper) -> None:
     assert keeper.session().note("goes on").document().notes
 
 
-def test_agents_whose_process_is_gone(keeper: Keeper) -> None:
+def test_doctor_warns_of_agents_whose_process_has_ended(keeper: Keeper) -> None:
     """An agent recorded as running whose process has ended is named, and how to go on."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     keeper.start("Build the shop").agent("painter", type="worker", pid=process.pid)
     assert wrong(keeper) == {}
     process.communicate(b"\n")
-    found = look(keeper)["agents"]
-    assert (found.status, found.fix) == ("warning", "holdfast resume")
-    assert "painter" in found.detail
+    check = look(keeper)["agents"]
+    assert (check.status, check.fix) == ("warning", "holdfast resume")
+    assert "painter" in check.detail
 
 
-def test_a_clock_that_is_plainly_wrong(tmp_path: Path) -> None:
+def test_doctor_warns_of_a_wrong_clock(tmp_path: Path) -> None:
     """A machine whose clock says 1970 is warned of."""
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), actor="a", wall=Wall(lambda: 0)) as keeper:
         assert wrong(keeper) == {"clock": "warning"}
@@ -71,47 +71,49 @@ def test_a_clock_that_is_plainly_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mib", "status"), [(500, "ok"), (100, "ok"), (99, "warning"), (10, "warning"), (9, "failed")]
 )
-def test_room_that_is_running_out(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, mib: int, status: str) -> None:
+def test_doctor_warns_when_disk_space_runs_out(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch, mib: int, status: str
+) -> None:
     """Less than 100 MiB is a warning, less than 10 a failed check."""
     monkeypatch.setattr("holdfast.machine.disk.free_space", lambda path: mib << 20)
     assert look(keeper)["space"].status == status
 
 
-def test_a_network_folder(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_warns_of_a_home_on_a_network_drive(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home where a database cannot live is warned of, with the reason."""
     keeper.start("Build the shop")
     monkeypatch.setattr("holdfast.machine.disk.unsuitable_reason", lambda path: "it is on a network file system")
     assert wrong(keeper) == {"home": "warning"}
 
 
-def test_unexpected_errors_are_shown_for_a_week(keeper: Keeper) -> None:
+def test_doctor_shows_unexpected_errors_for_a_week(keeper: Keeper) -> None:
     """The end of the error log is shown; what is older than a week is no news."""
     keeper.start("Build the shop")
     log = Path(keeper.home.path) / "errors.log"
     log.touch(mode=0o600)
     assert wrong(keeper) == {}
     log.write_text("first\n" + "KeyError in fold.py:7 apply\n" * 9)
-    found = look(keeper)["errors"]
-    assert found.status == "warning"
-    assert "KeyError in fold.py:7 apply" in found.detail
-    assert "first" not in found.detail
+    check = look(keeper)["errors"]
+    assert check.status == "warning"
+    assert "KeyError in fold.py:7 apply" in check.detail
+    assert "first" not in check.detail
     os.utime(log, (1_700_000_000, 1_700_000_000))
     assert wrong(keeper) == {}
 
 
-def test_a_machine_without_git(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_warns_without_git(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Git is of use, not a must."""
     monkeypatch.setenv("PATH", "/nowhere")
     assert wrong(keeper) == {"git": "warning"}
 
 
-def test_an_old_sqlite(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_fails_on_an_old_sqlite(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A SQLite with the WAL-reset bug fails the check."""
     monkeypatch.setattr("holdfast.store.sqlite.connection.sqlite_version", lambda: "3.40.1")
     assert wrong(keeper) == {"sqlite": "failed"}
 
 
-def test_a_home_that_is_a_file(tmp_path: Path) -> None:
+def test_doctor_fails_on_a_home_that_is_a_file(tmp_path: Path) -> None:
     """What is not a directory cannot be a home: failed checks, no exception, and a repair does not touch it."""
     (tmp_path / "home").write_text("mine")
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), actor="a") as keeper:
@@ -121,7 +123,7 @@ def test_a_home_that_is_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, _ in doctor._CHECKS])
-def test_a_check_that_breaks_is_a_failed_check(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_check_that_raises_is_a_failed_check(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Whatever goes wrong inside one look is its own result; all others are made."""
 
     def broken(*_: object) -> Check:
@@ -132,7 +134,7 @@ def test_a_check_that_breaks_is_a_failed_check(keeper: Keeper, monkeypatch: pyte
     assert wrong(keeper) == {name: "failed"}
 
 
-def test_a_store_outside_the_home(tmp_path: Path) -> None:
+def test_doctor_checks_a_store_outside_the_home(tmp_path: Path) -> None:
     """A store named by its URL is looked at and tended where it lies."""
     (tmp_path / "apart").mkdir()
     url = f"sqlite:///{tmp_path / 'apart' / 'my.db'}"

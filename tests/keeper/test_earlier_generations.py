@@ -41,12 +41,12 @@ def test_facts_are_unchanged(generation: Generation) -> None:
     for home in HOMES:
         program = generation.program(home)
         # Payloads that waited have become a session since; it is looked at below.
-        found = facts(program, generation.said["moment"])
-        waited = {row["id"] for row in found["history"]} - {row["id"] for row in generation.facts(home)["history"]}
+        current = facts(program, generation.said["moment"])
+        waited = {row["id"] for row in current["history"]} - {row["id"] for row in generation.facts(home)["history"]}
         assert len(waited) == (home == "laptop")
-        found["history"] = [row for row in found["history"] if row["id"] not in waited]
-        found["sessions"] = {id_: said for id_, said in found["sessions"].items() if id_ not in waited}
-        assert unexpected(differences(generation.facts(home), found)) == [], home
+        current["history"] = [row for row in current["history"] if row["id"] not in waited]
+        current["sessions"] = {id_: session for id_, session in current["sessions"].items() if id_ not in waited}
+        assert unexpected(differences(generation.facts(home), current)) == [], home
         assert failed(program) == [], home
     aside = [
         check["status"] for check in generation.program("damaged")("doctor")["checks"] if check["name"] == "aside"
@@ -58,10 +58,10 @@ def test_every_type_of_event_is_there(generation: Generation) -> None:
     """A generation holds every type that its version could record, and one more session that was deleted."""
     with Keeper.open(str(generation.root), home=str(generation.root / "homes" / "laptop")) as keeper:
         store = keeper.store()
-        found = {event.type for session in store.sessions() for event in store.events(session)}
+        types = {event.type for session in store.sessions() for event in store.events(session)}
         deleted = list(store.events(generation.session("deleted")))
         long = list(store.events(generation.session("long")))
-    assert set(generation.said["types"]) - found == set()
+    assert set(generation.said["types"]) - types == set()
     assert {event.type for event in deleted if event.data is not None} <= {"session.deleted"}
     assert len(long) > 500
 
@@ -150,14 +150,14 @@ def test_backup_is_restored(generation: Generation) -> None:
     file = str(generation.root / "backup.holdfast")
     fresh = generation.program("fresh", "shop")
     fresh("restore", file)
-    said = generation.facts("laptop")
-    assert {row["id"] for row in _all(fresh)} == {row["id"] for row in said["history"]}
-    for session, known in said["sessions"].items():
+    earlier = generation.facts("laptop")
+    assert {row["id"] for row in _all(fresh)} == {row["id"] for row in earlier["history"]}
+    for session, known in earlier["sessions"].items():
         assert hashes(fresh, session) == [line.split()[1] for line in known["log"]]
     laptop = generation.program("laptop")
-    before = {session: hashes(laptop, session) for session in said["sessions"]}
+    before = {session: hashes(laptop, session) for session in earlier["sessions"]}
     laptop("restore", file)
-    assert {session: hashes(laptop, session) for session in said["sessions"]} == before
+    assert {session: hashes(laptop, session) for session in earlier["sessions"]} == before
     assert failed(fresh) == []
 
 

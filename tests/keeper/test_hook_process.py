@@ -55,16 +55,16 @@ def session(keeper: Keeper) -> SessionHandle:
     return keeper.start("Add login", at=keeper.now() - 2 * HOUR)
 
 
-def hear(keeper: Keeper, session: str, *heard: TimedEvent, keys: Iterator[str] | None = None) -> State:
+def hear(keeper: Keeper, session: str, *events: TimedEvent, keys: Iterator[str] | None = None) -> State:
     with keeper.store().transaction() as transaction:
-        return keeper.recorder.append_reported(transaction, session, heard, keys=keys)
+        return keeper.recorder.append_reported(transaction, session, events, keys=keys)
 
 
 def kinds(keeper: Keeper, session: str) -> list[str]:
     return [event.type for event in keeper.store().events(session)]
 
 
-def test_each_thing_is_heard_at_its_own_time(keeper: Keeper, session: SessionHandle) -> None:
+def test_each_event_of_a_hook_is_recorded_at_its_own_time(keeper: Keeper, session: SessionHandle) -> None:
     start = session.state().time.start
     hear(
         keeper,
@@ -76,7 +76,7 @@ def test_each_thing_is_heard_at_its_own_time(keeper: Keeper, session: SessionHan
     ]  # fmt: skip
 
 
-def test_nothing_happened_before_the_session_or_after_now(keeper: Keeper, session: SessionHandle) -> None:
+def test_times_of_hook_events_stay_between_session_start_and_now(keeper: Keeper, session: SessionHandle) -> None:
     """A document's clock may be wrong; the log stays between the beginning and the present."""
     start = session.state().time.start
     hear(keeper, session.id, TimedEvent(0, NoteAdded(text="early")), TimedEvent(10**15, NoteAdded(text="late")))
@@ -88,7 +88,9 @@ def test_nothing_happened_before_the_session_or_after_now(keeper: Keeper, sessio
 @pytest.mark.parametrize(
     "impossible", [SessionCompleted(), SessionPaused(), NoteAdded(text="x" * (1 << 21)), NoteAdded(text="\ud800")]
 )
-def test_all_of_it_is_heard_or_nothing(keeper: Keeper, session: SessionHandle, impossible: EventData) -> None:
+def test_events_of_a_hook_are_recorded_all_or_none(
+    keeper: Keeper, session: SessionHandle, impossible: EventData
+) -> None:
     session.pause()
     if isinstance(impossible, SessionCompleted):
         session.complete()
@@ -103,16 +105,16 @@ def test_all_of_it_is_heard_or_nothing(keeper: Keeper, session: SessionHandle, i
     assert freeze(session.state()) == before
 
 
-def test_what_the_session_does_not_allow_is_refused_in_the_same_words(keeper: Keeper, session: SessionHandle) -> None:
+def test_hook_events_are_refused_in_the_same_words_as_verbs(keeper: Keeper, session: SessionHandle) -> None:
     session.complete()
-    with pytest.raises(Refused) as said:
+    with pytest.raises(Refused) as by_verb:
         session.note("too late")
-    with pytest.raises(Refused) as heard:
+    with pytest.raises(Refused) as by_hook:
         hear(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="too late")))
-    assert (heard.value.message, heard.value.hint) == (said.value.message, said.value.hint)
+    assert (by_hook.value.message, by_hook.value.hint) == (by_verb.value.message, by_verb.value.hint)
 
 
-def test_an_unknown_or_deleted_session_hears_nothing(keeper: Keeper, session: SessionHandle) -> None:
+def test_hook_events_for_an_unknown_or_deleted_session_are_refused(keeper: Keeper, session: SessionHandle) -> None:
     note = TimedEvent(keeper.now(), NoteAdded(text="hello"))
     with pytest.raises(NotFound):
         hear(keeper, "7" * 36, note)
@@ -121,7 +123,7 @@ def test_an_unknown_or_deleted_session_hears_nothing(keeper: Keeper, session: Se
         hear(keeper, session.id, note)
 
 
-def test_an_edit_heard_twice_counts_once(keeper: Keeper, session: SessionHandle) -> None:
+def test_edit_recorded_twice_with_one_key_counts_once(keeper: Keeper, session: SessionHandle) -> None:
     edit = [
         TimedEvent(keeper.now(), NoteAdded(text="one")),
         TimedEvent(keeper.now(), TaskAdded(id="t1", text="Test it")),
@@ -134,13 +136,13 @@ def test_an_edit_heard_twice_counts_once(keeper: Keeper, session: SessionHandle)
     assert state.clashes == []
 
 
-def test_without_keys_everything_is_heard_as_often_as_it_is_said(keeper: Keeper, session: SessionHandle) -> None:
+def test_events_without_keys_are_recorded_each_time(keeper: Keeper, session: SessionHandle) -> None:
     for _ in range(2):
         hear(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="one")))
     assert len(session.state().notes) == 2
 
 
-def test_secrets_are_cut_out_and_counted(keeper: Keeper, session: SessionHandle) -> None:
+def test_secrets_in_hook_events_are_removed_and_counted(keeper: Keeper, session: SessionHandle) -> None:
     chance = random.Random(1)
     secret = "gh" + "p_" + "".join(chance.choices("abcdefghijkmnpqrstuvwxyzABCDEFGH23456789", k=36))
     hear(keeper, session.id, TimedEvent(keeper.now(), DecisionMade(chosen=f"Use {secret}", options=(secret, "none"))))
@@ -150,7 +152,7 @@ def test_secrets_are_cut_out_and_counted(keeper: Keeper, session: SessionHandle)
     assert sum(session.state().redacted.values()) == sum(keeper.recorder.tally.redacted.values()) == 2
 
 
-def test_a_device_that_hears_first_says_who_it_is(keeper: Keeper, session: SessionHandle, tmp_path: Path) -> None:
+def test_device_joins_with_its_first_hook_event(keeper: Keeper, session: SessionHandle, tmp_path: Path) -> None:
     events = list(keeper.store().events(session.id))
     (tmp_path / "elsewhere").mkdir()
     with Keeper.open(str(tmp_path / "elsewhere"), home=str(tmp_path / "second-home")) as other:
@@ -170,17 +172,17 @@ def test_a_limit_reached_in_between_does_not_break_what_belongs_together(
 ) -> None:
     """A hundred minutes of work, then a pause and its end: heard as told, and no timeout pushed in between."""
     start = session.state().time.start
-    told: list[EventData] = [NoteAdded(text="still here"), SessionPaused(reason="lunch"), SessionResumed()]
+    events: list[EventData] = [NoteAdded(text="still here"), SessionPaused(reason="lunch"), SessionResumed()]
     hear(
         keeper, session.id, TimedEvent(start + 100 * MINUTE, WorkRecorded(since=start, until=start + 100 * MINUTE)),
-        *(TimedEvent(start + (101 + minutes) * MINUTE, line) for minutes, line in enumerate(told)),
+        *(TimedEvent(start + (101 + minutes) * MINUTE, line) for minutes, line in enumerate(events)),
     )  # fmt: skip
-    found = kinds(keeper, session.id)
-    assert found.index("note.added") < found.index("session.paused") < found.index("session.resumed")
-    assert "session.timed_out" not in found[: found.index("session.resumed")]
+    recorded = kinds(keeper, session.id)
+    assert recorded.index("note.added") < recorded.index("session.paused") < recorded.index("session.resumed")
+    assert "session.timed_out" not in recorded[: recorded.index("session.resumed")]
 
 
-def test_the_lines_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, session: SessionHandle) -> None:
+def test_limits_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, session: SessionHandle) -> None:
     start = session.state().time.start
     hear(keeper, session.id, TimedEvent(start + 70 * MINUTE, WorkRecorded(since=start, until=start + 70 * MINUTE)))
     assert set(session.state().time.reached) == {"break_40", "warning_60"}
@@ -188,7 +190,7 @@ def test_the_lines_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, ses
     assert view.status_of(session.state()) == "in_progress"
 
 
-def test_the_last_line_pauses_the_session_where_that_was_chosen(keeper: Keeper, session: SessionHandle) -> None:
+def test_last_limit_pauses_the_session_where_the_setting_says_so(keeper: Keeper, session: SessionHandle) -> None:
     change(keeper.home.config, find_setting("timer.timeout_action"), "pause")
     start = session.state().time.start
     with Keeper.open(keeper.place.root, home=keeper.home.path) as chosen:
@@ -223,7 +225,7 @@ def seen(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_the_version_a_copy_was_made_from_is_found(keeper: Keeper, session: SessionHandle, name: str) -> None:
+def test_base_version_of_a_copy_is_determined(keeper: Keeper, session: SessionHandle, name: str) -> None:
     work(keeper, session, 24)
     rules = registry.named(name)
     events = list(keeper.store().events(session.id))
@@ -234,17 +236,17 @@ def test_the_version_a_copy_was_made_from_is_found(keeper: Keeper, session: Sess
         assert base_version.nearest_version(events, rules, version) == version
 
 
-def test_of_equally_near_versions_the_latest_counts(keeper: Keeper, session: SessionHandle) -> None:
+def test_latest_of_equally_near_versions_counts(keeper: Keeper, session: SessionHandle) -> None:
     """Two that look alike are the same to whoever copied one; what happened since must not be asked of them."""
     rules = registry.named("timer")
     work(keeper, session, 3)
-    found = base_version.nearest_version(list(keeper.store().events(session.id)), rules, {})
-    assert found is not None
+    nearest = base_version.nearest_version(list(keeper.store().events(session.id)), rules, {})
+    assert nearest is not None
     near = [
         version for version in seen(keeper, session, "timer")
-        if distance(version, {}, rules) == distance(found, {}, rules)
+        if distance(version, {}, rules) == distance(nearest, {}, rules)
     ]  # fmt: skip
-    assert found == near[-1]
+    assert nearest == near[-1]
 
 
 def test_only_the_last_versions_are_looked_at(

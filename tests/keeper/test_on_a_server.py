@@ -38,7 +38,7 @@ URL = f"postgresql://ada:{SECRET}@db.example/team?sslmode=require"
 SHOWN = "postgresql://ada@db.example/team?sslmode=require"
 
 
-class Ground:
+class Environment:
     def __init__(self, root: Path) -> None:
         self.root, self.home, self.project = root, root / "home", root / "project"
         self.project.mkdir()
@@ -68,96 +68,96 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
-    ground = Ground(tmp_path)
-    monkeypatch.setattr(keeping, "open_store", ground.served)
-    return ground
+def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    env = Environment(tmp_path)
+    monkeypatch.setattr(keeping, "open_store", env.served)
+    return env
 
 
 @pytest.fixture
-def keeper(ground: Ground) -> Iterator[Keeper]:
-    with ground.open() as keeper:
+def keeper(env: Environment) -> Iterator[Keeper]:
+    with env.open() as keeper:
         yield keeper
 
 
-def test_a_server_always_counts_as_there(ground: Ground, keeper: Keeper) -> None:
+def test_a_server_always_counts_as_there(env: Environment, keeper: Keeper) -> None:
     """Whether there is anything in it, it says itself; looking makes neither a home nor an installation."""
     assert keeper.existing_store() is not None
     assert keeper.current() is None
-    assert ground.installations == [None]
-    assert not ground.home.exists()
-    assert not list(ground.root.glob("*postgres*"))
+    assert env.installations == [None]
+    assert not env.home.exists()
+    assert not list(env.root.glob("*postgres*"))
 
 
-def test_what_is_told_of_it_is_without_the_password(ground: Ground, keeper: Keeper) -> None:
+def test_nothing_shown_of_a_server_contains_its_password(env: Environment, keeper: Keeper) -> None:
     """The command to go on, the doctor's words, what status lines read, what the home keeps."""
     session = keeper.start("Build the shop")
     resume = overview.session_card(keeper, session.id).resume
     assert f"HOLDFAST_STORE='{SHOWN}'" in resume
-    status_cache_writer.cache_conversation(keeper, "claude:talk", str(ground.project), store=URL)
+    status_cache_writer.cache_conversation(keeper, "claude:talk", str(env.project), store=URL)
     session.note("x")
-    assert ground.holding() == {}
+    assert env.holding() == {}
     assert SECRET not in f"{doctor.examine(keeper)} {state_fingerprint(keeper)} {keeper.address}"
 
 
-def test_the_doctor_looks_at_what_there_is(keeper: Keeper) -> None:
+def test_doctor_checks_a_server_store(keeper: Keeper) -> None:
     """The same checks as of a file, but for the library that files need; a repair is the store's own."""
     keeper.start("Build the shop")
     checks = doctor.examine(keeper)
     assert [check.name for check in checks] == [name for name in NAMES if name != "sqlite"]
     assert {check.status for check in checks} == {"ok"}
-    said = {check.name: check.detail for check in checks}
-    assert said["store"] == f"{SHOWN} opens"
-    assert said["file"] == "every table can be read"
-    assert said["writer"].endswith("belongs to this machine and this home")
+    details = {check.name: check.detail for check in checks}
+    assert details["store"] == f"{SHOWN} opens"
+    assert details["file"] == "every table can be read"
+    assert details["writer"].endswith("belongs to this machine and this home")
     assert doctor.repair(keeper) == []
 
 
 @pytest.mark.parametrize(
     "error", [Unreachable("it cannot be reached", hint="Wait."), NotFound("empty", hint="Wait.")]
 )
-def test_a_server_that_is_away_is_named(ground: Ground, error: HoldfastError) -> None:
+def test_doctor_names_a_server_that_is_away(env: Environment, error: HoldfastError) -> None:
     """By its address without the password, and nothing is taken for an empty store."""
-    ground.away = error
-    with ground.open() as keeper:
-        found = {check.name: check for check in doctor.examine(keeper)}
-        said = doctor.repair(keeper)
-    assert (found["store"].status, found["store"].fix) == ("failed", "Wait.")
-    assert found["store"].detail == f"{SHOWN}: {error.message}"
-    assert found["chain"].status == "warning"
-    assert said == [f"The store was not repaired: {error.message}. Wait."]
+    env.away = error
+    with env.open() as keeper:
+        checks = {check.name: check for check in doctor.examine(keeper)}
+        report = doctor.repair(keeper)
+    assert (checks["store"].status, checks["store"].fix) == ("failed", "Wait.")
+    assert checks["store"].detail == f"{SHOWN}: {error.message}"
+    assert checks["chain"].status == "warning"
+    assert report == [f"The store was not repaired: {error.message}. Wait."]
 
 
-def test_what_a_driver_says_is_not_passed_on(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_the_driver_are_not_passed_on(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows whether it repeats the address."""
 
     def broken(*_: object, **__: object) -> Store:
         raise RuntimeError(URL)
 
     monkeypatch.setattr(keeping, "open_store", broken)
-    with ground.open() as keeper:
-        told = f"{doctor.examine(keeper)} {doctor.repair(keeper)}"
-    assert "it cannot be opened (RuntimeError)" in told
-    assert SECRET not in told
+    with env.open() as keeper:
+        report = f"{doctor.examine(keeper)} {doctor.repair(keeper)}"
+    assert "it cannot be opened (RuntimeError)" in report
+    assert SECRET not in report
 
 
 @pytest.mark.parametrize("before", [None, 0o644])
-def test_hooks_find_it_in_a_private_file(ground: Ground, keeper: Keeper, before: int | None) -> None:
+def test_hooks_read_the_address_from_a_private_file(env: Environment, keeper: Keeper, before: int | None) -> None:
     """The only place where the password is kept, also where the file stood open to others before."""
-    places = AgentDirs(str(ground.root), str(ground.project), {"PATH": ""}, sys.platform)
+    places = AgentDirs(str(env.root), str(env.project), {"PATH": ""}, sys.platform)
     if before is not None:
-        (ground.home / "hooks").mkdir(parents=True)
-        (ground.home / "hooks" / "store").write_text("sqlite:///old.db")
-        (ground.home / "hooks" / "store").chmod(before)
+        (env.home / "hooks").mkdir(parents=True)
+        (env.home / "hooks" / "store").write_text("sqlite:///old.db")
+        (env.home / "hooks" / "store").chmod(before)
     connect(keeper, places, ["claude"])
-    assert (ground.home / "hooks" / "store").read_text() == URL
-    assert ground.holding() == {os.path.join("hooks", "store"): 0o600}
-    told = [path for path in ground.root.rglob("*") if path.is_file() and ground.home not in path.parents]
-    assert not any(SECRET.encode() in line.read_bytes() for line in told)
+    assert (env.home / "hooks" / "store").read_text() == URL
+    assert env.holding() == {os.path.join("hooks", "store"): 0o600}
+    files = [path for path in env.root.rglob("*") if path.is_file() and env.home not in path.parents]
+    assert not any(SECRET.encode() in line.read_bytes() for line in files)
 
 
-def test_a_process_of_its_own_is_told_out_of_sight(
-    ground: Ground, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+def test_background_process_gets_the_address_by_environment(
+    env: Environment, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where to sync goes by the environment: every user can read a program's words."""
     begun: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
@@ -179,49 +179,49 @@ def test_a_process_of_its_own_is_told_out_of_sight(
         "holdfast.sync.sync.sync",
         lambda other, **_: seen.append(f"{other.address.secret} {other.environ.get('HOLDFAST_STORE')}"),
     )
-    background_sync.run(str(ground.home))
+    background_sync.run(str(env.home))
     BackgroundSync(keeper, patient=False).outcome(10)
     assert seen == [f"{URL} None"] * 2
 
 
-def test_it_is_followed(ground: Ground, keeper: Keeper) -> None:
+def test_change_feed_follows_a_server(env: Environment, keeper: Keeper) -> None:
     """Though no file tells of what others record."""
     session = keeper.start("Build the shop")
-    heard = threading.Event()
+    changed = threading.Event()
 
-    def told(change: Changes) -> None:
+    def on_progress(change: Changes) -> None:
         if session.id in change.sessions:
-            heard.set()
+            changed.set()
 
-    with ChangeFeed(ground.open, told):
+    with ChangeFeed(env.open, on_progress):
         session.note("blue")
-        assert heard.wait(10)
+        assert changed.wait(10)
 
 
-def test_what_was_read_is_remembered_for_this_server(ground: Ground, keeper: Keeper) -> None:
+def test_what_was_read_is_remembered_for_this_server(env: Environment, keeper: Keeper) -> None:
     """Until it is another database, which knows fewer events than this one did."""
     keeper.start("Build the shop")
-    memory = BackfillProgress(str(ground.home), "claude", lambda: store_mark(keeper))
+    memory = BackfillProgress(str(env.home), "claude", lambda: store_mark(keeper))
     memory.note("/story", "1")
     memory.keep()
-    assert BackfillProgress(str(ground.home), "claude", lambda: store_mark(keeper)).knows("/story", "1")
+    assert BackfillProgress(str(env.home), "claude", lambda: store_mark(keeper)).knows("/story", "1")
     name, events = store_mark(keeper)
-    assert not BackfillProgress(str(ground.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
-    assert not BackfillProgress(str(ground.home), "claude", lambda: ("other", events)).knows("/story", "1")
+    assert not BackfillProgress(str(env.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
+    assert not BackfillProgress(str(env.home), "claude", lambda: ("other", events)).knows("/story", "1")
 
 
-def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra is not installed: the check of the store says so and how to get it, and the others go on."""
-    ground = Ground(tmp_path)
-    with ground.open() as keeper:
+    env = Environment(tmp_path)
+    with env.open() as keeper:
         keeper.home.prepare()
-        spool.add_payload(str(ground.home), "claude", "user", 0, b"{}", store=keeper.address.url)
+        spool.add_payload(str(env.home), "claude", "user", 0, b"{}", store=keeper.address.url)
         for name in [name for name in sys.modules if name.partition(".")[0] == "psycopg" or "store.postgres" in name]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        found = {check.name: check for check in doctor.examine(keeper)}
-    assert [check.name for check in found.values() if check.status == "failed"] == ["store"]
-    assert "an extra that is not installed: holdfast[postgres]" in found["store"].detail
-    assert "pip install" in (found["store"].fix or "")
-    assert [check.name for check in found.values() if check.fix and "pip install" in check.fix] == ["store"]
-    assert {found[name].detail for name in ("file", "chain", "writer", "agents", "mirrors")} == {NOT_OPENED}
+        checks = {check.name: check for check in doctor.examine(keeper)}
+    assert [check.name for check in checks.values() if check.status == "failed"] == ["store"]
+    assert "an extra that is not installed: holdfast[postgres]" in checks["store"].detail
+    assert "pip install" in (checks["store"].fix or "")
+    assert [check.name for check in checks.values() if check.fix and "pip install" in check.fix] == ["store"]
+    assert {checks[name].detail for name in ("file", "chain", "writer", "agents", "mirrors")} == {NOT_OPENED}

@@ -33,7 +33,7 @@ def _keeper(home: Home, project: Path, store: str | None = None) -> Keeper:
     return Keeper.open(str(project), home=home.path, store=store, actor="ada")
 
 
-def test_who_is_above_the_rules_or_on_an_open_line_is_warned() -> None:
+def test_store_status_warns_of_superusers_and_open_connections() -> None:
     """Each thing that is wrong is a sentence; within one machine a line needs no encryption."""
     fine = store_admin.StoreStatus(
         SERVER, there=True, person="ada", above=False, local=False, encrypted=True, proven=True
@@ -94,7 +94,7 @@ def test_a_file_has_no_people(home: Home, tmp_path: Path) -> None:
     assert not Path(home.path).exists()
 
 
-def test_a_copy_is_gone_on_with(home: Home, tmp_path: Path) -> None:
+def test_copy_continues_where_it_was_interrupted(home: Home, tmp_path: Path) -> None:
     """The work tree is at its session in the other store too, and this home writes there as somebody else."""
     target = f"sqlite:///{tmp_path}/other.db"
     with pytest.raises(NotFound):
@@ -102,11 +102,11 @@ def test_a_copy_is_gone_on_with(home: Home, tmp_path: Path) -> None:
     with _keeper(home, tmp_path) as keeper:
         session = keeper.start("Build the shop")
         session.note("blue")
-    told: list[Progress] = []
-    done = store_admin.copy(home, "home", target, told.append)
+    reported: list[Progress] = []
+    done = store_admin.copy(home, "home", target, reported.append)
     assert (done.source.path, done.target.url) == (home.store, target)
-    assert {line.doing for line in told} == {"checking", "copying", "comparing"}
-    assert all(0 <= line.done <= line.of for line in told)
+    assert {line.doing for line in reported} == {"checking", "copying", "comparing"}
+    assert all(0 <= line.done <= line.of for line in reported)
     with _keeper(home, tmp_path, target) as keeper:
         there = keeper.current()
         assert there is not None
@@ -173,7 +173,7 @@ def test_copy_of_a_file_is_united_with_an_own_session_when_this_home_decided_ove
         (store_copy.IS_OTHERS, "Each is named with its reason"),
     ],
 )
-def test_who_is_told_of_what_was_left_out_learns_what_to_ask_for(reason: str, asked: str) -> None:
+def test_incomplete_copy_says_what_to_ask_for(reason: str, asked: str) -> None:
     error = store_admin.incomplete(
         [NotCopied("s1", reason, None)], "copied", "run the same command again", file="there"
     )

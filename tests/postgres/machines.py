@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LONGEST = 60.0  # seconds for a process that is to end by itself
 
 
-class Desk:
+class Machine:
     """One machine. `url` may be changed: the next process or keeper is on another line."""
 
     def __init__(self, root: Path, url: str, name: str = "desk") -> None:
@@ -60,11 +60,11 @@ class Desk:
         assert patient != made
         script.write_text(patient)
 
-    def hook(self, manner: str, event: str, talk: str = "talk-1", *, through: str = "user", **said: Any) -> str:
+    def hook(self, manner: str, event: str, talk: str = "talk-1", *, through: str = "user", **fields: Any) -> str:
         """Run the script as an agent does; what it answered. It never fails, and is never slow for ever."""
         done = subprocess.run(
             ["/bin/sh", str(self.home / "hooks" / "hook"), "claude", manner, through],
-            input=json.dumps(self._payload(event, talk, said)), capture_output=True, text=True, timeout=LONGEST,
+            input=json.dumps(self._payload(event, talk, fields)), capture_output=True, text=True, timeout=LONGEST,
             env=self.environ(), check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
@@ -72,8 +72,8 @@ class Desk:
 
     def ran(self, number: int, talk: str = "talk-1", *, through: str = "user") -> None:
         """An agent ran a command: a hook that waits for nothing."""
-        said = {"tool_name": "Bash", "tool_use_id": f"u{number}", "tool_input": {"command": f"make {number}"}}
-        self.hook("tell", "PostToolUse", talk, through=through, **said)
+        fields = {"tool_name": "Bash", "tool_use_id": f"u{number}", "tool_input": {"command": f"make {number}"}}
+        self.hook("tell", "PostToolUse", talk, through=through, **fields)
 
     def drain(self) -> subprocess.Popen[str]:
         """A process of its own that takes in what waits."""
@@ -86,8 +86,8 @@ class Desk:
         """As an agent has it: it knows nothing of Holdfast."""
         return {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PG"))}
 
-    def _payload(self, event: str, talk: str, said: dict[str, Any]) -> dict[str, Any]:
-        return {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
+    def _payload(self, event: str, talk: str, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **fields}
 
     # ── what became of it ────────────────────────────────────────────────────────────────────────────────
 
@@ -115,16 +115,16 @@ class Listener:
 
     def __init__(self) -> None:
         self.changes: list[Changes] = []
-        self._told = threading.Condition()
+        self._condition = threading.Condition()
 
     def __call__(self, change: Changes) -> None:
-        with self._told:
+        with self._condition:
             self.changes.append(change)
-            self._told.notify_all()
+            self._condition.notify_all()
 
     def until(self, fits: Callable[[list[Changes]], bool]) -> list[Changes]:
-        with self._told:
-            assert self._told.wait_for(lambda: fits(self.changes), timeout=LONGEST), self.changes
+        with self._condition:
+            assert self._condition.wait_for(lambda: fits(self.changes), timeout=LONGEST), self.changes
             return list(self.changes)
 
     def of(self, session: str) -> list[Changes]:

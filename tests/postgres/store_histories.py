@@ -227,9 +227,9 @@ class Story:
         with self._store.transaction() as transaction:
             session = self._session()
             writer = self._chance.choice((ANNA, "b" * 20, "W\0"))
-            gone = {event.hash for event in transaction.withdraw(session, {writer: self._chance.randint(0, 6)})}
-        self._known = [event for event in self._known if event.hash not in gone]
-        self._foreign = {key: event for key, event in self._foreign.items() if event.hash not in gone}
+            withdrawn = {event.hash for event in transaction.withdraw(session, {writer: self._chance.randint(0, 6)})}
+        self._known = [event for event in self._known if event.hash not in withdrawn]
+        self._foreign = {key: event for key, event in self._foreign.items() if event.hash not in withdrawn}
 
     def _fail(self) -> None:
         """A transaction that comes to nothing."""
@@ -242,7 +242,7 @@ class Story:
             raise KeyError
         self._known, self._foreign = known, foreign
 
-    def _beside(self) -> None:
+    def _local_state(self) -> None:
         with self._store.transaction() as transaction:
             transaction.set_current(self._chance.choice(PLACES), self._chance.choice((*SESSIONS, None)))
             transaction.remember_project(self._project())
@@ -253,7 +253,7 @@ class Story:
 
 _STEPS: Final[tuple[Callable[[Story], None], ...]] = (
     Story._several, Story._hear, Story._hear_devices, Story._erase, Story._delete, Story._withdraw, Story._fail,
-    Story._beside,
+    Story._local_state,
 )  # fmt: skip
 _WEIGHTS: Final = (40, 20, 12, 5, 1, 4, 4, 8)
 
@@ -313,7 +313,7 @@ def paged(store: Store, size: int) -> list[list[Any]]:
 
 def shown(store: Store) -> dict[str, Any]:
     """Everything that a store shows, each by its name. Places are numbers of each store's own: their order counts."""
-    found: dict[str, Any] = {
+    everything: dict[str, Any] = {
         "sessions": list(store.sessions()),
         "rows": [(which, store.rows(which)) for which in filters()],
         "pages": [paged(store, size) for size in (1, 2)],
@@ -329,14 +329,14 @@ def shown(store: Store) -> dict[str, Any]:
     for session in (*SESSIONS, "nobody"):
         state = store.state(session)
         events = list(store.events(session))
-        found[session] = (events, None if state is None else freeze(state), store.places(session))
+        everything[session] = (events, None if state is None else freeze(state), store.places(session))
         middle = events[len(events) // 2].clock if events else 0
-        found[f"{session} since"] = list(store.events(session, since=middle))
+        everything[f"{session} since"] = list(store.events(session, since=middle))
         for writer in {event.writer for event in events}:
-            found[f"{session} {writer!r}"] = store.stream(session, writer, 2, MAX_SAFE_INTEGER)
+            everything[f"{session} {writer!r}"] = store.stream(session, writer, 2, MAX_SAFE_INTEGER)
     for reference in ("", "1", "1111", "11119", "ABC", "abcdef00", SESSIONS[-1].upper(), "g", "%", *WORDS):
-        found[f"find {reference}"] = store.find(reference)
-    return found | _shown_beside(store)
+        everything[f"find {reference}"] = store.find(reference)
+    return everything | _shown_local_state(store)
 
 
 def _portions(store: Store) -> Iterator[list[Event]]:
@@ -347,21 +347,21 @@ def _portions(store: Store) -> Iterator[list[Event]]:
         yield [arrival.event for arrival in some]
 
 
-def _shown_beside(store: Store) -> dict[str, Any]:
-    beside = store.local_state()
-    memory = {name: value for name, value in beside.memory.items() if name != UNSEEN}
-    found: dict[str, Any] = {
-        "beside": (list(beside.places.items()), beside.projects, list(memory.items()), UNSEEN in beside.memory)
+def _shown_local_state(store: Store) -> dict[str, Any]:
+    local = store.local_state()
+    memory = {name: value for name, value in local.memory.items() if name != UNSEEN}
+    everything: dict[str, Any] = {
+        "beside": (list(local.places.items()), local.projects, list(memory.items()), UNSEEN in local.memory)
     }
     for prefix in ("a", "a/", "A", "\0", "\1", "%", "arrivals/"):
-        found[f"memory {prefix}"] = list(store.remembered_under(prefix))
+        everything[f"memory {prefix}"] = list(store.remembered_under(prefix))
     for place in PLACES:
-        found[f"current {place}"] = (store.current(place), store.projects_with("path", place))
-    for project in [project.id for project in beside.projects]:
-        found[f"evidence {project!r}"] = store.evidence(project)
+        everything[f"current {place}"] = (store.current(place), store.projects_with("path", place))
+    for project in [project.id for project in local.projects]:
+        everything[f"evidence {project!r}"] = store.evidence(project)
     for value in ("r1", "r2", "github.com/x/shop", *WORDS):
-        found[f"at {value!r}"] = (store.projects_with("root", value), store.projects_with("remote", value))
-    return found
+        everything[f"at {value!r}"] = (store.projects_with("root", value), store.projects_with("remote", value))
+    return everything
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -92,7 +92,7 @@ class Task(NamedTuple):
     seconds: float = 0.0  # instead of a number: how long
 
 
-class Said(NamedTuple):
+class Outcome(NamedTuple):
     """That a note is there; or that nobody knows."""
 
     session: str
@@ -100,7 +100,7 @@ class Said(NamedTuple):
     hash: str | None
 
 
-def work(task: Task, tell: Callable[[Said], None]) -> None:
+def work(task: Task, tell: Callable[[Outcome], None]) -> None:
     """Failures that helped nobody are tried again: what failed, failed."""
     until = time.monotonic() + task.seconds
 
@@ -111,11 +111,11 @@ def work(task: Task, tell: Callable[[Said], None]) -> None:
         while number < task.notes or time.monotonic() < until:
             session, text = sessions[number % len(sessions)], f"{name} {number}"
             try:
-                tell(Said(session, text, patiently(lambda: note(store, session, text))))  # noqa: B023 (called at once)
+                tell(Outcome(session, text, patiently(lambda: note(store, session, text))))  # noqa: B023 (called at once)
             except Unreachable as error:
                 if "not known" not in error.message:
                     raise
-                tell(Said(session, text, None))
+                tell(Outcome(session, text, None))
             number += 1
         store.close()
 
@@ -149,10 +149,10 @@ class Process:
         self._process.stdin.write(json.dumps(task) + "\n")
         self._process.stdin.flush()
 
-    def said(self) -> list[Said]:
+    def said(self) -> list[Outcome]:
         out, err = self._process.communicate()  # as long as `tests.support.processes` lets it
         assert (self._process.returncode, err) == (0, "")
-        return [Said(*json.loads(line)) for line in out.splitlines()]
+        return [Outcome(*json.loads(line)) for line in out.splitlines()]
 
     def __enter__(self) -> Self:
         return self
@@ -165,17 +165,17 @@ class Process:
 # ── what must be true afterwards ─────────────────────────────────────────────────────────────────────────
 
 
-def judge(store: PostgresStore, sessions: Sequence[str], said: Iterable[Said]) -> int:
+def judge(store: PostgresStore, sessions: Sequence[str], outcomes: Iterable[Outcome]) -> int:
     """Nothing lost, nothing twice, nothing out of order; how many notes there are."""
     from holdfast.store.conformance import assert_sound
 
     assert_sound(store)
-    told = list(said)
-    doubtful = {line.text for line in told if line.hash is None}
+    recorded = list(outcomes)
+    doubtful = {line.text for line in recorded if line.hash is None}
     events = [event for session in sessions for event in store.events(session)]
     hashes = Counter(event.hash for event in events)
     assert set(hashes.values()) == {1}
-    assert {line.hash for line in told if line.hash is not None} <= set(hashes)
+    assert {line.hash for line in recorded if line.hash is not None} <= set(hashes)
     streams = Counter((event.session, event.writer) for event in events)
     assert {(event.session, event.writer, event.seq) for event in events} == {
         (session, writer, seq) for (session, writer), most in streams.items() for seq in range(1, most + 1)
@@ -186,7 +186,7 @@ def judge(store: PostgresStore, sessions: Sequence[str], said: Iterable[Said]) -
         assert state is not None
         texts += [item.text for item in state.notes]
     assert len(set(texts)) == len(texts)
-    expected = {line.text for line in told}
+    expected = {line.text for line in recorded}
     assert expected - doubtful <= set(texts) <= expected
     for session in sessions:
         state = store.state(session)
@@ -200,9 +200,9 @@ def judge(store: PostgresStore, sessions: Sequence[str], said: Iterable[Said]) -
 def main(given: TextIO, out: TextIO) -> None:
     guard = threading.Lock()
 
-    def tell(said: Said) -> None:
+    def tell(outcome: Outcome) -> None:
         with guard:
-            print(json.dumps(said), file=out, flush=True)
+            print(json.dumps(outcome), file=out, flush=True)
 
     work(Task(*json.loads(given.readline())), tell)
 

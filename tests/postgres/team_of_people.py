@@ -81,7 +81,7 @@ class Team:
             self._lines[person] = self.server.connect(self.database, role)
         return self._lines[person]
 
-    def said(self, person: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def run_as(self, person: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """What it gives to this person, the last of it if there are several; whatever it changes is taken back."""
         with self.line(person).transaction(force_rollback=True):
             done = self.line(person).execute(statement.format(**self.words), values or None)
@@ -117,8 +117,8 @@ class Team:
                 transaction.remember(f"of {label}", b"Secret")
                 transaction.remember_project(project)
             store.close()
-        found = {str(id_): int(ref) for id_, ref in self.said("postgres", "SELECT id, ref FROM holdfast.sessions")}
-        self.refs = {label: found[self.id(label)] for label in _SESSIONS}
+        refs = {str(id_): int(ref) for id_, ref in self.run_as("postgres", "SELECT id, ref FROM holdfast.sessions")}
+        self.refs = {label: refs[self.id(label)] for label in _SESSIONS}
         self.line("postgres").execute(
             "INSERT INTO holdfast.aside (session, name, found) SELECT ref, 'Secret', 'Secret' FROM holdfast.sessions"
         )

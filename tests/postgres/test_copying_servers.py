@@ -92,9 +92,9 @@ def count(store: Store) -> int:
 
 def own(store: Store) -> tuple[Any, ...]:
     """What stands beside the log, without what is true of one store alone."""
-    found = store.local_state()
-    memory = {name: value for name, value in found.memory.items() if not name.startswith((CURSORS, UNSEEN))}
-    return list(found.places.items()), found.projects, memory
+    local = store.local_state()
+    memory = {name: value for name, value in local.memory.items() if not name.startswith((CURSORS, UNSEEN))}
+    return list(local.places.items()), local.projects, memory
 
 
 # ── there and back ───────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +156,7 @@ def test_many_at_once_are_few_questions(source: SqliteStore, team: Team, monkeyp
         assert len(asked) == 2
 
 
-def test_what_came_in_is_found_among_many_of_others(source: SqliteStore, team: Team) -> None:
+def test_arrivals_are_read_quickly_among_many_of_others(source: SqliteStore, team: Team) -> None:
     """Places are numbers of a whole server: far apart, behind millions of others', nothing is passed over."""
     with closing(team.store()) as served:
         put(served, store_histories.SESSIONS[0], started("Before"))
@@ -168,12 +168,12 @@ def test_what_came_in_is_found_among_many_of_others(source: SqliteStore, team: T
         copy(source, served)
         events = count(served)
         for limit in (1, 2, 7, 10**6):
-            place, found = 0, []
+            place, arrived = 0, []
             while some := served.arrived(place, limit):
-                found += some
+                arrived += some
                 place = some[-1].place
-            assert len({arrival.event.hash for arrival in found}) == len(found) == events
-            assert [arrival.place for arrival in found] == sorted(arrival.place for arrival in found)
+            assert len({arrival.event.hash for arrival in arrived}) == len(arrived) == events
+            assert [arrival.place for arrival in arrived] == sorted(arrival.place for arrival in arrived)
 
 
 def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,13 +182,13 @@ def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch
     back = opened(Path(source.path).with_name("back.db"), BEN)
     with closing(team.store()) as served:
         for item, other in ((source, served), (served, back)):
-            said: list[Progress] = []
-            copy(item, other, on_progress=said.append)
-            doing = [each.doing for each in said]
+            reported: list[Progress] = []
+            copy(item, other, on_progress=reported.append)
+            doing = [each.doing for each in reported]
             assert list(dict.fromkeys(doing)) == ["checking", "copying", "comparing"]
             assert doing == sorted(doing, key=["checking", "copying", "comparing"].index)
             for name in set(doing):
-                steps = [each for each in said if each.doing == name]
+                steps = [each for each in reported if each.doing == name]
                 assert [each.done for each in steps] == sorted({each.done for each in steps})
                 assert all(0 < each.done <= each.of for each in steps)
                 assert steps[-1].done == steps[-1].of
@@ -226,11 +226,11 @@ def _kill_after(lines: int, seconds: float, *urls: str) -> None:
     assert copier.stdout is not None
     assert copier.stderr is not None
     with copier:
-        heard = [copier.stdout.readline() for _ in range(lines)]
+        lines_read = [copier.stdout.readline() for _ in range(lines)]
         time.sleep(seconds)
         copier.kill()
         wrong = copier.stderr.read()
-    assert heard[0], wrong
+    assert lines_read[0], wrong
     assert copier.returncode in (-signal.SIGKILL, 0), wrong
 
 
@@ -261,18 +261,18 @@ def _blow(server: Server) -> None:
 def _once(blow: threading.Timer, place: int) -> Callable[[Progress], None]:
     """Let it fall when the copy has come so far, or is being compared."""
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if blow.ident is None and (progress.doing == "comparing" or progress.done >= place):
             blow.start()
 
-    return told
+    return on_progress
 
 
 # ── the proof ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         ("UPDATE holdfast.events SET data = '{}' WHERE hash = %s", "is another"),
         ("UPDATE holdfast.events SET data = NULL, salt = NULL WHERE hash = %s", "without its data"),
@@ -281,33 +281,35 @@ def _once(blow: threading.Timer, place: int) -> Callable[[Progress], None]:
         ("UPDATE holdfast.events SET key = 'another' WHERE hash = %s", "is another"),
     ],
 )
-def test_a_difference_planted_meanwhile_is_found(source: SqliteStore, team: Team, spoil: Any, said: str) -> None:
+def test_copy_refuses_a_difference_planted_meanwhile(
+    source: SqliteStore, team: Team, spoil: Any, message: str
+) -> None:
     """Whoever changes a row of the copy between copying and comparing is told of, with the session."""
     session = list(source.sessions())[-1]
     chosen = bytes.fromhex(list(source.events(session))[30].hash)
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress.doing == "comparing" and progress.done == 1:
             with team.server.connect(team.name) as line:
                 line.execute("SET session_replication_role = replica")
                 assert line.execute(spoil, (chosen,)).rowcount == 1
 
-    with closing(team.store()) as served, pytest.raises(Damaged, match=said) as caught:
-        copy(source, served, on_progress=told)
+    with closing(team.store()) as served, pytest.raises(Damaged, match=message) as caught:
+        copy(source, served, on_progress=on_progress)
     assert caught.value.session == session
 
 
-def test_an_event_that_vanishes_meanwhile_comes_again(source: SqliteStore, team: Team) -> None:
+def test_copy_brings_back_an_event_that_vanishes_meanwhile(source: SqliteStore, team: Team) -> None:
     """Taken out of the copy before it is compared, it is copied once more."""
     session = list(source.sessions())[-1]
     chosen = bytes.fromhex(list(source.events(session))[30].hash)
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress.doing == "comparing" and progress.done == 1:
             team.server.sql("DELETE FROM holdfast.events WHERE hash = %s", chosen, database=team.name)
 
     with closing(team.store()) as served:
-        assert copy(source, served, on_progress=told).events == count(source) + 1
+        assert copy(source, served, on_progress=on_progress).events == count(source) + 1
         assert everything(served) == everything(source)
         state = served.state(session)
         assert state is not None

@@ -14,7 +14,7 @@ from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin, members
 from holdfast.workspace.followers import NOT_OPENED
 from tests.postgres.failing_proxy import Cutter
-from tests.postgres.machines import Desk
+from tests.postgres.machines import Machine
 from tests.postgres.team import Team
 from tests.support.postgres.server import Server
 
@@ -28,43 +28,43 @@ def team(postgres: Server, database: str, line: Cutter) -> Team:
 
 
 @pytest.fixture
-def desk(team: Team, tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path, team.url())
-    desk.connect()
-    return desk
+def machine(team: Team, tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path, team.url())
+    machine.connect()
+    return machine
 
 
-def _examined(desk: Desk) -> dict[str, Check]:
-    with desk.keeper() as keeper:
+def _examined(machine: Machine) -> dict[str, Check]:
+    with machine.keeper() as keeper:
         return {check.name: check for check in doctor.examine(keeper)}
 
 
-def test_a_sound_store(desk: Desk, team: Team) -> None:
+def test_a_sound_store(machine: Machine, team: Team) -> None:
     """It opens, everything in it fits together, and it is said what it is and who one is there."""
-    with desk.keeper() as keeper:
+    with machine.keeper() as keeper:
         keeper.start("Build the shop").note("blue")
-    found = _examined(desk)
-    assert {check.name for check in found.values() if check.status != "ok"} == set()
-    assert f"vault {team.vault}, as {team.person}" in found["server"].detail
-    assert "sqlite" not in found
+    checks = _examined(machine)
+    assert {check.name for check in checks.values() if check.status != "ok"} == set()
+    assert f"vault {team.vault}, as {team.person}" in checks["server"].detail
+    assert "sqlite" not in checks
 
 
-def test_who_is_above_the_rules_is_warned(desk: Desk, team: Team, postgres: Server) -> None:
+def test_who_is_above_the_rules_is_warned(machine: Machine, team: Team, postgres: Server) -> None:
     """A superuser sees everybody's sessions: that is no way to work."""
-    desk.url = f"{postgres.url(team.name)}&vault={team.vault}"
-    with admin.connected(PostgresAddress(desk.url), "admit") as own:
+    machine.url = f"{postgres.url(team.name)}&vault={team.vault}"
+    with admin.connected(PostgresAddress(machine.url), "admit") as own:
         admin.admit_to_vault(own, admin.make_vault(own, team.vault), "postgres")
-    found = _examined(desk)
-    assert found["server"].status == "warning"
-    assert "postgres is a superuser" in found["server"].detail
+    checks = _examined(machine)
+    assert checks["server"].status == "warning"
+    assert "postgres is a superuser" in checks["server"].detail
 
 
 @pytest.mark.parametrize(
-    ("encrypted", "proven", "said"),
+    ("encrypted", "proven", "detail"),
     [(False, False, "can be read on the way"), (True, False, "need not prove who it is"), (True, True, "PostgreSQL")],
 )
 def test_the_way_to_a_server_elsewhere(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, said: str
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, detail: str
 ) -> None:
     """Open to others, or to one who poses as the server: a warning."""
     real = members.server_info
@@ -73,56 +73,56 @@ def test_the_way_to_a_server_elsewhere(
         return real(store)._replace(local=False, encrypted=encrypted, proven=proven)
 
     monkeypatch.setattr(members, "server_info", elsewhere)
-    found = _examined(desk)["server"]
-    assert said in found.detail
-    assert found.status == ("ok" if proven else "warning")
+    check = _examined(machine)["server"]
+    assert detail in check.detail
+    assert check.status == ("ok" if proven else "warning")
 
 
-def test_an_outage_is_nothing_to_report(desk: Desk, line: Cutter) -> None:
+def test_an_outage_is_nothing_to_report(machine: Machine, line: Cutter) -> None:
     """Hooks noted that the server was away; they kept what they heard, and there is nothing to be done about it."""
-    with desk.keeper() as keeper:
+    with machine.keeper() as keeper:
         keeper.start("Build the shop")
     line.refuse()
-    desk.hook("ask", "SessionStart", source="startup")
-    assert len(desk.errors()) == 1
-    found = _examined(desk)["capture"]
-    assert (found.status, found.fix) == ("ok", None)
-    assert "kept" in found.detail
+    machine.hook("ask", "SessionStart", source="startup")
+    assert len(machine.errors()) == 1
+    check = _examined(machine)["capture"]
+    assert (check.status, check.fix) == ("ok", None)
+    assert "kept" in check.detail
 
 
 def test_a_server_that_goes_away_while_it_is_looked_at(
-    desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was not looked at to the end is not called sound."""
-    with desk.keeper() as keeper:
+    with machine.keeper() as keeper:
         keeper.start("Build the shop")
     real = store_checks.server
 
-    def then_gone(store: Any) -> list[Check]:
-        found = list(real(store))
+    def then_unreachable(store: Any) -> list[Check]:
+        checks = list(real(store))
         line.refuse()
-        return found
+        return checks
 
-    monkeypatch.setattr(store_checks, "server", then_gone)
-    found = _examined(desk)
-    assert found["file"].status == "failed"
-    assert "the check broke off: the server cannot be reached" in found["file"].detail
-    assert {found[name].status for name in ("chain", "state", "listing", "search")} == {"warning"}
-    assert found["agents"].status == "failed"
+    monkeypatch.setattr(store_checks, "server", then_unreachable)
+    checks = _examined(machine)
+    assert checks["file"].status == "failed"
+    assert "the check broke off: the server cannot be reached" in checks["file"].detail
+    assert {checks[name].status for name in ("chain", "state", "listing", "search")} == {"warning"}
+    assert checks["agents"].status == "failed"
 
 
 def test_a_server_that_is_away_fails_its_check_alone(
-    desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Everything else is looked at; other commands end with 7 and do nothing, and nothing is lost by it."""
-    with desk.keeper() as keeper:
+    with machine.keeper() as keeper:
         keeper.start("Build the shop")
         keeper.mirrors.switch_on("orchestrator")
-    monkeypatch.setenv("HOLDFAST_HOME", str(desk.home))
-    monkeypatch.setenv("HOLDFAST_STORE", desk.url)
-    monkeypatch.chdir(desk.project)
+    monkeypatch.setenv("HOLDFAST_HOME", str(machine.home))
+    monkeypatch.setenv("HOLDFAST_STORE", machine.url)
+    monkeypatch.chdir(machine.project)
     line.refuse()
-    desk.ran(0)
+    machine.ran(0)
     assert main(["doctor", "--json"]) == 6
     checks = {item["name"]: item for item in json.loads(capsys.readouterr().out)["checks"]}
     assert [check["name"] for check in checks.values() if check["status"] == "failed"] == ["store"]
@@ -135,14 +135,14 @@ def test_a_server_that_is_away_fails_its_check_alone(
     assert checks["git"]["status"] == "ok"
     for words in (["status"], ["note", "lost?"], ["history"]):
         assert main(words) == 7
-        told = capsys.readouterr()
-        assert "the server cannot be reached" in told.err
-        assert "run the command again when the server is back" in told.err
-    assert desk.waiting() == 1
+        output = capsys.readouterr()
+        assert "the server cannot be reached" in output.err
+        assert "run the command again when the server is back" in output.err
+    assert machine.waiting() == 1
     line.accept()
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["session"]["commands"]["total"] == 1
-    assert desk.waiting() == 0
-    with desk.keeper() as keeper:
+    assert machine.waiting() == 0
+    with machine.keeper() as keeper:
         assert keeper.session().document().notes == []
     assert main(["doctor"]) == 0

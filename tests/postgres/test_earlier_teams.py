@@ -50,8 +50,8 @@ def test_restored_team_database_is_read_by_both_members(restored: Generation, po
     ada, ben = (member(restored, postgres, role) for role in TEAM)
     ada("store", "init", postgres.url(DATABASE))  # an owner brings it up to date; done twice, it does nothing
     for role, program in zip(TEAM, (ada, ben), strict=True):
-        found = facts(program, restored.said["moment"])
-        assert unexpected(differences(restored.facts(role), found)) == [], role
+        current = facts(program, restored.said["moment"])
+        assert unexpected(differences(restored.facts(role), current)) == [], role
     ids = {row["goal"]: row["id"] for role in TEAM for row in restored.facts(role)["history"]}
     ben("resume", ids["Ada and Ben write"], "--force")
     ben("note", "Later, by Ben")

@@ -128,7 +128,7 @@ def shared(team: Team) -> Iterator[Shared]:
                 transaction.record(session, draft(note("without"))),
             ]
         members.share(anna, session, team.role("bob"), writes=True)
-        ((ref,),) = team.said("postgres", "SELECT ref FROM holdfast.sessions WHERE id = %s", session)
+        ((ref,),) = team.run_as("postgres", "SELECT ref FROM holdfast.sessions WHERE id = %s", session)
         team.line("bob").execute("SELECT holdfast.settle(1, 'home of bob', %s)", (BOBS,))
         yield Shared(team, session, ref, anna, bob, tuple(event for event in made if event is not None))
         team.line("postgres").execute("UPDATE holdfast.installations SET clock = 0")  # after absurd ones
@@ -171,7 +171,7 @@ def test_a_members_progress_that_is_no_number_breaks_no_history(
     for value in ("NaN", "1e308", "-1e308", "Infinity", "-Infinity", "-1", "1.0001"):
         for person in ("bob", "anna"):
             with pytest.raises(pg.CheckViolation):
-                team.said(person, f"UPDATE holdfast.sessions SET progress = '{value}' WHERE ref = %s", shared.ref)
+                team.run_as(person, f"UPDATE holdfast.sessions SET progress = '{value}' WHERE ref = %s", shared.ref)
     _go_to(tmp_path, monkeypatch, team, "anna")
     for value in ("NaN", "1e308"):
         with _without_bounds(team):
@@ -186,7 +186,7 @@ def test_a_member_who_knows_a_projects_id_does_not_read_its_name(shared: Shared)
     """Whatever sessions they say are of it: one of their own, by hand or by an event, or one they may write to."""
     team, hidden = shared.team, "project-private"
     names = f"SELECT name FROM holdfast.projects WHERE id = '{hidden}'"
-    found = f"SELECT * FROM holdfast.evidence_of(1, '{hidden}', 0)"
+    evidence = f"SELECT * FROM holdfast.evidence_of(1, '{hidden}', 0)"
     mine = f"{secrets.token_hex(4)}-1111-7000-8000-000000000000"
     with closing(team.store("carl")) as carl:
         put(carl, mine, started("Mine", project=ProjectFacts(id=hidden, name="guessed")))
@@ -202,10 +202,10 @@ def test_a_member_who_knows_a_projects_id_does_not_read_its_name(shared: Shared)
         shared.insert(early)
     put(shared.anna, shared.id, note("her program saves the row"))
     for person in ("carl", "bob"):
-        told = {name for (name,) in team.said(person, names)}
-        assert told <= {"guessed"}
-        assert team.said(person, found) == []
-        assert team.said(person, "SELECT holdfast.projects_at(1, 'remote', 'git.example/private', 0)") == []
+        names_seen = {name for (name,) in team.run_as(person, names)}
+        assert names_seen <= {"guessed"}
+        assert team.run_as(person, evidence) == []
+        assert team.run_as(person, "SELECT holdfast.projects_at(1, 'remote', 'git.example/private', 0)") == []
     for person in ("carl", "bob"):
         team.line(person).execute("UPDATE holdfast.sessions SET project = '' WHERE owner = CURRENT_USER")
 
@@ -277,8 +277,8 @@ def under_the_hashes_of(which: slice, *, data: bool, erased: bool = False) -> Ca
         rows: list[Event] = []
         for number, event in enumerate(shared.events[which], 1):
             own = shared.by_bob("note.added", {"text": "x"}, seq=number, clock=shared.events[-1].clock + number)
-            gone: dict[str, Any] = {} if data else {"data": None, "salt": None}
-            rows.append(replace(own, hash=event.hash, **gone))
+            without_data: dict[str, Any] = {} if data else {"data": None, "salt": None}
+            rows.append(replace(own, hash=event.hash, **without_data))
         if erased:
             hashes: list[Json] = [event.hash for event in rows]
             last = rows[-1]
@@ -423,10 +423,10 @@ def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
     put(shared.anna, shared.id, EventErased(hashes=(secret.hash,)))
     with shared.anna.transaction() as transaction:  # as an event that came late does
         transaction.receive([_by_annas_phone(shared)])
-    said = [
+    details = [
         damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
     ]
-    assert any("erases what another person put there" in name and shared.team.role("bob") in name for name in said)
+    assert any("erases what another person put there" in name and shared.team.role("bob") in name for name in details)
 
     (left,) = (copied for copied in shared.anna.backup(str(tmp_path / "backup")) if copied.session == shared.id)
     assert "that somebody else put there" in left.reason
@@ -437,8 +437,8 @@ def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
 
     repaired = [name for name in shared.anna.repair() if shared.id in name]
     assert any("erases what another person put there" in name for name in repaired)
-    found = {damage.check for damage in shared.anna.check() if damage.session == shared.id}
-    assert found <= {"aside"}
+    failed = {damage.check for damage in shared.anna.check() if damage.session == shared.id}
+    assert failed <= {"aside"}
     assert next(event for event in shared.anna.events(shared.id) if event.hash == secret.hash).data is None
     shared.annas_work_goes_on()
 
@@ -581,10 +581,10 @@ def test_an_event_that_no_program_writes_harms_nobody(shared: Shared, cases: lis
     assert shared.anna.rows(Filter())
     assert shared.anna.arrived(0, 100_000)
     shared.annas_work_goes_on(notes=5)  # after an absurd clock, each is folded anew
-    said = [
+    values = [
         damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
     ]
-    assert any(f"(put there by {shared.team.role('bob')})" in name for name in said)
+    assert any(f"(put there by {shared.team.role('bob')})" in name for name in values)
     shared.anna.repair()
     assert "chain" not in {damage.check for damage in shared.anna.check() if damage.session == shared.id}
 
@@ -620,12 +620,12 @@ def test_damage_that_comes_while_it_is_copied_stops_no_copy_of_the_owner(shared:
     """After the session was checked, a member puts an event there whose hash is wrong."""
     late = replace(shared.by_bob("note.added", {"text": "x"}), hash="ab" * 32)
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress == ("checking", progress.of, progress.of):
             shared.insert_before(late)
 
     with closing(_opened_file(tmp_path / "copy.db")) as copied:
-        done = copy(shared.anna, copied, on_progress=told)
+        done = copy(shared.anna, copied, on_progress=on_progress)
         assert shared.id in [copied.session for copied in done.left_out]
         _nothing_of_annas_is_erased(shared, copied)
 
@@ -636,9 +636,9 @@ def test_backup_says_what_of_others_is_not_in_it_when_a_member_put_damage_there(
     shared.insert_before(replace(shared.by_bob("note.added", {"text": "x"}), hash="ab" * 32))
     _go_to(tmp_path, monkeypatch, shared.team, "anna")
     assert main(["backup", str(tmp_path / "backup")]) == 1
-    said = capsys.readouterr().err
-    assert "could not be backed up whole; everything else is there" in said
-    assert "without 1 event that somebody else put there" in said
+    output = capsys.readouterr().err
+    assert "could not be backed up whole; everything else is there" in output
+    assert "without 1 event that somebody else put there" in output
     assert (tmp_path / "backup").exists()
 
 
@@ -657,11 +657,11 @@ def test_what_only_the_owner_says_of_a_session_stays(shared: Shared) -> None:
     """Which project it is of, and where what came in last is: what others say of it is not taken over."""
     for column, value in _each(KEPT_VALUES).values():
         asked = f"SELECT {column} FROM holdfast.sessions WHERE ref = %s"
-        before = shared.team.said("postgres", asked, shared.ref)
-        told = f"UPDATE holdfast.sessions SET {column} = {value} WHERE ref = %s"
-        shared.team.line("bob").execute(told, (shared.ref,))
-        after = shared.team.said("postgres", asked, shared.ref)
-        horizon = shared.team.said("postgres", "SELECT last_value FROM holdfast.places")
+        before = shared.team.run_as("postgres", asked, shared.ref)
+        statement = f"UPDATE holdfast.sessions SET {column} = {value} WHERE ref = %s"
+        shared.team.line("bob").execute(statement, (shared.ref,))
+        after = shared.team.run_as("postgres", asked, shared.ref)
+        horizon = shared.team.run_as("postgres", "SELECT last_value FROM holdfast.places")
         assert after == before if column == "project" else before <= after <= max(before, horizon)
     shared.annas_work_goes_on()
 
@@ -670,9 +670,9 @@ def test_every_column_that_a_member_may_write_is_in_these_tables(team: Team) -> 
     """A new one needs a decision: what is the worst that it can say?"""
     rights = "SELECT column_name FROM information_schema.column_privileges WHERE grantee = 'holdfast_member'"
     asked = rights + " AND table_name = %s AND privilege_type = %s"
-    events = {name for (name,) in team.said("postgres", asked, "events", "INSERT")}
+    events = {name for (name,) in team.run_as("postgres", asked, "events", "INSERT")}
     assert events - {"session"} == {*EVENT_VALUES, *TAKEN_VALUES}
-    sessions = {name for (name,) in team.said("postgres", asked, "sessions", "UPDATE")}
+    sessions = {name for (name,) in team.run_as("postgres", asked, "sessions", "UPDATE")}
     assert sessions == {*SESSION_VALUES, *KEPT_VALUES}
 
 
@@ -709,8 +709,8 @@ def test_no_row_or_event_of_a_member_stops_what_others_read(
             assert (main(command), command) == (0, command)
             assert "Traceback" not in capsys.readouterr().err
         assert main(["doctor"]) == 6
-        said = capsys.readouterr().out
-        assert team.role("bob") in said
+        output = capsys.readouterr().out
+        assert team.role("bob") in output
         with closing(team.store("carl")) as carl:
             assert len(carl.rows(Filter())) >= len(hostile) - 8
             assert carl.backup(str(tmp_path / "backup")) is not None

@@ -19,7 +19,7 @@ from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import draft
 from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.postgres import admin as postgres_admin
-from tests.postgres.machines import Desk
+from tests.postgres.machines import Machine
 from tests.postgres.team import Team
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ HAND_MADE = {"title": "By hand", "todo": ["one"], "status": "in progress"}
 class Two(NamedTuple):
     """Ada and Ben in one vault, each at a desk."""
 
-    ada: Desk
-    ben: Desk
+    ada: Machine
+    ben: Machine
     ada_is: str
     ben_is: str
 
@@ -53,8 +53,8 @@ def two(postgres: Server, database: str, tmp_path: Path) -> Two:
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
         postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, team.vault), other.person)
-    ada = Desk(tmp_path, team.url(), "ada")
-    ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
+    ada = Machine(tmp_path, team.url(), "ada")
+    ben = Machine(tmp_path, other.url().replace(other.vault, team.vault), "ben")
     return Two(ada, ben, team.person, other.person)
 
 
@@ -64,15 +64,15 @@ def _store(keeper: Keeper) -> PostgresStore:
     return store
 
 
-def _imported(desk: Desk, document: Mapping[str, object], *, salvage: bool = False) -> str:
+def _imported(machine: Machine, document: Mapping[str, object], *, salvage: bool = False) -> str:
     """Import a document; the id of its session."""
-    path = desk.project / "session.json"
+    path = machine.project / "session.json"
     path.write_text(json.dumps(document))
-    with desk.keeper() as keeper:
-        (found,) = import_files(keeper, [str(path)], None, salvage=salvage)
-        assert found.error is None
-        assert found.session is not None
-        return found.session
+    with machine.keeper() as keeper:
+        (imported,) = import_files(keeper, [str(path)], None, salvage=salvage)
+        assert imported.error is None
+        assert imported.session is not None
+        return imported.session
 
 
 @pytest.mark.parametrize("shared", [None, False, True])
@@ -96,7 +96,7 @@ def test_an_import_neither_meets_nor_misses_another_members_session_of_its_id(tw
 
 def test_a_hand_made_file_is_taken_in_by_each_member_for_themselves(two: Two) -> None:
     """The id of its session follows from all that it holds."""
-    theirs, hers = (_imported(desk, HAND_MADE, salvage=True) for desk in (two.ben, two.ada))
+    theirs, hers = (_imported(machine, HAND_MADE, salvage=True) for machine in (two.ben, two.ada))
     assert theirs != hers
     assert _imported(two.ada, HAND_MADE, salvage=True) == hers
 

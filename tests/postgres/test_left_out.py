@@ -117,7 +117,7 @@ def test_what_is_not_ours_is_left_out_and_tried_again(two: Two, monkeypatch: pyt
     assert_sound(two.ben)
 
 
-def test_what_may_only_be_read_and_is_there_is_no_trouble(two: Two, tmp_path: Path) -> None:
+def test_copy_accepts_read_only_sessions_that_are_there_already(two: Two, tmp_path: Path) -> None:
     """There and back with a session that is shared for reading: nothing is new, so nothing is refused."""
     members.share(two.anna, OTHER, two.person, writes=False)
     copy(two.ben, two.home)
@@ -202,12 +202,12 @@ def test_damage_of_somebody_else_that_comes_meanwhile(two: Two, tmp_path: Path) 
     copy(two.home, two.ben)
     members.share(two.anna, SESSION, None, writes=False)
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress == ("checking", progress.of, progress.of):
             two.damage(SESSION)
 
     with closing(opened(tmp_path / "fresh.db", ANNA)) as fresh:
-        done = copy(two.ben, fresh, on_progress=told)
+        done = copy(two.ben, fresh, on_progress=on_progress)
         assert ([copied.session for copied in done.left_out], done.sessions) == ([SESSION], 1)
         assert events(fresh, THIRD) == events(two.home, THIRD)
 
@@ -253,7 +253,7 @@ def test_what_a_repair_missed_is_known_in_the_copy(two: Two, tmp_path: Path) -> 
             assert whole.local_state().missing_events == frozenset()
 
 
-def test_what_is_there_is_not_said_to_be_missing(two: Two, tmp_path: Path) -> None:
+def test_copy_does_not_mark_present_events_as_missing(two: Two, tmp_path: Path) -> None:
     """A copy that has the event which the source lost does not believe that it is gone."""
     put(two.home, THIRD, note("white"))
     with closing(opened(tmp_path / "whole.db")) as whole:

@@ -19,7 +19,7 @@ from holdfast.keeper.session import SessionHandle
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
-from tests.postgres.team import NOW, Process, Said, Task, Team, judge, note, work
+from tests.postgres.team import NOW, Outcome, Process, Task, Team, judge, note, work
 from tests.support.postgres.server import Server
 from tests.support.scale import scale
 
@@ -56,18 +56,18 @@ class Reader:
         self.look()
 
 
-def watched(team: Team, sessions: list[str], at_work: Callable[[], list[Said]]) -> int:
+def watched(team: Team, sessions: list[str], at_work: Callable[[], list[Outcome]]) -> int:
     """Whoever looks all the while has seen every event, each once, when the work is done."""
     with closing(team.store("reader")) as store, closing(team.store("judge")) as judging:
         reader = Reader(store)
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(reader.run)
             try:
-                said = at_work()
+                outcomes = at_work()
             finally:
                 reader.stop.set()
             reading.result(60)
-        count = judge(judging, sessions, said)
+        count = judge(judging, sessions, outcomes)
         every = [event.hash for session in sessions for event in judging.events(session)]
         assert sorted(reader.seen) == sorted(every)
     return count
@@ -78,10 +78,10 @@ def test_processes_write_to_one_session(team: Team) -> None:
     sessions = team.begin(["one"])
     notes, processes = scale(12, 400, 4_000), scale(4, 8, 16)
 
-    def at_work() -> list[Said]:
+    def at_work() -> list[Outcome]:
         tasks = [Task(team.url(), [f"m{n}", f"n{n}"], sessions, notes) for n in range(processes)]
         running = [Process(task) for task in tasks]
-        return [said for process in running for said in process.said()]
+        return [outcome for process in running for outcome in process.said()]
 
     assert watched(team, sessions, at_work) == 2 * processes * notes
 
@@ -90,11 +90,11 @@ def test_machines_write_to_sessions_in_opposite_order(team: Team) -> None:
     """Half of them go through the sessions backwards; each transaction is of one session: nobody waits long."""
     sessions = team.begin(["one", "two", "three"])
     notes = scale(9, 300, 3_000)
-    said: list[Said] = []
+    outcomes: list[Outcome] = []
 
-    def at_work() -> list[Said]:
-        work(Task(team.url(), [f"m{n}" for n in range(8)], sessions, notes), said.append)
-        return said
+    def at_work() -> list[Outcome]:
+        work(Task(team.url(), [f"m{n}" for n in range(8)], sessions, notes), outcomes.append)
+        return outcomes
 
     assert watched(team, sessions, at_work) == 8 * notes
 
@@ -153,8 +153,8 @@ def test_sessions_taken_in_opposite_order_end_in_busy_for_one(team: Team) -> Non
 def test_who_has_little_time_does_not_wait_for_a_session(team: Team) -> None:
     """Patience counts for everything that others can hold: a hook is told within it."""
     (one,) = team.begin(["one"])
-    with closing(team.store("a")) as slow, closing(team.store("b")) as hasty, slow.transaction() as held:
-        held.state(one)
+    with closing(team.store("a")) as slow, closing(team.store("b")) as hasty, slow.transaction() as blocking:
+        blocking.state(one)
         with pytest.raises(Busy), hasty.transaction(patience=0.05) as transaction:
             transaction.state(one)
 
@@ -166,7 +166,7 @@ def test_a_transaction_touches_thousands_of_sessions(team: Team) -> None:
         store.tables.horizon()
 
 
-def test_a_failure_that_nobody_minded_is_no_success(team: Team) -> None:
+def test_caught_error_in_a_transaction_is_no_success(team: Team) -> None:
     """Whoever swallows an error inside a transaction does not get the rest of it acknowledged."""
     (one,) = team.begin(["one"])
 
@@ -228,8 +228,8 @@ def test_two_machines_do_the_same_at_once(team: Team, tmp_path: Path) -> None:
             (lambda kept: kept.add_task("paint", task_id="t1"), Conflict),
             (lambda kept: kept.complete(summary="done"), Refused),
         ):
-            told = machines.at_once(session, verb)
-            assert sorted(told, key=str) == sorted([None, refusal], key=str)
+            outcomes = machines.at_once(session, verb)
+            assert sorted(outcomes, key=str) == sorted([None, refusal], key=str)
         document = desktop.session(session).document()
         assert document.status == "completed"
         assert [task.id for task in document.tasks] == ["t1"]

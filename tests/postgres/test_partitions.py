@@ -72,13 +72,13 @@ class Team(NamedTuple):
 
     def everything(self) -> dict[str, list[Event]]:
         """What each of the people sees."""
-        found: dict[str, list[Event]] = {}
+        events_of: dict[str, list[Event]] = {}
         for person in self.people:
             store = self.store(person)
-            found[person] = [event for session in store.sessions() for event in store.events(session)]
+            events_of[person] = [event for session in store.sessions() for event in store.events(session)]
             assert_sound(store)
             store.close()
-        return found
+        return events_of
 
     def asked(self, text: str) -> list[tuple[object, ...]]:
         with self.server.connect(self.name) as line:
@@ -215,7 +215,7 @@ def test_a_reading_block_that_began_before_sees_the_whole_log(team: Team) -> Non
     person = team.people[0]
     store = team.store(person)
     session = next(iter(store.sessions()))
-    found: list[int] = []
+    counts: list[int] = []
     with ThreadPoolExecutor(1) as pool:
 
         def look() -> None:
@@ -224,12 +224,12 @@ def test_a_reading_block_that_began_before_sees_the_whole_log(team: Team) -> Non
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%EXCL%'"
             )
             assert eventually(lambda: team.asked(waiting))
-            found.append(len(list(store.tables.tail(session, 0))))
+            counts.append(len(list(store.tables.tail(session, 0))))
             assert not dividing.done()
 
         store.read(look)
-    assert found == [len(list(store.events(session)))]
-    assert found[0] > 0
+    assert counts == [len(list(store.events(session)))]
+    assert counts[0] > 0
     assert len(team.parts()) == 3
     store.close()
 

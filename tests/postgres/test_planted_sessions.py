@@ -22,7 +22,7 @@ from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import copy
 from holdfast.sync import shares as vault_sharing
 from holdfast.sync.remotes.folder import FolderRemote
-from tests.postgres.machines import Desk
+from tests.postgres.machines import Machine
 from tests.postgres.team_of_people import Team, team
 from tests.postgres.test_hostile_members import _COLUMNS, row
 from tests.support.vault_devices import Device, join, settle
@@ -54,11 +54,11 @@ def devices(team: Team, directory: Path, *, admin: str = "srv") -> Devices:
                 here=lambda _: f"srv {directory}", renew=self.renew,
             )  # fmt: skip
 
-    found = Devices(team, OnServer(str(directory), "srv", remote), Device(str(directory), "lap", remote))
-    first, second = (found.srv, found.lap) if admin == "srv" else (found.lap, found.srv)
+    devices_ = Devices(team, OnServer(str(directory), "srv", remote), Device(str(directory), "lap", remote))
+    first, second = (devices_.srv, devices_.lap) if admin == "srv" else (devices_.lap, devices_.srv)
     join(first.create_vault(), second)
-    settle([found.srv, found.lap])
-    return found
+    settle([devices_.srv, devices_.lap])
+    return devices_
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_session_of_a_member_is_not_sent_to_ones_own_vault(team: Team, tmp_path:
     linked = event(session, "native.linked", {"agent": "claude", "id": "conv-1"}, writer=made.writer, seq=2,
                    prev=made.hash, clock=made.clock + 1)  # fmt: skip
     planted(team, session, made, linked, writes=True)
-    assert any(session[:8] in said for said in there.srv.sync().notes)
+    assert any(session[:8] in note for note in there.srv.sync().notes)
     settle([there.srv, there.lap])
     assert there.lap.state(session) is None
     assert there.srv.state(session) is not None
@@ -262,7 +262,7 @@ def test_what_a_member_adds_to_an_own_session_is_not_sent_to_ones_own_vault(team
     linked = event(session, "native.linked", {"agent": "claude", "id": "conv-1"})
     insert(team, session, edited, linked)
     there.srv.record(session, NoteAdded(text=SECRET))
-    assert any(session[:8] in said for said in there.srv.sync().notes)
+    assert any(session[:8] in note for note in there.srv.sync().notes)
     settle([there.srv, there.lap])
     assert there.lap.notes(session) == [SECRET]
     assert {edited.hash, linked.hash}.isdisjoint(item.hash for item in there.lap.events(session))
@@ -284,7 +284,7 @@ def test_what_a_member_added_is_not_sent_to_ones_own_vault_when_the_session_was_
         copy(anna, there.lap.store)
     assert edited.hash in {item.hash for item in there.lap.events(session)}
     assert not origin.is_own_stream(there.lap.store, session, edited.writer)
-    assert any(said.startswith("Sent without") and session[:8] in said for said in there.lap.sync().notes)
+    assert any(note.startswith("Sent without") and session[:8] in note for note in there.lap.sync().notes)
     there.close()
 
 
@@ -297,7 +297,7 @@ def test_members_session_that_was_copied_home_is_not_sent_to_ones_own_vault(team
         members.share(bob, session, team.role("anna"), writes=True)
         copy(anna, there.lap.store)
     assert there.lap.state(session) is not None
-    assert any(session[:8] in said for said in there.lap.sync().notes)
+    assert any(session[:8] in note for note in there.lap.sync().notes)
     there.close()
 
 
@@ -307,6 +307,6 @@ def test_session_of_a_member_is_not_shared_through_ones_own_vault(team: Team, tm
     with closing(team.store("bob")) as bob:
         put(bob, session, started("Bob's"))
         members.share(bob, session, team.role("anna"), writes=True)
-    desk = Desk(tmp_path, team.address("anna", "shop").secret)
-    with desk.keeper() as keeper, pytest.raises(Refused, match="only they may share it"):
+    machine = Machine(tmp_path, team.address("anna", "shop").secret)
+    with machine.keeper() as keeper, pytest.raises(Refused, match="only they may share it"):
         vault_sharing.share(keeper, session, "carl@example.org")

@@ -27,7 +27,7 @@ _OWN_HOME = "(SELECT ref FROM holdfast.installations)"
 
 
 @pytest.mark.parametrize(
-    ("person", "told"),
+    ("person", "statement"),
     [("anna", event("private")), ("bob", event("write")), ("carl", event("common")), ("dora", event("elsewhere")),
      ("anna", "UPDATE holdfast.sessions SET everyone = 'read' WHERE ref = {private}"),
      ("bob", "UPDATE holdfast.sessions SET version = version + 1, goal = 'x' WHERE ref = {write}"),
@@ -51,13 +51,13 @@ _OWN_HOME = "(SELECT ref FROM holdfast.installations)"
      ("carl", "INSERT INTO holdfast.evidence (vault, kind, value, project) VALUES (1, 'remote', 'r', 'new')"),
      ("carl", "SELECT nextval('holdfast.places')"), ("carl", "SELECT holdfast.horizon()")],
 )  # fmt: skip
-def test_what_is_allowed_can_be_done(team: Team, person: str, told: str) -> None:
+def test_what_is_allowed_can_be_done(team: Team, person: str, statement: str) -> None:
     """One's own sessions, and those shared for writing, are written to."""
-    assert team.said(person, told)
+    assert team.run_as(person, statement)
 
 
 @pytest.mark.parametrize(
-    ("person", "told"),
+    ("person", "statement"),
     [  # events into what is not theirs, or not theirs to write
      ("carl", event("private")), ("bob", event("read")), ("carl", event("open")), ("gina", event("common")),
      ("boss", event("private")),
@@ -143,15 +143,15 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, told: str) -> None
      ("carl", "SET LOCAL holdfast.administering = 'on'; INSERT INTO holdfast.sessions (vault, id) VALUES (2, 'x')"),
     ],
 )  # fmt: skip
-def test_what_is_not_allowed_is_refused(team: Team, person: str, told: str) -> None:
+def test_what_is_not_allowed_is_refused(team: Team, person: str, statement: str) -> None:
     """Everything else is refused by the server, whatever program asks."""
     with pytest.raises((REFUSED, pg.FeatureNotSupported, pg.ObjectNotInPrerequisiteState, pg.InvalidGrantor)
-                       if "mine VALUES" in told or "GRANTED BY" in told else REFUSED):  # fmt: skip
-        team.said(person, told)
+                       if "mine VALUES" in statement or "GRANTED BY" in statement else REFUSED):  # fmt: skip
+        team.run_as(person, statement)
 
 
 @pytest.mark.parametrize(
-    ("person", "told"),
+    ("person", "statement"),
     [("carl", "UPDATE holdfast.sessions SET goal = 'x' WHERE ref = {private}"),
      ("bob", "UPDATE holdfast.sessions SET goal = 'x' WHERE ref = {read}"),
      ("carl", "UPDATE holdfast.sessions SET goal = 'x' WHERE ref = {open}"),
@@ -172,9 +172,9 @@ def test_what_is_not_allowed_is_refused(team: Team, person: str, told: str) -> N
      ("bob", "DELETE FROM holdfast.aside WHERE session = {write}"),
      ("carl", "UPDATE holdfast.installations SET clock = 1")],
 )  # fmt: skip
-def test_what_is_not_theirs_stays_as_it_is(team: Team, person: str, told: str) -> None:
+def test_what_is_not_theirs_stays_as_it_is(team: Team, person: str, statement: str) -> None:
     """A change that is allowed in itself finds no row that is another's."""
-    assert team.said(person, told) == []
+    assert team.run_as(person, statement) == []
 
 
 # ── what makes the owner's own program do harm ───────────────────────────────────────────────────────────
@@ -184,15 +184,15 @@ def test_who_may_write_cannot_have_the_owner_erase_what_is_not_theirs(team: Team
     """An erasure is obeyed by the owner's program: others cannot put one, however it names the event."""
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         first = next(anna.events(team.id("write")))
-        told = (
+        statement = (
             "INSERT INTO holdfast.events (session, writer, seq, clock, at, v, type, actor, body, hash, data, salt)"
             " VALUES (%s, 'w', 1, 1, 1, 1, 'event.erased', 'a', sha256(''), sha256(%s), %s, 'sixteen bytes ..')"
         )
         for name in (first.hash, first.hash.upper(), f" {first.hash}\\n", f"{first.hash[:4]}\\t{first.hash[4:]}"):
             values = (team.refs["write"], name.encode(), f'{{"h\\u0061shes": [1, "{name}"]}}'.encode())
             with pytest.raises(REFUSED):
-                team.said("bob", told, *values)
-            assert team.said("anna", told, *values)
+                team.run_as("bob", statement, *values)
+            assert team.run_as("anna", statement, *values)
         own = put(bob, team.id("write"), note("by bob"))[0]
         put(bob, team.id("write"), EventErased(hashes=(own.hash,)))
         assert [item.data for item in anna.events(team.id("write")) if item.hash == own.hash] == [None]
@@ -233,7 +233,7 @@ def test_a_hostile_owners_snapshot_harms_no_reader(team: Team) -> None:
     team.line("anna").execute("DELETE FROM holdfast.snapshots WHERE count = 1000000")
 
 
-def test_a_listing_that_was_made_false_is_found_and_mended(team: Team) -> None:
+def test_falsified_listing_is_reported_and_repaired(team: Team) -> None:
     """Who may write to a session writes what listings show of it; the log is not theirs, and gives it back."""
     team.line("bob").execute("UPDATE holdfast.sessions SET goal = 'False' WHERE ref = %s", (team.refs["write"],))
     team.line("bob").execute("DELETE FROM holdfast.words WHERE session = %s", (team.refs["write"],))
@@ -251,7 +251,7 @@ def test_people_work_together_on_a_session(team: Team) -> None:
         put(carl, team.id("common"), note("by carl"))
         put(anna, team.id("common"), note("by anna"))
         assert bob.state(team.id("common")) == carl.state(team.id("common")) == anna.state(team.id("common"))
-        rows = team.said(
+        rows = team.run_as(
             "carl", "SELECT put_by FROM holdfast.events WHERE session = {common} ORDER BY place DESC LIMIT 3"
         )
         assert [row[0] for row in rows] == [team.role(name) for name in ("anna", "carl", "bob")]
@@ -270,7 +270,7 @@ def test_deleting_a_shared_session_is_the_owners(team: Team) -> None:
         state = bob.state(session)
         assert state is not None
         assert state.deleted
-    rows = team.said("postgres", "SELECT e.* FROM holdfast.events e WHERE session = {common} AND data IS NOT NULL")
+    rows = team.run_as("postgres", "SELECT e.* FROM holdfast.events e WHERE session = {common} AND data IS NOT NULL")
     assert len(rows) == 1
 
 

@@ -134,8 +134,8 @@ def furnished(some: Both, *sessions: str) -> list[bytes]:
 
 def findings(store: Store) -> list[Damage]:
     """What is wrong. Where each keeps what was set aside is its own affair."""
-    found = [damage for damage in store.check() if "was set aside by a repair" not in damage.detail]
-    return sorted(found, key=repr)
+    damage = [damage for damage in store.check() if "was set aside by a repair" not in damage.detail]
+    return sorted(damage, key=repr)
 
 
 OF_EVENT = "(SELECT session FROM events WHERE hash = ?)"
@@ -170,34 +170,34 @@ DAMAGES: dict[str, str] = {
 }
 
 
-def test_what_is_broken_is_found_and_repaired_alike(team: Team) -> None:
+def test_both_stores_find_and_repair_the_same_damage(team: Team) -> None:
     """The check finds the same, the repair says and does the same, and what is left to say then is the same."""
     sessions = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(len(DAMAGES))]
     with both(team) as some:
         for what, chosen in zip(DAMAGES, furnished(some, *sessions), strict=True):
             changed, theirs = some.run(DAMAGES[what], chosen)
             assert changed == theirs > 0, what
-        found = findings(some.file)
-        assert found == findings(some.served)
+        damage = findings(some.file)
+        assert damage == findings(some.served)
         unseen = [
             what
             for what, session in zip(DAMAGES, sessions, strict=True)
-            if session not in {each.session for each in found}
+            if session not in {each.session for each in damage}
         ]
         assert unseen == []
-        said, theirs_said = (_told_of_sessions(store.repair()) for store in some.each())
-        assert said == theirs_said
+        report, other_report = (_session_lines(store.repair()) for store in some.each())
+        assert report == other_report
         assert findings(some.file) == findings(some.served)
         assert {finding.check for finding in findings(some.file)} <= {"aside"}
         shown, served = (_without_asides(store_histories.shown(store)) for store in some.each())
         assert store_histories.differences(shown, served) == {}
-        assert [_told_of_sessions(store.repair()) for store in some.each()] == [[], []]
+        assert [_session_lines(store.repair()) for store in some.each()] == [[], []]
 
 
-def _told_of_sessions(said: list[str]) -> list[str]:
+def _session_lines(report: list[str]) -> list[str]:
     """Without what was derived anew: a file is derived anew as a whole, and says so once."""
     anew = ("rebuilt from the log.", "that was still there was removed.")
-    return sorted(item for item in said if item.startswith("Session ") and not item.endswith(anew))
+    return sorted(item for item in report if item.startswith("Session ") and not item.endswith(anew))
 
 
 def _without_asides(shown: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
         assert_same(some)
 
 
-def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
+def test_repair_names_damage_that_only_the_owner_repairs(team: Team) -> None:
     """Who may write derives everything anew; a damaged event stays until its owner comes, then it is mended."""
     with both(team) as some:
         (chosen,) = furnished(some, SESSION)
@@ -233,10 +233,10 @@ def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
         url = some.served.url.replace(f"{team.person}@", f"{ben}@", 1)
         bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
         with closing(bens):
-            (said,) = _told_of_sessions(bens.repair())
-            assert said.endswith("only its owner can repair that.")
+            (report_line,) = _session_lines(bens.repair())
+            assert report_line.endswith("only its owner can repair that.")
             assert {damage.check for damage in bens.check()} == {"chain"}
-        assert len(_told_of_sessions(some.served.repair())) == 1
+        assert len(_session_lines(some.served.repair())) == 1
         some.file.repair()
         assert list(some.served.check()) == []
         same = ("rows", SESSION, "in portions", "sessions")
@@ -299,23 +299,23 @@ class Chance:
 
 def run_story(calling: Calling, moment: list[int]) -> dict[str, Any]:
     """Everything that the program said, each command a minute after the one before."""
-    said: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
     first = ""
     for number, words in enumerate((*WORKED, *LOOKED, *ERASED, *LOOKED)):
         moment[0] = MORNING + (number + 1) * MINUTE
         filled = [
-            re.sub(r"\{(\d+)\}", lambda found: format_time(MORNING + int(found[1]) * MINUTE), word).replace(
+            re.sub(r"\{(\d+)\}", lambda match: format_time(MORNING + int(match[1]) * MINUTE), word).replace(
                 "{first}", first
             )
             for word in words
         ]
-        answer = said[f"{number} {' '.join(words)}"] = calling(*filled)
+        answer = outputs[f"{number} {' '.join(words)}"] = calling(*filled)
         assert answer.code != 2, answer
         if words[0] == "doctor":
             checks = json.loads(answer.out)["checks"]
-            said[f"{number} doctor --json"] = [check for check in checks if check["name"] not in OWN]
+            outputs[f"{number} doctor --json"] = [check for check in checks if check["name"] not in OWN]
         first = first or calling.document("status")["session"]["id"]
-    return said
+    return outputs
 
 
 def test_the_program_says_the_same(
@@ -325,7 +325,7 @@ def test_the_program_says_the_same(
     moment = [MORNING]
     monkeypatch.setattr(Wall.__init__, "__defaults__", (lambda: moment[0] * 1_000_000, lambda: 0))
     monkeypatch.setenv("TZ", "UTC")
-    said = []
+    outputs = []
     for url in (None, team.url()):
         monkeypatch.setattr(os, "urandom", Chance())
         root = tmp_path / "root"
@@ -334,7 +334,7 @@ def test_the_program_says_the_same(
         monkeypatch.setenv("HOLDFAST_ACTOR", "ada")
         if url is not None:
             monkeypatch.setenv("HOLDFAST_STORE", url)
-        said.append(run_story(calling, moment))
+        outputs.append(run_story(calling, moment))
         monkeypatch.chdir(tmp_path)
-        root.rename(tmp_path / f"root-{len(said)}")
-    assert store_histories.differences(*said) == {}
+        root.rename(tmp_path / f"root-{len(outputs)}")
+    assert store_histories.differences(*outputs) == {}

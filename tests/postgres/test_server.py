@@ -25,7 +25,7 @@ def durable() -> Iterator[Server]:
         yield server
 
 
-def _gone(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     until = time.monotonic() + 30
     while time.monotonic() < until:
         try:
@@ -89,7 +89,7 @@ def test_no_server_outlives_who_started_it(durable: Server) -> None:
         assert process.stdout is not None
         pid, folder = process.stdout.readline().split()
         process.send_signal(signal.SIGKILL)
-    assert _gone(int(pid))
+    assert _has_ended(int(pid))
     until = time.monotonic() + 30
     while os.path.exists(folder) and time.monotonic() < until:
         time.sleep(0.01)
@@ -109,7 +109,7 @@ def test_a_commit_is_cut_off(durable: Server, tcp: bool, after: bool) -> None:
         with pytest.raises(psycopg.OperationalError):
             connection.commit()
         assert line.happened.wait(30)
-    assert _gone(backend)
+    assert _has_ended(backend)
     count = psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))
     assert durable.sql(count) == [(int(after),)]
 

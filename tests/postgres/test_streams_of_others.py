@@ -19,7 +19,7 @@ from holdfast.sessions.ownership import own_test
 from holdfast.store.conformance import Ticks, note, put
 from holdfast.store.postgres import PostgresStore, admin, members
 from holdfast.store.postgres.pipeline import encode_text
-from tests.postgres.machines import Desk
+from tests.postgres.machines import Machine
 from tests.postgres.team_of_people import REFUSED, Team, team
 from tests.postgres.test_hostile_members import BOBS, Shared, row, shared
 
@@ -71,8 +71,8 @@ def in_another_session(shared: Shared) -> Event:
 
 
 def claimed(team: Team, writer: str, person: str = "bob") -> int | None:
-    ((found,),) = team.line(person).execute("SELECT holdfast.settle(1, 'home', %s)", (writer,)).fetchall()
-    return None if found is None else int(found)
+    ((installation,),) = team.line(person).execute("SELECT holdfast.settle(1, 'home', %s)", (writer,)).fetchall()
+    return None if installation is None else int(installation)
 
 
 WAYS: Final[dict[str, Callable[[Shared], Event]]] = {
@@ -129,16 +129,16 @@ def test_a_stream_into_which_somebody_else_put_an_event_is_not_ones_own(shared: 
 
 
 @pytest.fixture
-def annas_desk(shared: Shared, tmp_path: Path) -> Desk:
-    return Desk(tmp_path, shared.team.address("anna", "shop").secret)
+def annas_machine(shared: Shared, tmp_path: Path) -> Machine:
+    return Machine(tmp_path, shared.team.address("anna", "shop").secret)
 
 
-def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, annas_desk: Desk) -> None:
+def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, annas_machine: Machine) -> None:
     """Bob begins a session whose events name anna's device as their writer, and shares it with her: she said nothing
     in it, and the conversation that it names is none of hers.
     """
     session = f"{secrets.token_hex(4)}-0000-7000-8000-000000000000"
-    with annas_desk.keeper() as keeper:
+    with annas_machine.keeper() as keeper:
         begun = keeper.start("Hers")
         this = keeper.home.writer(keeper.address)
         assert own_test(keeper, begun.id)(this)
@@ -155,7 +155,7 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
         assert not own_test(keeper, session)(this)
         assert not ownership.is_linked(keeper, state, "claude:talk")
         # Her next process writes under another name: under this one, nothing more would be believed to be hers.
-    with annas_desk.keeper() as keeper:
+    with annas_machine.keeper() as keeper:
         keeper.session(begun.id).note("goes on")
         other = keeper.home.writer(keeper.address)
         assert other != this
@@ -163,7 +163,7 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
         assert own_test(keeper, begun.id)(other)
 
 
-def test_a_home_without_another_name_is_told_that_its_stream_is_somebody_elses(shared: Shared) -> None:
+def test_writer_of_somebody_else_is_refused_without_a_new_one(shared: Shared) -> None:
     """As after a database was lost, and somebody restored what they had."""
     first = brought_by_anna(shared)
     made = [first.writer]
@@ -268,14 +268,14 @@ def test_seen_heads_are_taken_in_as_programs_write_them_alone(shared: Shared) ->
     hashed = msgspec.json.encode(envelope, order="sorted")
     assert digest(LAYOUT, hashed) == plain.hash
     written = list(row(plain))
-    for told in (
+    for statement in (
         b'[["x", 1, "h"]]', b'[["x",1.0,"h"]]', b'[["x",1,"h",2]]', b'[["x","1","h"]]',
         b'[["x",9007199254740992,"h"]]', b'[["\\u0078",1,"h"]]', b"[null]", b"[" * 10_000, b"\xff",
     ):  # fmt: skip
-        own = digest(LAYOUT, hashed.replace(b'"seen":[]', b'"seen":' + told))
+        own = digest(LAYOUT, hashed.replace(b'"seen":[]', b'"seen":' + statement))
         with pytest.raises(REFUSED):
-            shared.team.said(
-                "bob", _INSERT, shared.ref, *written[:8], told, *written[9:11], bytes.fromhex(own), *written[12:]
+            shared.team.run_as(
+                "bob", _INSERT, shared.ref, *written[:8], statement, *written[9:11], bytes.fromhex(own), *written[12:]
             )
     with shared.bob.transaction() as transaction:
         heads = (StreamHead("wé\n\x02", 3, "h"), StreamHead("x", 1, "h"))
@@ -288,13 +288,13 @@ _INSERT: Final = (
 )
 
 
-@pytest.mark.parametrize("said", ["plain", "\0", "\1", "\0\1\2", "é\u2028😀\x7f\x9f", 'a"b\\c/\b\f\n\r\t\x1f', ""])
-def test_any_text_of_a_member_is_hashed_as_their_program_hashes_it(shared: Shared, said: str) -> None:
+@pytest.mark.parametrize("text", ["plain", "\0", "\1", "\0\1\2", "é\u2028😀\x7f\x9f", 'a"b\\c/\b\f\n\r\t\x1f', ""])
+def test_any_text_of_a_member_is_hashed_as_their_program_hashes_it(shared: Shared, text: str) -> None:
     """The database and the program write an event the same way, whatever its texts and its time are."""
     for number, at in enumerate((0, -1, 1, -62135596800000, 253402300799999, 951782400000), 1):
-        event = as_writer(shared, secrets.token_hex(10), number, at=at, actor=said, key=f"{said}{number}",
+        event = as_writer(shared, secrets.token_hex(10), number, at=at, actor=text, key=f"{text}{number}",
                           prev="ab" * 32)  # fmt: skip
-        assert shared.team.said("bob", _INSERT, shared.ref, *(encode_text(value) for value in row(event)))
+        assert shared.team.run_as("bob", _INSERT, shared.ref, *(encode_text(value) for value in row(event)))
 
 
 def test_an_erasure_under_hashes_that_were_given_twice_before_erases_nothing_of_others(shared: Shared) -> None:
@@ -357,7 +357,7 @@ _CALCULATING: Final = {"among", "horizon", "is_sealed", "as_json", "heads_as_jso
 @pytest.fixture(scope="module")
 def named(team: Team) -> dict[str, str]:
     """A home of anna's, and the writer of a stream that she only brought."""
-    ((home,),) = team.said("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}' LIMIT 1")
+    ((home,),) = team.run_as("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}' LIMIT 1")
     writer = secrets.token_hex(10)
     event = seal(
         session=team.id("private"), writer=writer, seq=1, prev=None, clock=10**15, at=1, actor="anna",
@@ -372,22 +372,22 @@ def named(team: Team) -> dict[str, str]:
 def test_functions_do_nothing_for_a_member_who_names_what_is_anothers(
     team: Team, named: dict[str, str], called: str
 ) -> None:
-    told, due = FUNCTIONS[called]
+    statement, due = FUNCTIONS[called]
     for name, value in named.items():
-        told = told.replace(name, value)
+        statement = statement.replace(name, value)
     before = _all_of_anna(team)
     if due is REFUSED:
         with pytest.raises(REFUSED):
-            team.said("carl", f"SELECT * FROM {told}")
+            team.run_as("carl", f"SELECT * FROM {statement}")
     else:
-        given = team.said("carl", f"SELECT * FROM {told} AS given")
+        given = team.run_as("carl", f"SELECT * FROM {statement} AS given")
         assert due is None or given == ([(team.id("elsewhere"),)] if due == "the same" else due)
     assert _all_of_anna(team) == before
 
 
 def _all_of_anna(team: Team) -> list[Any]:
     tables = ("sessions", "events", "words", "aliases", "places_of_work", "memory", "writers", "installations")
-    return [team.said("postgres", f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM holdfast.{table} t")
+    return [team.run_as("postgres", f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM holdfast.{table} t")
             for table in tables]  # fmt: skip
 
 
@@ -397,5 +397,5 @@ def test_every_function_that_members_may_call_is_in_this_table(team: Team) -> No
         "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace"
         " AND has_function_privilege('holdfast_member', p.oid, 'EXECUTE')"
     )
-    names = {str(name) for (name,) in team.said("postgres", asked)}
+    names = {str(name) for (name,) in team.run_as("postgres", asked)}
     assert names == {name.split()[0] for name in FUNCTIONS} | _CALCULATING

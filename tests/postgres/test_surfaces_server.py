@@ -22,13 +22,13 @@ from holdfast.machine.terminal import WaitResult
 from holdfast.mcp.context import McpContext, ServerOptions
 from holdfast.mcp.server import HoldfastServer
 from holdfast.store.postgres import transaction
-from holdfast.web import keeper_pool as web_desk
+from holdfast.web import keeper_pool
 from holdfast.web import live as web_live
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.session import SESSION
 from mcp import Client
 from tests.postgres.failing_proxy import Cutter
-from tests.postgres.machines import LONGEST, Desk
+from tests.postgres.machines import LONGEST, Machine
 from tests.postgres.team import Team
 from tests.support.postgres.server import Server
 
@@ -42,18 +42,18 @@ def team(postgres: Server, database: str) -> Team:
 
 
 @pytest.fixture
-def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Who looks, on a line that can be cut; nobody looks again by themselves for a long time."""
     monkeypatch.setattr(change_feed, "LOOK_INTERVAL", 600.0)
-    desk = Desk(tmp_path, team.url(line), "here")
-    with desk.keeper() as keeper:
+    machine = Machine(tmp_path, team.url(line), "here")
+    with machine.keeper() as keeper:
         keeper.home.prepare()
-    return desk
+    return machine
 
 
 @pytest.fixture
-def there(team: Team, tmp_path: Path) -> Desk:
-    return Desk(tmp_path, team.url(), "there")
+def there(team: Team, tmp_path: Path) -> Machine:
+    return Machine(tmp_path, team.url(), "there")
 
 
 # ── watch ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +96,9 @@ class Window:
         return WaitResult()
 
 
-def test_watch_shows_what_others_do(here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_shows_what_others_do(
+    here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session begun on another machine appears by itself, and what happens in it after the line was cut."""
     monkeypatch.setattr(loop, "_WHOLE", 600.0)
     with there.keeper() as keeper, here.keeper() as own:
@@ -117,7 +119,7 @@ def test_watch_shows_what_others_do(here: Desk, there: Desk, line: Cutter, monke
 
 
 def test_the_dashboard_shows_what_others_do(
-    here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
+    here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page is sent what was noted on another machine, also after the server was away; its version follows."""
     monkeypatch.setattr(web_live, "_REDRAW_AFTER", 600.0)
@@ -128,8 +130,8 @@ def test_the_dashboard_shows_what_others_do(
         place = web_live.LivePage(f"/session/{session.id}", SESSION, asked)
 
         async def looking() -> list[str]:
-            desk = web_desk.KeeperPool(here.open)
-            live = web_live.Live(desk)
+            machine = keeper_pool.KeeperPool(here.open)
+            live = web_live.Live(machine)
             await live.start()
             stream = live.stream([(place, "")])
             versions = [(await _sent(stream, "Build the shop"))["version"]]
@@ -141,7 +143,7 @@ def test_the_dashboard_shows_what_others_do(
             versions.append((await _sent(stream, "Painted red"))["version"])
             await stream.aclose()  # type: ignore[attr-defined]
             await live.stop()
-            desk.close()
+            machine.close()
             return versions
 
         versions = asyncio.run(looking())
@@ -165,7 +167,7 @@ async def _sent(stream: Any, words: str) -> dict[str, Any]:
 # ── the MCP server ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutter) -> None:
+def test_the_mcp_server_sees_what_others_do(here: Machine, there: Machine, line: Cutter) -> None:
     """In its resources and tools, in one conversation, also after the line was cut; others see what it records.
     While the server is away it says so, and goes on when it is back.
     """
@@ -206,7 +208,7 @@ def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutte
 
 
 def test_a_command_runs_to_its_end_though_the_server_goes_away(
-    here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its output and its exit code are passed on, with a word; without a server at the beginning, it does not run."""
     monkeypatch.setattr(transaction, "PATIENCE", 0.3)  # it may go away in the middle of saying that it began
@@ -226,9 +228,9 @@ def test_a_command_runs_to_its_end_though_the_server_goes_away(
     waits = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"
     assert main(["run", "--", "sh", "-c", waits]) == 3
     thread.join()
-    told = capfd.readouterr()
-    assert told.out == "done\n"
-    assert "the server is away: what became of run-1 is kept here" in told.err
+    output = capfd.readouterr()
+    assert output.out == "done\n"
+    assert "the server is away: what became of run-1 is kept here" in output.err
     assert main(["run", "--", "sh", "-c", "echo ran"]) == 7
     assert capfd.readouterr().out == ""
 
@@ -239,7 +241,7 @@ MIRRORED = ".claude/orchestrator-session.json"
 
 
 @pytest.fixture
-def both(here: Desk, there: Desk) -> Iterator[tuple[Keeper, Keeper]]:
+def both(here: Machine, there: Machine) -> Iterator[tuple[Keeper, Keeper]]:
     """Two machines at the same session, each with a mirror in a work tree of its own."""
     with here.open() as own, there.open() as other:
         for keeper in (own, other):
@@ -251,16 +253,16 @@ def both(here: Desk, there: Desk) -> Iterator[tuple[Keeper, Keeper]]:
         yield own, other
 
 
-def _shown(desk: Desk) -> Any:
-    return json.loads((desk.project / MIRRORED).read_text())
+def _shown(machine: Machine) -> Any:
+    return json.loads((machine.project / MIRRORED).read_text())
 
 
-def _edit(desk: Desk, **changes: object) -> None:
+def _edit(machine: Machine, **changes: object) -> None:
     """As a program does that knows the file alone."""
-    (desk.project / MIRRORED).write_text(json.dumps(_shown(desk) | changes, indent=2))
+    (machine.project / MIRRORED).write_text(json.dumps(_shown(machine) | changes, indent=2))
 
 
-def test_mirrored_files_show_what_others_do(here: Desk, there: Desk, both: tuple[Keeper, Keeper]) -> None:
+def test_mirrored_files_show_what_others_do(here: Machine, there: Machine, both: tuple[Keeper, Keeper]) -> None:
     """After the next command there; and at once, while something follows."""
     own, other = both
     other.session().edit(goal="Sell the shop")
@@ -273,7 +275,7 @@ def test_mirrored_files_show_what_others_do(here: Desk, there: Desk, both: tuple
 
 
 def test_edits_of_files_on_two_machines_are_recorded_once(
-    here: Desk, there: Desk, both: tuple[Keeper, Keeper]
+    here: Machine, there: Machine, both: tuple[Keeper, Keeper]
 ) -> None:
     """Different fields both stand, on both; and nobody takes for an edit what the other's command wrote."""
     own, other = both
@@ -282,8 +284,8 @@ def test_edits_of_files_on_two_machines_are_recorded_once(
     for _ in range(2):
         own.collect()
         other.collect()
-    for desk in (here, there):
-        assert (_shown(desk)["goal"], _shown(desk)["mode"]) == ("Sell the shop", "debug")
+    for machine in (here, there):
+        assert (_shown(machine)["goal"], _shown(machine)["mode"]) == ("Sell the shop", "debug")
     session = own.session()
     for words in (b"Sell the shop", b"debug"):
         assert [words in (event.data or b"") for event in own.events(session.id)].count(True) == 1
@@ -294,7 +296,7 @@ def test_edits_of_files_on_two_machines_are_recorded_once(
     assert session.document().conflicts == []
 
 
-def test_each_machine_is_at_a_session_of_its_own(here: Desk, there: Desk, both: tuple[Keeper, Keeper]) -> None:
+def test_each_machine_is_at_a_session_of_its_own(here: Machine, there: Machine, both: tuple[Keeper, Keeper]) -> None:
     """What is current is a matter of one home: the other stays where it is, and its files with it."""
     own, other = both
     first = other.session().id

@@ -50,9 +50,9 @@ def test_a_replica_reads_and_does_not_write(team: Team) -> None:
                     assert state is not None
                     assert [item.text for item in state.notes] == ["n 1"]
                     assert [row.id for row in store.rows(Filter())] == [session]
-                    with pytest.raises(Failed, match="only reads") as told:
+                    with pytest.raises(Failed, match="only reads") as caught:
                         note(store, session, "n 2")
-                    assert told.value.exit_code == 1
+                    assert caught.value.exit_code == 1
                 before = new.version()
                 note(writing, session, "n 3")
                 assert standby.follows(team.server)
@@ -80,10 +80,10 @@ def test_other_schemas(postgres: Server, team: Team) -> None:
     name = f"empty_{secrets.token_hex(4)}"
     url = postgres.database(name)
     for where in (url, url.replace(name, "nowhere")):
-        with pytest.raises(NotFound) as told:
+        with pytest.raises(NotFound) as caught:
             opened(where, "laptop")
-        assert told.value.exit_code == 3
-        assert "holdfast store init" in str(told.value.hint)
+        assert caught.value.exit_code == 3
+        assert "holdfast store init" in str(caught.value.hint)
     postgres.drop(name)
     with pytest.raises(Refused, match="older Holdfast") as old:
         schema.refuse_others(1, "x", known=2)
@@ -92,22 +92,22 @@ def test_other_schemas(postgres: Server, team: Team) -> None:
         schema.refuse_others(3, "x", known=2)
 
 
-@pytest.mark.parametrize("said", ["abc", "", "-1", "1.0", "9" * 5000, "0", None])
-def test_a_store_that_does_not_say_its_version(postgres: Server, said: str | None) -> None:
+@pytest.mark.parametrize("version", ["abc", "", "-1", "1.0", "9" * 5000, "0", None])
+def test_a_store_that_does_not_say_its_version(postgres: Server, version: str | None) -> None:
     """Whatever stands there, or nothing: what is wrong is said, and setting up leaves the tables alone."""
     name = f"odd_{secrets.token_hex(4)}"
     url = postgres.database(name)
     admin.init(PostgresAddress(url))
     postgres.sql("DELETE FROM holdfast.facts", database=name)
-    if said is not None:
-        postgres.sql("INSERT INTO holdfast.facts VALUES ('version', %s)", said, database=name)
-    with pytest.raises((Damaged, NotFound)) as told:
+    if version is not None:
+        postgres.sql("INSERT INTO holdfast.facts VALUES ('version', %s)", version, database=name)
+    with pytest.raises((Damaged, NotFound)) as caught:
         opened(url, "laptop")
-    assert told.value.hint is not None
-    message = "their version is missing" if said in (None, "0") else "version of the store's tables cannot be read"
-    with pytest.raises(Damaged, match=message) as found:
+    assert caught.value.hint is not None
+    message = "their version is missing" if version in (None, "0") else "version of the store's tables cannot be read"
+    with pytest.raises(Damaged, match=message) as refused:
         admin.init(PostgresAddress(url))
-    assert "holdfast.facts" in str(found.value.hint)
+    assert "holdfast.facts" in str(refused.value.hint)
     postgres.sql(
         "INSERT INTO holdfast.facts VALUES ('version', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         str(len(schema.MIGRATIONS)),
@@ -140,23 +140,23 @@ def test_what_only_the_owner_of_the_tables_does(team: Team) -> None:
         lambda: admin.hand_over(where, "postgres", team.person),
         lambda: admin.init(where),
     ):
-        with pytest.raises(Refused, match="only the owner of the tables does that") as told:
+        with pytest.raises(Refused, match="only the owner of the tables does that") as caught:
             attempt()
-        assert "permission" not in told.value.message
+        assert "permission" not in caught.value.message
 
 
-def test_who_may_not_make_roles_or_schemas(postgres: Server) -> None:
+def test_init_is_refused_without_createrole_or_create(postgres: Server) -> None:
     """In a database of somebody else nothing can be set up: which role is needed is said."""
     name, person = f"alien_{secrets.token_hex(4)}", postgres.role(f"carl_{secrets.token_hex(4)}")
     postgres.database(name)
-    with pytest.raises(Refused, match="may not create roles") as told:
+    with pytest.raises(Refused, match="may not create roles") as caught:
         admin.init(PostgresAddress(postgres.url(name, person)))
-    assert "CREATEROLE" in str(told.value.hint)
+    assert "CREATEROLE" in str(caught.value.hint)
     postgres.drop(name)
 
 
 @pytest.mark.parametrize(
-    ("held", "said"),
+    ("lock", "message"),
     [
         (
             "SELECT pg_advisory_xact_lock(1212547073, ref::integer) FROM holdfast.installations",
@@ -168,17 +168,17 @@ def test_who_may_not_make_roles_or_schemas(postgres: Server) -> None:
     ],
 )
 @pytest.mark.parametrize("known", [False, True])
-def test_who_holds_what_is_waited_for(team: Team, held: str, said: str, known: bool) -> None:
+def test_busy_says_who_holds_the_lock(team: Team, lock: str, message: str, known: bool) -> None:
     """The home's own lock, the table's or the session's: each in its own words, and where to look."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
         note(store, session, "n 1")
         with admin.connected(PostgresAddress(team.server.url(team.name)), "hold") as line, line.transaction():
-            line.execute(held)
+            line.execute(lock)
             begun = store.transaction(patience=0.1, about=session if known else None)
-            with pytest.raises(Busy, match=said) as told, begun as transaction:
+            with pytest.raises(Busy, match=message) as caught, begun as transaction:
                 transaction.record(session, Draft(NoteAdded(text="n 2"), NOW, "anna"))
-        assert "pg_locks" in str(told.value.hint)
+        assert "pg_locks" in str(caught.value.hint)
         note(store, session, "n 3")
 
 
@@ -191,12 +191,12 @@ def test_who_is_dismissed_while_the_store_is_open(team: Team) -> None:
         admin.dismiss(where, team.person)
         for about in (None, session):
             begun = store.transaction(about=about)
-            with pytest.raises(Refused, match="not a member of this vault any more") as told, begun:
+            with pytest.raises(Refused, match="not a member of this vault any more") as caught, begun:
                 pass
-            assert "store admit" in str(told.value.hint)
+            assert "store admit" in str(caught.value.hint)
 
 
-def test_a_repair_says_what_it_made_anew(team: Team) -> None:
+def test_repair_reports_what_it_rebuilt(team: Team) -> None:
     """The listing and the words of a session that were changed by hand; the second time there is nothing to say."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
@@ -205,20 +205,20 @@ def test_a_repair_says_what_it_made_anew(team: Team) -> None:
             "UPDATE holdfast.sessions SET goal = 'another'; DELETE FROM holdfast.words", database=team.name
         )
         assert {damage.check for damage in store.check()} == {"listing", "search"}
-        said = store.repair()
-        assert [name.partition(": ")[2] for name in said] == [
+        report = store.repair()
+        assert [name.partition(": ")[2] for name in report] == [
             "its listing was rebuilt from the log.", "its search index was rebuilt from the log."
         ]  # fmt: skip
         assert store.repair() == []
         assert_sound(store)
 
 
-def test_a_person_nobody_admitted(postgres: Server, team: Team) -> None:
+def test_person_who_was_not_admitted_is_refused(postgres: Server, team: Team) -> None:
     """Known to the server, not to the store; or to the store, not to the vault; or to nobody."""
-    stranger = postgres.role(f"carl_{secrets.token_hex(4)}")
-    with pytest.raises(Refused, match="not a member") as told:
-        opened(postgres.url(team.name, stranger), "laptop")
-    assert "holdfast store admit" in str(told.value.hint)
+    outsider = postgres.role(f"carl_{secrets.token_hex(4)}")
+    with pytest.raises(Refused, match="not a member") as caught:
+        opened(postgres.url(team.name, outsider), "laptop")
+    assert "holdfast store admit" in str(caught.value.hint)
     with pytest.raises(Refused, match="not a member of the vault"):
         opened(f"{postgres.url(team.name, team.person)}&vault=other", "laptop")
     with pytest.raises(Unreachable, match="has no such role"):
@@ -231,9 +231,9 @@ def test_a_database_that_does_not_keep_every_character(postgres: Server, encodin
     name = f"latin_{secrets.token_hex(4)}"
     make = sql.SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}")
     postgres.sql(make.format(sql.Identifier(name), sql.Literal(encoding)))
-    with pytest.raises(Refused, match=encoding) as told:
+    with pytest.raises(Refused, match=encoding) as caught:
         admin.init(PostgresAddress(postgres.url(name)))
-    assert "--encoding=UTF8" in str(told.value.hint)
+    assert "--encoding=UTF8" in str(caught.value.hint)
     assert postgres.sql("SELECT 1 FROM pg_namespace WHERE nspname = 'holdfast'", database=name) == []
     postgres.drop(name)
 
@@ -254,8 +254,8 @@ def test_a_statement_that_takes_too_long_for_the_server(team: Team) -> None:
     (session,) = team.begin(["one"])
     _set(team, "SET statement_timeout = 100")
     with closing(opened(team.url() + "&application_name=hasty", "a")) as hasty, closing(team.store("b")) as slow:
-        with slow.transaction() as held:
-            held.state(session)
+        with slow.transaction() as transaction:
+            transaction.state(session)
             with pytest.raises(Busy, match="the server stopped it"):
                 note(hasty, session, "n 1")
         note(hasty, session, "n 2")
@@ -321,9 +321,9 @@ def test_the_servers_disk_is_full(little_room: str) -> None:
             kept = [note(store, session, "n 0")]
             with pytest.raises(OSError, match="No space"):
                 fill(filler)
-            with pytest.raises(Failed, match="disk is full") as told:
+            with pytest.raises(Failed, match="disk is full") as caught:
                 kept.extend(note(store, session, f"{'x' * 2000} {number}") for number in range(1, 200))
-            assert told.value.exit_code == 1
+            assert caught.value.exit_code == 1
             assert [event.hash for event in store.events(session)][1:] == kept
             assert_sound(store)
             filler.unlink()
@@ -337,11 +337,11 @@ def test_the_servers_disk_is_full(little_room: str) -> None:
 
 def test_the_servers_clock_is_years_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of ours depends on what time the server thinks it is."""
-    found = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
-    if not found:
+    libraries = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    if not libraries:
         pytest.skip("faketime is not installed")
     real = programs.environ()
-    monkeypatch.setattr(programs, "environ", lambda: {**real, "LD_PRELOAD": found[0], "FAKETIME": "-9y"})
+    monkeypatch.setattr(programs, "environ", lambda: {**real, "LD_PRELOAD": libraries[0], "FAKETIME": "-9y"})
     with Server() as server:
         assert server.sql("SELECT extract(year FROM now()) < 2020") == [(True,)]
         team = Team(server, prepared(server, "elsewhen"))

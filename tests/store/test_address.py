@@ -19,9 +19,9 @@ from holdfast.store.sqlite import SqliteStore
 
 
 def of_server(url: str) -> PostgresAddress:
-    found = address(url)
-    assert isinstance(found, PostgresAddress)
-    return found
+    parsed = address(url)
+    assert isinstance(parsed, PostgresAddress)
+    return parsed
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -31,34 +31,34 @@ def of_server(url: str) -> PostgresAddress:
 @pytest.mark.parametrize("url", ["sqlite:////a/b.db", "sqlite:///a/b.db", "sqlite://///a/./b.db"])
 def test_a_file_has_one_address(url: str) -> None:
     """However it was written; and its own URL leads to it again."""
-    found = address(url)
-    assert found == SqliteAddress("/a/b.db")
-    assert (found.kind, found.url, found.secret) == ("sqlite", "sqlite:////a/b.db", "sqlite:////a/b.db")
-    assert (found.key, found.path) == ("/a/b.db", "/a/b.db")
-    assert address(found.url) == found
+    parsed = address(url)
+    assert parsed == SqliteAddress("/a/b.db")
+    assert (parsed.kind, parsed.url, parsed.secret) == ("sqlite", "sqlite:////a/b.db", "sqlite:////a/b.db")
+    assert (parsed.key, parsed.path) == ("/a/b.db", "/a/b.db")
+    assert address(parsed.url) == parsed
 
 
 def test_a_drive_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slash before the drive belongs to the URL."""
     monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setattr(os.path, "abspath", lambda path: path)
-    found = address(r"sqlite:///C:\me\holdfast.db")
-    assert found.path == r"C:\me\holdfast.db"
-    assert address(found.url) == found
+    parsed = address(r"sqlite:///C:\me\holdfast.db")
+    assert parsed.path == r"C:\me\holdfast.db"
+    assert address(parsed.url) == parsed
 
 
 def test_a_file_that_was_replaced_has_another_stamp(tmp_path: Path) -> None:
     """It says which file is there, not what it is called; nothing is known of one that is gone."""
     file, other = tmp_path / "one.db", tmp_path / "two.db"
-    found = SqliteAddress(str(file))
-    assert (found.is_there(), found.stamp()) == (False, None)
+    parsed = SqliteAddress(str(file))
+    assert (parsed.is_there(), parsed.stamp()) == (False, None)
     file.touch()
-    first = found.stamp()
-    assert found.is_there()
+    first = parsed.stamp()
+    assert parsed.is_there()
     assert first is not None
     other.touch()
     os.replace(other, file)
-    assert found.stamp() not in (None, first)
+    assert parsed.stamp() not in (None, first)
 
 
 def test_a_store_in_a_file_is_opened(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_what_is_shown_of_a_server(url: str, shown: str | None) -> None:
             address(url)
         assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
         return
-    found = of_server(url)
-    assert (found.kind, found.url, found.key, found.path) == ("postgresql", shown, shown, None)
-    assert (found.secret, found.is_there(), found.stamp()) == (url, True, 0)
-    assert "hunter2" not in f"{found} {found!r} {[found]} {found.url}"
-    assert found.hides == ("hunter2" in url)
+    parsed = of_server(url)
+    assert (parsed.kind, parsed.url, parsed.key, parsed.path) == ("postgresql", shown, shown, None)
+    assert (parsed.secret, parsed.is_there(), parsed.stamp()) == (url, True, 0)
+    assert "hunter2" not in f"{parsed} {parsed!r} {[parsed]} {parsed.url}"
+    assert parsed.hides == ("hunter2" in url)
     assert of_server(shown).url == shown
     assert not of_server(shown).hides
 
@@ -141,21 +141,19 @@ SECRET = st.text(st.sampled_from("hunter2@/:?#%&= é\n"), min_size=1, max_size=1
 
 
 @given(user=WORDS, password=SECRET, host=HOSTS, port=st.sampled_from(["", ":1", ":65535"]), database=WORDS)
-def test_whoever_writes_it_properly_is_understood(
-    user: str, password: str, host: str, port: str, database: str
-) -> None:
+def test_url_with_escaped_password_is_parsed(user: str, password: str, host: str, port: str, database: str) -> None:
     """Any name and any password, if what is special in them is spelled out: read as meant, shown without it."""
     before = f"postgresql://{quote(user, safe='')}"
     after = f"@{host}{port if ',' not in host else ''}/{quote(database, safe='')}"
-    found = of_server(f"{before}:{quote(password, safe='')}{after}")
-    assert (found.parameters.get("user", ""), found.parameters["password"]) == (user, password)
-    assert found.parameters.get("dbname", "") == database
-    assert found.hides
+    parsed = of_server(f"{before}:{quote(password, safe='')}{after}")
+    assert (parsed.parameters.get("user", ""), parsed.parameters["password"]) == (user, password)
+    assert parsed.parameters.get("dbname", "") == database
+    assert parsed.hides
     # The password leaves no trace: shown is what would be shown without it.
-    assert found.url == of_server(before + after).url
-    assert of_server(found.url).url == found.url
-    assert found.url.isascii()
-    assert found.url.isprintable()
+    assert parsed.url == of_server(before + after).url
+    assert of_server(parsed.url).url == parsed.url
+    assert parsed.url.isascii()
+    assert parsed.url.isprintable()
 
 
 @given(st.text(st.sampled_from("ab1:@/?#&=%20[],.é"), max_size=24))
@@ -165,27 +163,27 @@ def test_whoever_writes_it_properly_is_understood(
 @example("a,b:1,c:2/d?user=x")
 @example("[::1]:2/d")
 @example("[]")
-def test_what_is_read_is_what_postgresql_reads(rest: str) -> None:
+def test_url_is_parsed_as_libpq_parses_it(rest: str) -> None:
     """Stricter than libpq, but never otherwise: no part of a password is taken for something else."""
     conninfo = pytest.importorskip("psycopg.conninfo")
     url = f"postgresql://{rest}"
     try:
-        found = of_server(url)
+        parsed = of_server(url)
     except Invalid:
         return
-    assume("vault" not in found.parameters)
+    assume("vault" not in parsed.parameters)
     theirs = conninfo.conninfo_to_dict(url)
-    assert _something(found.parameters) == _something(theirs)
-    shown = conninfo.conninfo_to_dict(found.url)
+    assert _something(parsed.parameters) == _something(theirs)
+    shown = conninfo.conninfo_to_dict(parsed.url)
     assert _something(shown) == {name: value for name, value in _something(theirs).items() if name != "password"}
 
 
-def _something(said: Mapping[str, object]) -> dict[str, str]:
+def _something(parameters: Mapping[str, object]) -> dict[str, str]:
     """Hosts and ports are told with a comma between them, even where there are none; one port is of all hosts."""
-    found = {name: str(value) for name, value in said.items() if str(value).strip(",")}
-    if "port" in found and len(set(found["port"].split(","))) == 1:
-        found["port"] = found["port"].split(",")[0]
-    return found
+    present = {name: str(value) for name, value in parameters.items() if str(value).strip(",")}
+    if "port" in present and len(set(present["port"].split(","))) == 1:
+        present["port"] = present["port"].split(",")[0]
+    return present
 
 
 def test_nothing_of_postgresql_is_loaded_before_it_is_needed() -> None:
@@ -200,7 +198,7 @@ def test_nothing_of_postgresql_is_loaded_before_it_is_needed() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not in the words of Python."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(Failed, match=r"holdfast\[postgres\]") as caught:

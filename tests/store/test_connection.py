@@ -358,7 +358,7 @@ def _umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_umask")
-def test_a_new_store_is_private_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_new_store_is_private_and_leaves_no_other_file(tmp_path: Path) -> None:
     """Whatever the umask, store and journal are 0600, and no temporary file stays."""
     store = opened(tmp_path / "store.db", create=True)
     put(store, SESSION, started())
@@ -389,7 +389,7 @@ def test_a_store_that_appears_meanwhile_is_used(path: Path) -> None:
     assert notes(path) == 20
 
 
-def test_a_writer_that_never_ends_is_told(path: Path) -> None:
+def test_busy_is_raised_when_a_writer_never_ends(path: Path) -> None:
     """Another process that holds the store longer than anyone should: busy, and trying again helps."""
     one, two = opened(path), opened(path)
     two._connection.set_busy_handler(opening.BusyHandler(0.05))

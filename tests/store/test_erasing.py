@@ -64,8 +64,8 @@ def home(tmp_path: Path) -> Path:
 def traces(place: Path, text: str = CANARY) -> list[str]:
     """Files that still hold the text, as it is, in parts, or in hex."""
     needles = [text.encode(), text.split("-", maxsplit=1)[0].encode(), text.encode().hex().encode()]
-    found = [path for path in place.rglob("*") if path.is_file()]
-    return [path.name for path in found if any(needle in path.read_bytes() for needle in needles)]
+    files = [path for path in place.rglob("*") if path.is_file()]
+    return [path.name for path in files if any(needle in path.read_bytes() for needle in needles)]
 
 
 def test_no_byte_is_left(home: Path) -> None:
@@ -116,7 +116,7 @@ def test_restoring_an_old_backup_brings_nothing_back(home: Path, tmp_path: Path)
     store.close()
 
 
-def test_what_was_set_aside_is_searched_too(home: Path) -> None:
+def test_erasing_covers_the_quarantine(home: Path) -> None:
     """Damaged rows and damaged stores that hold the session's text go; rows that are surely another's stay."""
     store = opened(home)
     run = store._connection.execute
@@ -184,7 +184,7 @@ def test_a_crash_between_the_steps_is_finished_by_the_next_open(home: Path, step
     store.close()
 
 
-def test_a_reader_that_holds_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasing_is_finished_later_when_a_reader_blocks_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process reads the old file, the deletion counts, the rest is said, and the next open finishes."""
     monkeypatch.setattr(sqlite_store, "_ERASE_PATIENCE", 0.01)
     reader = apsw.Connection(str(home / "store.db"))
@@ -210,7 +210,7 @@ def test_a_reader_that_holds_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert traces(home) == []
 
 
-def test_a_full_disk_while_erasing_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_while_erasing_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deletion itself is done; what is missing is said, and the mark stays for the next open."""
 
     def full(directory: str) -> None:
@@ -241,7 +241,7 @@ def test_a_mark_never_stops_a_reader(home: Path, monkeypatch: pytest.MonkeyPatch
     assert (home / "store.db.erasing").exists()
 
 
-def test_deleting_what_is_empty(home: Path) -> None:
+def test_deleting_twice_changes_nothing(home: Path) -> None:
     """Deleting again, or a session with nothing left to erase, ends in the same state."""
     store = opened(home)
     put(store, THIRD, started("Third"))

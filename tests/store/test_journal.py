@@ -49,11 +49,11 @@ def opened(place: Path) -> SqliteStore:
 
 
 def tables(store: SqliteStore) -> Counting:
-    found = store._tables
-    assert isinstance(found, Counting)
-    if "written" not in vars(found):
-        found.written = []
-    return found
+    tables_ = store._tables
+    assert isinstance(tables_, Counting)
+    if "written" not in vars(tables_):
+        tables_.written = []
+    return tables_
 
 
 def counts(store: SqliteStore) -> list[int]:
@@ -106,7 +106,7 @@ def test_snapshots_are_kept_at_ever_larger_distances(store: SqliteStore) -> None
         assert len(kept) <= 2 + (length // SNAPSHOT_EVERY).bit_length()
 
 
-def test_the_ladder() -> None:
+def test_ladder_keeps_snapshots_at_growing_distances() -> None:
     """Of older snapshots each kept one is at least twice as far away as the one before; nothing is invented."""
     kept: set[int] = set()
     for count in range(32, 32 * 2000, 32):

@@ -94,16 +94,16 @@ def test_what_is_done_from_now_on_takes_effect_with_plausible_clocks(opening: Op
                 assert put(store, session, NoteAdded(text=f"later {note}")) < MAX_CLOCK
             put(store, session, SessionPaused())
             assert shown(opening(), session) == (f"Goal {number}", "paused", 0)
-    found = list(opening().check())
-    assert {finding.check for finding in found} == {"clocks"}
+    damage = list(opening().check())
+    assert {finding.check for finding in damage} == {"clocks"}
     named = {
         (finding.session, writer)
-        for finding in found
+        for finding in damage
         for writer in (LAPTOP, DESKTOP, GUEST)
         if writer in finding.detail
     }
     assert named == {(SHARED, GUEST), (SHARED, LAPTOP), (PRIVATE, LAPTOP), (PRIVATE, DESKTOP)}
-    assert all(str(MAX_SAFE_INTEGER) in finding.detail and "2255-06-05" in finding.detail for finding in found)
+    assert all(str(MAX_SAFE_INTEGER) in finding.detail and "2255-06-05" in finding.detail for finding in damage)
 
 
 def test_a_repair_keeps_it_healed(opening: Opening) -> None:

@@ -55,10 +55,10 @@ def path(tmp_path: Path) -> Path:
 
 def shown(path: Path) -> dict[str, object]:
     store = opened(path)
-    found = everything(store)
+    everything_shown = everything(store)
     assert [damage for damage in store.check() if damage.check != "aside"] == []
     store.close()
-    return found
+    return everything_shown
 
 
 def ruin(path: Path, offset: int = 0, data: bytes = b"\0" * 100) -> bytes:
@@ -84,12 +84,12 @@ def test_a_ruined_header_costs_nothing(path: Path) -> None:
     """A new file has all that the old one had; the ruined one is kept to the byte."""
     before = shown(path)
     ruined = ruin(path)
-    said = repair.repair(str(path))
+    report = repair.repair(str(path))
     assert shown(path) == before
     kept = list((path.parent / "aside").iterdir())
     assert [item.read_bytes() for item in kept] == [ruined]
-    assert "nothing is lost" in said[0]
-    assert str(kept[0]) in said[1]
+    assert "nothing is lost" in report[0]
+    assert str(kept[0]) in report[1]
     assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
     store = opened(path)
     assert store.projects_with("path", "/home/me/shop") == ["project-1"]
@@ -112,14 +112,14 @@ def test_events_of_an_open_journal_are_saved(path: Path, tmp_path: Path) -> None
     assert {item.name.partition("damaged-")[2][-4:] for item in (copy / "aside").iterdir()} >= {"-wal"}
     assert wal in [item.read_bytes() for item in (copy / "aside").iterdir()]
     store = opened(copy / "store.db")
-    found = [event.hash for event in store.events(SESSION)]
-    assert found[-1] == [event.hash for event in _events(expected, SESSION)][-1]
+    hashes = [event.hash for event in store.events(SESSION)]
+    assert hashes[-1] == [event.hash for event in _events(expected, SESSION)][-1]
     assert [damage for damage in store.check() if damage.check != "aside"] == []
     store.close()
 
 
-def _events(found: dict[str, object], session: str) -> list[Event]:
-    events = found[session][0]  # type: ignore[index]
+def _events(snapshot: dict[str, object], session: str) -> list[Event]:
+    events = snapshot[session][0]  # type: ignore[index]
     assert isinstance(events, list)
     return events
 
@@ -129,15 +129,15 @@ def test_damaged_rows_are_kept_in_a_file_of_lines(path: Path) -> None:
     store = opened(path)
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
     store.close()
-    said = repair.repair(str(path))
+    report = repair.repair(str(path))
     (kept,) = (path.parent / "aside").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
     (line,) = kept.read_bytes().splitlines()
     row = msgspec.json.decode(line)
     assert (row["session_id"], row["writer_id"], row["seq"], row["data"]) == (SESSION, "a" * 20, 7, "00ff")
-    assert [name for name in said if f"Session {SESSION}: event 7 (note.added) is damaged" in name]
-    assert [name for name in said if "event 7 is missing; it could not be saved" in name]
+    assert [name for name in report if f"Session {SESSION}: event 7 (note.added) is damaged" in name]
+    assert [name for name in report if "event 7 is missing; it could not be saved" in name]
     assert repair.repair(str(path)) == [], "what is known is not said again"
 
 
@@ -156,14 +156,14 @@ def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_the_listing_knew_and_the_log_lost_is_said(path: Path) -> None:
+def test_repair_reports_what_the_listing_has_and_the_log_lost(path: Path) -> None:
     """Events lost from the end of a stream leave no gap: the listing's time betrays them, once."""
     store = opened(path)
     put(store, SESSION, note("last words"), at=1_900_000_000_000)
     store._connection.execute("DELETE FROM events WHERE ord = (SELECT max(ord) FROM events)")
     store.close()
-    said = repair.repair(str(path))
-    assert [name for name in said if "up to 2030-03-17T17:46:40.000Z, could not be saved" in name]
+    report = repair.repair(str(path))
+    assert [name for name in report if "up to 2030-03-17T17:46:40.000Z, could not be saved" in name]
     assert repair.repair(str(path)) == []
 
 
@@ -178,7 +178,7 @@ def test_a_foreign_clock_far_ahead_survives_a_repair(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "link", "newer", "foreign"])
-def test_what_is_not_damage_is_not_repaired(path: Path, kind: str) -> None:
+def test_repair_changes_nothing_without_damage(path: Path, kind: str) -> None:
     """A missing file, a directory, a link, a newer store and another program's are refused and left alone."""
     due: type[Exception]
     match kind:
@@ -294,19 +294,19 @@ def test_an_open_store_repairs_itself(path: Path) -> None:
     store.close()
 
 
-def test_carving_finds_every_row_of_a_sound_file(path: Path) -> None:
+def test_scan_reads_every_row_of_a_sound_file(path: Path) -> None:
     """Reading pages by themselves gives the same rows as SQLite, overflow pages included."""
-    found = page_scan.scan(pages.read(str(path)))
+    scanned = page_scan.scan(pages.read(str(path)))
     store = opened(path)
     rows = list(store._connection.execute("SELECT ord, hash, data FROM events ORDER BY ord"))
     store.close()
-    assert sorted((row[0], row[14], row[15]) for row in found.events) == rows
-    assert found.sessions == {1: SESSION, 2: OTHER}
-    assert found.writers == {1: "a" * 20}
+    assert sorted((row[0], row[14], row[15]) for row in scanned.events) == rows
+    assert scanned.sessions == {1: SESSION, 2: OTHER}
+    assert scanned.writers == {1: "a" * 20}
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_carving_noise_finds_nothing_and_ends(seed: int) -> None:
+def test_scan_of_noise_reads_no_row_and_ends(seed: int) -> None:
     """Pages that only look like leaves of a table give no rows, no error, and no endless chain."""
     import random
 
@@ -315,14 +315,14 @@ def test_carving_noise_finds_nothing_and_ends(seed: int) -> None:
     for start in range(0, len(noise), PAGE):
         noise[start] = 13
         noise[start + 3 : start + 5] = b"\x01\xff"
-    found = page_scan.scan(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
-    assert all(len(row) == 17 for row in found.events)
+    rows = page_scan.scan(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
+    assert all(len(row) == 17 for row in rows.events)
     for start in range(0, len(noise), PAGE):
         noise[start] = chance.choice((2, 10))
     assert page_scan.places(pages.Image(bytes(noise), [], bytes(noise))) == {}
 
 
-def test_names_for_what_was_set_aside(path: Path) -> None:
+def test_quarantine_lists_its_files(path: Path) -> None:
     """Only finished things count as set aside; without any there is no directory."""
     assert quarantine.entries(str(path)) == []
     (path.parent / "aside").mkdir()

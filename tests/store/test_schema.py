@@ -30,10 +30,10 @@ def path(tmp_path: Path) -> str:
 
 def shape(path: str) -> list[object]:
     connection = apsw.Connection(path)
-    found: list[object] = list(connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name"))
-    found += [connection.pragma("user_version"), *connection.execute("SELECT * FROM events")]
+    objects: list[object] = list(connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name"))
+    objects += [connection.pragma("user_version"), *connection.execute("SELECT * FROM events")]
     connection.close()
-    return found
+    return objects
 
 
 def make_newer(path: str) -> None:
@@ -137,9 +137,9 @@ def test_a_version_that_the_tables_contradict_is_damage(path: str, version: int,
 
 def test_every_migration_changes_the_tables() -> None:
     """The tables are the second witness of the version: no two versions have the same ones."""
-    found = list(schema.due_tables())
-    assert len(found) == len(schema.MIGRATIONS) + 1
-    assert all(entry != other for number, entry in enumerate(found) for other in found[:number])
+    versions = list(schema.due_tables())
+    assert len(versions) == len(schema.MIGRATIONS) + 1
+    assert all(entry != other for number, entry in enumerate(versions) for other in versions[:number])
 
 
 def test_a_foreign_database_is_refused(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Copying(Deleting):
             store.backup(str(self.place / "nowhere" / "copy"))
         assert_sound(store)
 
-    def test_what_is_no_backup_is_refused_and_changes_nothing(self) -> None:
+    def test_restore_refuses_what_is_no_backup_and_changes_nothing(self) -> None:
         """A missing file, a directory, an empty file, text and half a backup end in typed errors."""
         store = self.store()
         put(store, SESSION, started())
@@ -219,7 +219,7 @@ class Carrying(StoreFixture):
             transaction.remember("vault/1/cursor", b"of a remote")
         return store
 
-    def test_what_stands_beside_the_log_is_shown_whole(self) -> None:
+    def test_local_state_is_complete(self) -> None:
         """Nothing at first; then every work tree, project, piece of evidence and name, each in its order."""
         assert self.store("empty").local_state() == LocalState({}, [], {})
         store = self.furnished()
@@ -246,7 +246,7 @@ class Carrying(StoreFixture):
             raise RuntimeError
         assert store.projects_with("root", "r9") == []
 
-    def test_what_a_repair_missed_is_noted_once(self) -> None:
+    def test_missing_events_are_recorded_once(self) -> None:
         """With its session, beside the log, in the transaction that says so; one's own is one's own to repair."""
         store = self.furnished()
         assert store.may_repair(SESSION)
@@ -279,7 +279,7 @@ class Carrying(StoreFixture):
         put(target, SESSION, note("goes on"))
         assert_sound(self.reopened(target, "target", writer=BEN))
 
-    def test_a_copy_unites_and_what_is_said_there_stays(self) -> None:
+    def test_copy_unites_and_keeps_what_the_target_has(self) -> None:
         """Other sessions, newer work trees, names and deletions of the target stay as they are."""
         source, target = self.furnished(), self.store("target", writer="d" * 20)
         put(target, SESSION, note("paint of the target"))

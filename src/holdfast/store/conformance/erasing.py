@@ -112,7 +112,7 @@ class Deleting(StoreFixture):
         assert_sound(store)
 
     @pytest.mark.parametrize("seed", range(6))
-    def test_what_stands_instead_counts_whenever_things_come(self, seed: int) -> None:
+    def test_replacement_of_erased_data_counts_in_any_order_of_arrival(self, seed: int) -> None:
         """The rest of what an erased event said survives, in its place in the log, also for search and names."""
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         source = self.store("source")
@@ -151,7 +151,7 @@ class Deleting(StoreFixture):
         assert_sound(store)
         assert_sound(self.reopened(store, "target", writer=CARO))
 
-    def test_what_stands_instead_may_come_long_after_the_erased_event(self) -> None:
+    def test_replacement_may_arrive_long_after_the_erased_event(self) -> None:
         """An event that came without its data, many others, and then the erasure that says what it may say."""
         source, store = self.store("source"), self.store("target", writer=CARO)
         put(source, SESSION, started())
@@ -167,7 +167,7 @@ class Deleting(StoreFixture):
         assert_sound(store)
         assert_sound(self.reopened(store, "target", writer=CARO))
 
-    def test_an_erasure_that_puts_nothing_in_the_place_is_the_stricter(self) -> None:
+    def test_later_erasure_without_replacement_wins(self) -> None:
         """What one erasure let stand, a later one without it takes away, from state and search."""
         store = self.store()
         put(store, SESSION, started())
@@ -213,7 +213,7 @@ def withdraw(store: Store, writer: str, after: int, session: str = SESSION) -> l
 class Withdrawing(StoreFixture):
     @pytest.mark.parametrize("writer", [ANNA, BEN, CARO])
     @pytest.mark.parametrize("after", [0, 2, 5])
-    def test_it_is_as_if_they_had_never_arrived(self, writer: str, after: int) -> None:
+    def test_withdrawn_events_leave_no_trace(self, writer: str, after: int) -> None:
         """State, listing, search and names are those of a store that got only the others; given back, all is back."""
         history = self.history()
         store, without, whole = self.store("s"), self.store("t"), self.store("u")

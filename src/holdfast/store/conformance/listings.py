@@ -219,7 +219,7 @@ class ListingConformance(StoreFixture):
         assert (store.places(SESSION), store.places(OTHER)) == ([], ["/home/me/shop"])
         assert len(list(store.events(SESSION))) == 1
 
-    def test_projects_are_found_by_their_evidence(self) -> None:
+    def test_projects_are_looked_up_by_evidence(self) -> None:
         """Path, remote and root commits find a project; two may share a piece of evidence."""
         store = self.store()
         shop = ProjectFacts(id="p1", name="shop", path="/a", remote="github.com/x/shop", roots=("r1", "r2"))
@@ -274,7 +274,7 @@ class Remembering(StoreFixture):
             assert transaction.remembered("cursor") is None
             transaction.remember("cursor", None)
 
-    def test_what_is_remembered_stays_until_it_is_replaced_or_forgotten(self) -> None:
+    def test_memory_stays_until_it_is_replaced_or_removed(self) -> None:
         """Over closing, for another connection, empty bytes and large ones; the last word counts."""
         store, other = self.store(), self.store()
         large = bytes(range(256)) * 20_000
@@ -286,7 +286,7 @@ class Remembering(StoreFixture):
         assert store.remembered_under("") == {"large": large, "one": b"\0two"}
         assert_sound(store)
 
-    def test_a_transaction_sees_what_it_keeps_and_others_only_afterwards(self) -> None:
+    def test_memory_is_visible_to_others_after_the_transaction(self) -> None:
         """Within the block the new value counts; elsewhere the old one, until the block is left."""
         store, other = self.store(), self.store()
         keep(store, one=b"1")
@@ -299,7 +299,7 @@ class Remembering(StoreFixture):
             assert transaction.remembered("two") is None
         assert (other.remembered("one"), other.remembered("two")) == (b"2", None)
 
-    def test_it_stands_or_falls_with_the_events_around_it(self) -> None:
+    def test_memory_is_atomic_with_the_events_of_its_transaction(self) -> None:
         """A block that an exception leaves has kept nothing, forgotten nothing, and recorded nothing."""
         store = self.store()
         keep(store, old=b"stays", other=b"stays too")
@@ -319,7 +319,7 @@ class Remembering(StoreFixture):
         assert store.remembered("new") == b"y"
         assert len(list(store.events(SESSION))) == 2
 
-    def test_names_are_listed_by_how_they_begin_whatever_is_in_them(self) -> None:
+    def test_memory_is_listed_by_prefix_whatever_the_names(self) -> None:
         """Exactly the names with the prefix, in their order; wildcards, quotes and NUL are letters like others."""
         store = self.store()
         keep(store, **{name: name.encode() for name in NAMES})
@@ -379,50 +379,50 @@ class Installations(StoreFixture):
 
     def test_sessions_are_shared(self, two: tuple[Store, Store]) -> None:
         """What one records, the other shows, finds, searches and goes on from."""
-        laptop, desk = two
+        laptop, desktop = two
         put(laptop, SESSION, started(aliases={"craft": "alias-one"}), note("blue paint"))
-        assert [row.id for row in desk.rows(Filter(search="blue"))] == desk.find("alias-one") == [SESSION]
-        put(desk, SESSION, note("from the desk"))
-        assert everything(laptop) == everything(desk)
+        assert [row.id for row in desktop.rows(Filter(search="blue"))] == desktop.find("alias-one") == [SESSION]
+        put(desktop, SESSION, note("from the desk"))
+        assert everything(laptop) == everything(desktop)
         assert [event.writer for event in laptop.events(SESSION)][-1] == BEN
         assert [arrival.event for arrival in laptop.arrived(0, 10)] == [
-            arrival.event for arrival in desk.arrived(0, 10)
+            arrival.event for arrival in desktop.arrived(0, 10)
         ]
         assert_sound(laptop)
-        assert_sound(desk)
+        assert_sound(desktop)
 
     def test_each_has_work_trees_of_its_own(self, two: tuple[Store, Store]) -> None:
         """The same path is another place on another machine; only a deleted session is left by all."""
-        laptop, desk = two
+        laptop, desktop = two
         put(laptop, SESSION, started())
         put(laptop, OTHER, started("Other"))
-        for store, session in ((laptop, SESSION), (desk, OTHER)):
+        for store, session in ((laptop, SESSION), (desktop, OTHER)):
             with store.transaction() as transaction:
                 transaction.set_current("/home/me/shop", session)
-        assert (laptop.current("/home/me/shop"), desk.current("/home/me/shop")) == (SESSION, OTHER)
+        assert (laptop.current("/home/me/shop"), desktop.current("/home/me/shop")) == (SESSION, OTHER)
         assert (laptop.places(SESSION), laptop.places(OTHER)) == (["/home/me/shop"], [])
-        assert desk.local_state().places == {"/home/me/shop": OTHER}
-        with desk.transaction() as transaction:
+        assert desktop.local_state().places == {"/home/me/shop": OTHER}
+        with desktop.transaction() as transaction:
             transaction.set_current("/home/me/shop", None)
         assert laptop.current("/home/me/shop") == SESSION
-        with desk.transaction() as transaction:
+        with desktop.transaction() as transaction:
             transaction.set_current("/home/me/shop", SESSION)
-        desk.erase(SESSION, draft(SessionDeleted()))
+        desktop.erase(SESSION, draft(SessionDeleted()))
         assert laptop.current("/home/me/shop") is None
-        assert desk.current("/home/me/shop") is None
+        assert desktop.current("/home/me/shop") is None
 
     def test_each_has_a_memory_of_its_own(self, two: tuple[Store, Store]) -> None:
         """Names of one are not there for the other, nor is what stands beside the log changed for it."""
-        laptop, desk = two
-        before = desk.local_state_version()
+        laptop, desktop = two
+        before = desktop.local_state_version()
         with laptop.transaction() as transaction:
             transaction.remember("cursor", b"1")
-        assert (desk.remembered("cursor"), desk.remembered_under("")) == (None, {})
-        assert desk.local_state_version() == before
-        with desk.transaction() as transaction:
+        assert (desktop.remembered("cursor"), desktop.remembered_under("")) == (None, {})
+        assert desktop.local_state_version() == before
+        with desktop.transaction() as transaction:
             assert transaction.remembered("cursor") is None
             transaction.remember("cursor", b"2")
-        with desk.transaction() as transaction:
+        with desktop.transaction() as transaction:
             transaction.remember("cursor", None)
         assert laptop.remembered("cursor") == b"1"
 
@@ -430,37 +430,37 @@ class Installations(StoreFixture):
         self, two: tuple[Store, Store]
     ) -> None:
         """A project is found by remote and root commit on both, by a path only where that path is."""
-        laptop, desk = two
+        laptop, desktop = two
         put(laptop, SESSION, started(project=SHOP))
         with laptop.transaction() as transaction:
             transaction.remember_project(SHOP)
         assert laptop.projects_with("path", "/home/me/shop") == ["p1"]
-        assert desk.projects_with("path", "/home/me/shop") == []
+        assert desktop.projects_with("path", "/home/me/shop") == []
         for store in two:
             assert store.projects_with("remote", "github.com/x/shop") == store.projects_with("root", "r1") == ["p1"]
-        assert desk.evidence("p1") == [("remote", "github.com/x/shop"), ("root", "r1")]
+        assert desktop.evidence("p1") == [("remote", "github.com/x/shop"), ("root", "r1")]
         assert ("path", "/home/me/shop") in laptop.local_state().projects[0].evidence
-        assert ("path", "/home/me/shop") not in desk.local_state().projects[0].evidence
+        assert ("path", "/home/me/shop") not in desktop.local_state().projects[0].evidence
 
-    def test_what_one_says_after_the_other_comes_after_it_in_the_log(self, two: tuple[Store, Store]) -> None:
+    def test_events_of_two_installations_are_in_the_order_they_were_recorded(self, two: tuple[Store, Store]) -> None:
         """Within a session, whatever their clocks say."""
-        laptop, desk = two
+        laptop, desktop = two
         ahead = self.store(here="ahead", wall=Ticks(Ticks().micros * 2))
         first = put(ahead, SESSION, started())[0]
-        made = [put(store, SESSION, note(str(number)))[0] for number, store in enumerate((desk, laptop, desk))]
+        made = [put(store, SESSION, note(str(number)))[0] for number, store in enumerate((desktop, laptop, desktop))]
         assert list(laptop.events(SESSION)) == [first, *made]
-        assert_sound(desk)
+        assert_sound(desktop)
 
     def test_both_may_write_at_once(self, two: tuple[Store, Store]) -> None:
         """To different sessions: nobody waits for the other's transaction, and each sees only what is done."""
-        laptop, desk = two
+        laptop, desktop = two
         with laptop.transaction() as transaction:
             transaction.record(SESSION, draft(started()))
-            put(desk, OTHER, started("Other"))
-            assert desk.state(SESSION) is None
-            place = desk.latest_place()
-        assert {arrival.event.session for arrival in desk.arrived(0, 10)} == {SESSION, OTHER}
-        assert SESSION in {arrival.event.session for arrival in desk.arrived(place, 10)}, (
+            put(desktop, OTHER, started("Other"))
+            assert desktop.state(SESSION) is None
+            place = desktop.latest_place()
+        assert {arrival.event.session for arrival in desktop.arrived(0, 10)} == {SESSION, OTHER}
+        assert SESSION in {arrival.event.session for arrival in desktop.arrived(place, 10)}, (
             "nothing slips in behind a cursor"
         )
         assert_sound(laptop)

@@ -165,7 +165,7 @@ class Chains(StoreFixture):
             transaction.record(OTHER, draft(note("again"), key="k"))
         assert transaction.changed() == {SESSION}
 
-    def test_who_has_little_time_is_not_kept_waiting(self) -> None:
+    def test_transaction_with_little_patience_raises_busy(self) -> None:
         """Somebody else is writing: an error that says so, and nothing written; afterwards all is as before."""
         store, other = self.store(), self.store(writer=BEN)
         put(store, SESSION, started())
@@ -173,7 +173,7 @@ class Chains(StoreFixture):
             pass
         assert len(put(other, SESSION, note("later"))) == 1
 
-    def test_a_session_is_found_by_its_conversations(self) -> None:
+    def test_find_accepts_the_id_of_a_conversation(self) -> None:
         """As `agent:id`, until it is deleted."""
         store = self.store()
         put(store, SESSION, started(), NativeLinked(agent="claude", id="abc"))
@@ -203,7 +203,7 @@ class Chains(StoreFixture):
 
 
 class Receiving(StoreFixture):
-    def test_what_came_from_elsewhere_is_noted_until_somebody_looked(self) -> None:
+    def test_place_of_received_events_is_remembered_until_removed(self) -> None:
         """The place after which it began; not what is recorded here, nor what is known already."""
         store = self.store()
         put(store, SESSION, started(), note("here"))
@@ -279,7 +279,7 @@ class Receiving(StoreFixture):
         assert everything(store) == before
         assert take(store, [good, bad]) == 2
 
-    def test_numbers_that_cannot_be_are_refused(self) -> None:
+    def test_numbers_out_of_range_are_refused(self) -> None:
         """A clock or number beyond what JSON programs can hold, or below one, is damage: refused, nothing changed."""
         store = self.store()
         put(store, SESSION, started())
@@ -385,7 +385,7 @@ class Streaming(StoreFixture):
         made = put(store, SESSION, note("x"))
         assert [arrival.event for arrival in store.arrived(last, 10)] == made
 
-    def test_a_stretch_of_a_stream_comes_in_its_order(self) -> None:
+    def test_part_of_a_stream_comes_in_its_order(self) -> None:
         """From one number to another, both included, of this session and writer alone, however they arrived."""
         store = self.store()
         theirs, elsewhere = chain(BEN, 9), chain(BEN, 4, session=OTHER)
@@ -400,7 +400,7 @@ class Streaming(StoreFixture):
         assert store.stream(SESSION, BEN, 5, 4) == store.stream(SESSION, BEN, 10, 20) == []
         assert store.stream(SESSION, ANNA, 1, 9) == store.stream(THIRD, BEN, 1, 9) == []
 
-    def test_a_stream_with_holes_gives_what_is_there(self) -> None:
+    def test_stream_with_gaps_returns_what_is_there(self) -> None:
         """Numbers that are not here are left out; two events at one number both come."""
         store = self.store()
         theirs = chain(BEN, 9)

@@ -254,7 +254,7 @@ class Noticing(StoreFixture):
         assert changed()
         assert not changed()
 
-    def test_what_stands_beside_the_log_is_noticed_apart_from_events(self) -> None:
+    def test_local_state_version_differs_after_local_changes_only(self) -> None:
         """For every connection, one's own included; the same again is the same."""
         store, other = self.store(), self.store()
         put(store, SESSION, started())
@@ -297,7 +297,7 @@ class Noticing(StoreFixture):
         store.erase(OTHER, draft(SessionDeleted()))
         assert store.versions() == other.versions() == {SESSION: now[SESSION]}
 
-    def test_who_listens_is_told_of_changes(self) -> None:
+    def test_listener_is_notified_of_changes(self) -> None:
         """Once for what happened since, by whichever connection; without a change, nothing. Not every store can."""
         store, other = self.store(), self.store(writer=BEN)
         line = store.listen()

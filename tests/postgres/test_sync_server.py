@@ -83,11 +83,11 @@ def test_session_of_another_member_holds_up_no_sync(
     postgres: Server, team: Team, tmp_path: Path, remote: FolderRemote
 ) -> None:
     """A session of the vault has the id of another member's: it is named, and all others are taken in."""
-    stranger = Team(postgres, team.name)
+    other_team = Team(postgres, team.name)
     with admin.connected(PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}"), "admit") as own:
-        admin.admit_to_vault(own, admin.make_vault(own, team.vault), stranger.person)
+        admin.admit_to_vault(own, admin.make_vault(own, team.vault), other_team.person)
     theirs = PostgresStore(
-        PostgresAddress(stranger.url().replace(stranger.vault, team.vault)), writer=lambda: "f" * 32,
+        PostgresAddress(other_team.url().replace(other_team.vault, team.vault)), writer=lambda: "f" * 32,
         wall=lambda: 1_800_000_000_000_000, here=lambda _: "elsewhere",
     )  # fmt: skip
     with theirs.transaction() as transaction:

@@ -43,15 +43,15 @@ def change(path: Path, sql: str) -> None:
 
 def repaired(path: Path) -> tuple[list[str], dict[str, bytes], SqliteStore]:
     store = opened(path)
-    said = store.repair()
-    return said, store.remembered_under(""), store
+    report = store.repair()
+    return report, store.remembered_under(""), store
 
 
 def test_a_repair_without_loss_keeps_every_name(path: Path) -> None:
     """Only derived things were wrong: the remotes need not be asked again."""
     change(path, "DELETE FROM words; UPDATE sessions SET goal = 'wrong'; DELETE FROM snapshots")
-    said, kept, store = repaired(path)
-    assert (said, kept) == ([], KEPT)
+    report, kept, store = repaired(path)
+    assert (report, kept) == ([], KEPT)
     store.close()
 
 
@@ -73,8 +73,8 @@ def test_a_repair_that_lost_events_forgets_how_far_remotes_were_asked(path: Path
         store.close()
         damage = "DELETE FROM events WHERE at = 1900000000000"
     change(path, damage)
-    said, kept, store = repaired(path)
-    assert said
+    report, kept, store = repaired(path)
+    assert report
     assert kept == {"mine/1": b"kept"}
     with store.transaction() as transaction:
         transaction.remember("vault/1/cursor", b"asked anew")
@@ -105,8 +105,8 @@ def test_a_place_is_not_given_again_after_a_repair(path: Path) -> None:
     store.close()
     columns = "session, writer, seq, clock, at, v, type, actor, key, double, seen, body, prev, hash, data, salt"
     change(path, f"INSERT INTO events SELECT {last + 1}, {columns} FROM events WHERE ord = {last}")
-    said, _, store = repaired(path)
-    assert any("twice" in name for name in said)
+    report, _, store = repaired(path)
+    assert any("twice" in name for name in report)
     made = put(store, OTHER, note("after"))
     assert [(arrival.place, arrival.event) for arrival in store.arrived(last + 1, 10)] == [(last + 2, made[0])]
     assert_sound(store)
@@ -114,7 +114,7 @@ def test_a_place_is_not_given_again_after_a_repair(path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["'x'", "-1", "9223372036854775807", "x'00'", "1.5"])
-def test_a_place_that_is_no_number_is_damage_that_can_be_repaired(path: Path, value: str) -> None:
+def test_place_that_is_no_number_is_repaired(path: Path, value: str) -> None:
     """It is found, writing is refused, and after a repair all goes on."""
     change(path, f"INSERT INTO facts VALUES ('place', {value})")
     store = opened(path)
@@ -128,7 +128,7 @@ def test_a_place_that_is_no_number_is_damage_that_can_be_repaired(path: Path, va
     store.close()
 
 
-def test_a_session_said_to_be_withdrawn_that_has_events_is_found(path: Path) -> None:
+def test_check_finds_a_session_marked_withdrawn_that_has_events(path: Path) -> None:
     """Damage that hides a session from listings is damage; a repair shows it again."""
     store = opened(path)
     before = everything(store)
@@ -142,7 +142,7 @@ def test_a_session_said_to_be_withdrawn_that_has_events_is_found(path: Path) -> 
     store.close()
 
 
-def test_a_withdrawn_session_is_no_loss(path: Path) -> None:
+def test_repair_reports_no_loss_for_a_withdrawn_session(path: Path) -> None:
     """Repairing says nothing of it, and keeps what is known of remotes."""
     store = opened(path)
     take(store, chain(BEN, 3, session="9" * 8 + "-2222-4333-8444-555555555555"))
@@ -178,7 +178,7 @@ def test_a_store_of_the_first_version_becomes_one_of_today(path: Path, tmp_path:
     fresh.close()
 
 
-def test_data_that_an_erasure_should_have_taken_is_found_and_goes(path: Path) -> None:
+def test_data_left_by_an_erasure_is_reported_and_repaired(path: Path) -> None:
     """Events that came back into the file behind the store's back are shown by the check and erased by a repair."""
     store = opened(path)
     secret = put(store, SESSION, note("secret"))[0]
@@ -198,7 +198,7 @@ def test_data_that_an_erasure_should_have_taken_is_found_and_goes(path: Path) ->
     store.close()
 
 
-def test_ids_of_writers_of_either_length_are_found_in_ruins() -> None:
+def test_scan_reads_writer_ids_of_either_length() -> None:
     """Plain ones of 20 digits and those of 36 that name a key, also where another stands right before them."""
     plain, certified = "0123456789abcdef0123", "fedcba9876543210" * 2 + "abcd"
     assert page_scan.find_ids(f"{plain} {certified}".encode())[1] >= {plain, certified}

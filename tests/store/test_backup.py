@@ -50,7 +50,7 @@ def test_a_backup_is_one_private_file(store: SqliteStore, tmp_path: Path) -> Non
     connection.close()
 
 
-def test_restoring_writes_nothing_beside_the_backup(store: SqliteStore, tmp_path: Path) -> None:
+def test_restoring_writes_nothing_next_to_the_backup(store: SqliteStore, tmp_path: Path) -> None:
     """A backup on read-only media can be restored: reading it makes no file there."""
     (tmp_path / "media").mkdir()
     store.backup(str(tmp_path / "media" / "one"))

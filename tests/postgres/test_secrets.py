@@ -77,11 +77,11 @@ class Authority:
         Path(path).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-class Ground:
+class Environment:
     """A server that wants passwords, a person with one, and a vault for them; and who signs certificates."""
 
-    def __init__(self, server: Server, authority: Authority, stranger: Authority) -> None:
-        self.server, self.authority, self.stranger = server, authority, stranger
+    def __init__(self, server: Server, authority: Authority, other_authority: Authority) -> None:
+        self.server, self.authority, self.stranger = server, authority, other_authority
         server.database("guarded")
         admin.init(PostgresAddress(server.url("guarded", socket=True)))
         self.team = Team(server, server.url("guarded"))
@@ -98,10 +98,10 @@ class Ground:
 
 
 @pytest.fixture(scope="module")
-def ground(made_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+def env(made_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     folder = tmp_path_factory.mktemp("authorities")
     with Server(passwords=True) as server:
-        yield Ground(server, Authority("ours", folder), Authority("theirs", folder))
+        yield Environment(server, Authority("ours", folder), Authority("theirs", folder))
 
 
 # ── what is told ─────────────────────────────────────────────────────────────────────────────────────────
@@ -115,9 +115,9 @@ def overheard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFix
 
 
 def quiet_about_it(error: HoldfastError, overheard: pytest.LogCaptureFixture) -> None:
-    said = [str(error), repr(error), repr(vars(error)), *traceback.format_exception(error)]
-    said += [repr(error.__context__), repr(error.__cause__), overheard.text, *map(repr, overheard.records)]
-    for text in said:
+    texts = [str(error), repr(error), repr(vars(error)), *traceback.format_exception(error)]
+    texts += [repr(error.__context__), repr(error.__cause__), overheard.text, *map(repr, overheard.records)]
+    for text in texts:
         assert MARK not in text
         assert quote(MARK) not in text
 
@@ -141,73 +141,73 @@ def quiet_about_it(error: HoldfastError, overheard: pytest.LogCaptureFixture) ->
 def test_a_server_that_cannot_be_reached(where: str, kind: str, overheard: pytest.LogCaptureFixture) -> None:
     """Whatever is wrong with the rest of the address, the password is not in what is said of it."""
     for attempt in (lambda: opened(URL + where, "x"), lambda: admin.init(PostgresAddress(URL + where))):
-        with pytest.raises(HoldfastError) as told:
+        with pytest.raises(HoldfastError) as caught:
             attempt()
-        assert told.value.kind == kind
-        quiet_about_it(told.value, overheard)
+        assert caught.value.kind == kind
+        quiet_about_it(caught.value, overheard)
 
 
-def test_a_wrong_password(ground: Ground, overheard: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_password(env: Environment, overheard: pytest.LogCaptureFixture) -> None:
     """Exit code 7, whom to ask, and nothing of either password."""
-    with pytest.raises(Unreachable, match="refused the login") as told:
-        opened(ground.url(password=f"{MARK}?"), "x")
-    assert "PGPASSWORD" in str(told.value.hint)
-    quiet_about_it(told.value, overheard)
+    with pytest.raises(Unreachable, match="refused the login") as caught:
+        opened(env.url(password=f"{MARK}?"), "x")
+    assert "PGPASSWORD" in str(caught.value.hint)
+    quiet_about_it(caught.value, overheard)
 
 
-def test_the_right_password_is_seen_by_nobody(ground: Ground, overheard: pytest.LogCaptureFixture) -> None:
+def test_the_right_password_is_seen_by_nobody(env: Environment, overheard: pytest.LogCaptureFixture) -> None:
     """Neither in what the server shows of its connections, nor in lists of processes, nor in how a store is shown."""
-    with closing(opened(ground.url(), "laptop")) as store:
-        note(store, ground.session, "n 1")
-        seen = ground.server.sql("SELECT a::text FROM pg_stat_activity a")
+    with closing(opened(env.url(), "laptop")) as store:
+        note(store, env.session, "n 1")
+        seen = env.server.sql("SELECT a::text FROM pg_stat_activity a")
         if os.path.exists("/proc"):
-            pids = (os.getpid(), *ground.server.backends())
+            pids = (os.getpid(), *env.server.backends())
             for pid in pids:
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a line that was just closed
                     seen.append((Path(f"/proc/{pid}/cmdline").read_text(),))
             assert len(seen) >= 2
         shown = f"{seen} {store!r} {store.url} {store.pool!r} {overheard.text}"
     assert MARK not in shown
-    assert MARK not in ground.server.log()
+    assert MARK not in env.server.log()
 
 
-def test_a_line_that_is_cut_tells_nothing(ground: Ground, overheard: pytest.LogCaptureFixture) -> None:
+def test_a_line_that_is_cut_tells_nothing(env: Environment, overheard: pytest.LogCaptureFixture) -> None:
     """In the middle of a transaction, and when all is refused."""
-    with Cutter(ground.server, tcp=True) as line:
+    with Cutter(env.server, tcp=True) as line:
         port = line._where[1]
-        with closing(opened(ground.url(port=port), "laptop")) as store:
+        with closing(opened(env.url(port=port), "laptop")) as store:
 
             def cut_off() -> None:
                 with store.transaction() as transaction:
                     line.refuse()
-                    transaction.state(ground.session)
+                    transaction.state(env.session)
 
-            with pytest.raises(Unreachable) as told:
+            with pytest.raises(Unreachable) as caught:
                 cut_off()
-            quiet_about_it(told.value, overheard)
-            with pytest.raises(Unreachable) as told:
+            quiet_about_it(caught.value, overheard)
+            with pytest.raises(Unreachable) as caught:
                 store.version()
-            quiet_about_it(told.value, overheard)
+            quiet_about_it(caught.value, overheard)
 
 
 def test_waiting_for_a_line_in_vain(
-    ground: Ground, overheard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    env: Environment, overheard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody answers, neither yes nor no: after a while that is said, and no more."""
     monkeypatch.setattr(connections, "_MAX_WAIT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
-        with pytest.raises(Unreachable, match="does not answer") as told:
-            opened(ground.url(port=port, more="&connect_timeout=2"), "x")
-    quiet_about_it(told.value, overheard)
+        with pytest.raises(Unreachable, match="does not answer") as caught:
+            opened(env.url(port=port, more="&connect_timeout=2"), "x")
+    quiet_about_it(caught.value, overheard)
 
 
 def test_what_repeats_a_secret_is_not_passed_on() -> None:
     """Should libpq ever quote the password, its words are dropped whole: gaps would show where it stood."""
     error = psycopg.OperationalError(f"connection failed: bad thing near {MARK}")
-    told = errors.explain(error, "open the store", "postgresql://x", [MARK])
-    assert told is not None
-    assert told.message == "the server cannot be reached"
+    explained = errors.explain(error, "open the store", "postgresql://x", [MARK])
+    assert explained is not None
+    assert explained.message == "the server cannot be reached"
     harmless = errors.explain(error, "open the store", "postgresql://x", [PASSWORD])
     assert harmless is not None
     assert "bad thing" in harmless.message
@@ -216,10 +216,10 @@ def test_what_repeats_a_secret_is_not_passed_on() -> None:
 def test_words_in_names_are_no_reasons() -> None:
     """A host called after what could be wrong does not make it so."""
     for host in ("ssl.example", "password.example"):
-        said = f'connection failed: connection to server at "{host}", port 1 failed: Connection refused'
-        told = errors.explain(psycopg.OperationalError(said), "open the store", "x")
-        assert told is not None
-        assert told.message == "the server cannot be reached (Connection refused)"
+        message = f'connection failed: connection to server at "{host}", port 1 failed: Connection refused'
+        explained = errors.explain(psycopg.OperationalError(message), "open the store", "x")
+        assert explained is not None
+        assert explained.message == "the server cannot be reached (Connection refused)"
 
 
 # ── who the server is ────────────────────────────────────────────────────────────────────────────────────
@@ -249,9 +249,9 @@ def test_who_is_not_on_this_machine_proves_who_they_are(
     """Unless the address says otherwise; libpq alone would talk to anybody."""
     for name in ("PGHOST", "PGHOSTADDR", "PGSSLMODE", "PGSSLROOTCERT"):
         monkeypatch.delenv(name, raising=False)
-    told = connections.connection_parameters(url)
-    assert told.get("sslmode") == mode
-    assert ("sslrootcert" in told) == (mode == "verify-full")
+    parameters = connections.connection_parameters(url)
+    assert parameters.get("sslmode") == mode
+    assert ("sslrootcert" in parameters) == (mode == "verify-full")
 
 
 def test_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,17 +330,17 @@ class Proven(Front):
 
 
 def test_the_right_authority_is_accepted_and_another_is_not(
-    ground: Ground, overheard: pytest.LogCaptureFixture
+    env: Environment, overheard: pytest.LogCaptureFixture
 ) -> None:
     """T18: the certificate must be signed by who is named, and be made out to the host that was asked for."""
-    with closing(Proven(ground.server, ground.authority.certified("server"))) as front:
-        with closing(opened(ground.url(port=front.port, more=ground.proven(ground.authority)), "laptop")) as store:
-            note(store, ground.session, "n 1")
+    with closing(Proven(env.server, env.authority.certified("server"))) as front:
+        with closing(opened(env.url(port=front.port, more=env.proven(env.authority)), "laptop")) as store:
+            note(store, env.session, "n 1")
             assert store.run_query(lambda pipeline: pipeline.connection.pgconn.ssl_in_use)
-        with pytest.raises(Unreachable, match="did not prove who it is") as told:
-            opened(ground.url(port=front.port, more=ground.proven(ground.stranger)), "laptop")
-        quiet_about_it(told.value, overheard)
-        here = ground.url(port=front.port, more=ground.proven(ground.authority))
+        with pytest.raises(Unreachable, match="did not prove who it is") as caught:
+            opened(env.url(port=front.port, more=env.proven(env.stranger)), "laptop")
+        quiet_about_it(caught.value, overheard)
+        here = env.url(port=front.port, more=env.proven(env.authority))
         elsewhere = here.replace("@127.0.0.1", "@localhost")
         with pytest.raises(Unreachable, match="did not prove who it is"):
             opened(elsewhere, "laptop")
@@ -358,17 +358,17 @@ class Impostor(Front):
 
 
 @pytest.mark.parametrize("kind", ["another authority", "another host", "no TLS"])
-def test_nobody_in_the_middle_gets_the_password(ground: Ground, kind: str) -> None:
+def test_nobody_in_the_middle_gets_the_password(env: Environment, kind: str) -> None:
     """T18: whoever cannot prove to be the server is told nothing: no password, and not even a name."""
     files = None
     if kind != "no TLS":
         theirs = kind == "another authority"
-        files = ground.stranger.certified("it") if theirs else ground.authority.certified("next", "127.0.0.2")
+        files = env.stranger.certified("it") if theirs else env.authority.certified("next", "127.0.0.2")
     with closing(Impostor(files)) as impostor:
         with pytest.raises(Unreachable, match="no encryption" if files is None else "did not prove who it is"):
-            opened(ground.url(port=impostor.port, more=ground.proven(ground.authority)), "laptop")
+            opened(env.url(port=impostor.port, more=env.proven(env.authority)), "laptop")
         assert impostor.heard == b""
     with closing(Impostor(files)) as impostor:  # it would have been given to it
         with pytest.raises(Unreachable):
-            opened(ground.url(port=impostor.port, more="&sslmode=prefer"), "laptop")
+            opened(env.url(port=impostor.port, more="&sslmode=prefer"), "laptop")
         assert MARK.encode() in impostor.heard

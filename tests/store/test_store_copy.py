@@ -160,33 +160,33 @@ def test_a_copy_that_is_cut_off_goes_on_where_it_was(source: SqliteStore, target
 def test_what_comes_in_meanwhile_is_copied_too(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
     """New events, new sessions and late ones, while it checks, copies and compares."""
     other = opened(tmp_path / "source.db", CARO)
-    said: list[Progress] = []
+    reported: list[Progress] = []
 
-    def told(progress: Progress) -> None:
-        said.append(progress)
-        if len(said) % 3 == 1 and len(said) < 30:
-            put(other, SESSION, note(f"meanwhile {len(said)}"))
-            fresh = f"{len(said):08}-2222-4333-8444-555555555555"
-            put(other, fresh, started(f"Session {len(said)}"))
-            take(other, [foreign("d" * 20, 1, note("long ago"), clock=len(said), session=fresh)])
+    def on_progress(progress: Progress) -> None:
+        reported.append(progress)
+        if len(reported) % 3 == 1 and len(reported) < 30:
+            put(other, SESSION, note(f"meanwhile {len(reported)}"))
+            fresh = f"{len(reported):08}-2222-4333-8444-555555555555"
+            put(other, fresh, started(f"Session {len(reported)}"))
+            take(other, [foreign("d" * 20, 1, note("long ago"), clock=len(reported), session=fresh)])
 
-    done = copy(source, target, on_progress=told)
+    done = copy(source, target, on_progress=on_progress)
     other.close()
     assert_copied(source, target)
     assert done.sessions == len(list(source.sessions()))
-    assert {progress.doing for progress in said} == {"checking", "copying", "comparing"}
-    assert all(0 < progress.done <= progress.of for progress in said)
+    assert {progress.doing for progress in reported} == {"checking", "copying", "comparing"}
+    assert all(0 < progress.done <= progress.of for progress in reported)
 
 
 def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore, target: SqliteStore) -> None:
     """The copy ends though every look at it finds something new; all that it saw is there."""
     noted: list[str] = []
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress.doing == "comparing":
             noted.append(put(source, SESSION, note("again"))[0].hash)
 
-    copy(source, target, on_progress=told)
+    copy(source, target, on_progress=on_progress)
     there = {event.hash for event in target.events(SESSION)}
     assert set(noted[:-1]) <= there
     copy(source, target)
@@ -198,11 +198,11 @@ def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore,
     second, again = opened(tmp_path / "source.db"), opened(tmp_path / "target.db", CARO)
     ends: list[CopyResult] = []
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress.doing == "copying" and not ends:
             ends.append(copy(second, again))
 
-    first = copy(source, target, on_progress=told)
+    first = copy(source, target, on_progress=on_progress)
     second.close()
     again.close()
     events = sum(len(list(source.events(session))) for session in source.sessions())
@@ -246,7 +246,7 @@ def test_damage_that_is_somebody_elses_to_repair_is_left_out(
     assert_copied(source, target)
 
 
-def test_a_refusal_of_everything_is_told_as_it_is(
+def test_copy_raises_a_refusal_that_concerns_everything(
     source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A target that lets nobody write leaves nothing out: it fails."""
@@ -262,18 +262,18 @@ def test_a_refusal_of_everything_is_told_as_it_is(
 def test_damage_that_comes_while_it_copies_is_refused_too(source: SqliteStore, target: SqliteStore) -> None:
     """Every event is looked at again as it is taken in."""
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress.doing == "copying":
             connection = apsw.Connection(source.path)
             connection.execute("UPDATE events SET data = x'7b7d' WHERE session = 2 AND seq = 12")
             connection.close()
 
     with pytest.raises(Damaged) as caught:
-        copy(source, target, on_progress=told)
+        copy(source, target, on_progress=on_progress)
     assert caught.value.session == OTHER
 
 
-def test_a_hole_in_the_source_is_a_hole_in_the_copy(source: SqliteStore, target: SqliteStore) -> None:
+def test_gap_in_the_source_is_a_gap_in_the_copy(source: SqliteStore, target: SqliteStore) -> None:
     """What is missing cannot be copied; everything else is, and the copy says what the source says."""
     connection = apsw.Connection(source.path)
     connection.execute("DELETE FROM events WHERE session = 2 AND seq = 7")
@@ -285,7 +285,7 @@ def test_a_hole_in_the_source_is_a_hole_in_the_copy(source: SqliteStore, target:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda events: events[:-1], "is missing"),
         (lambda events: [events[1], events[0], *events[2:]], "another order"),
@@ -300,17 +300,17 @@ def test_no_difference_goes_unseen(
     target: SqliteStore,
     monkeypatch: pytest.MonkeyPatch,
     spoil: Callable[[list[Event]], list[Event]],
-    said: str,
+    message: str,
 ) -> None:
     """A target that loses, mixes up or changes an event, or its data, is told of with the session."""
     read = target.events
     monkeypatch.setattr(target, "events", lambda one: iter(spoil(list(read(one))) if one == OTHER else read(one)))
-    with pytest.raises(Damaged, match=said) as caught:
+    with pytest.raises(Damaged, match=message) as caught:
         copy(source, target)
     assert caught.value.session == OTHER
 
 
-def test_a_state_that_is_another_is_seen(
+def test_copy_notices_a_different_state(
     source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal events are not enough: what they add up to must be the same too, on both sides."""
@@ -321,12 +321,12 @@ def test_a_state_that_is_another_is_seen(
                 copy(source, target)
 
 
-def test_what_was_taken_out_of_the_target_comes_again(source: SqliteStore, target: SqliteStore) -> None:
+def test_copy_brings_back_what_was_withdrawn_from_the_target(source: SqliteStore, target: SqliteStore) -> None:
     """Though the copy was there already; as it does from another source at the same address."""
     copy(source, target)
     with target.transaction() as transaction:
-        gone = transaction.withdraw(SESSION, {ANNA: 3})
-    assert copy(source, target).events == len(gone) > 0
+        withdrawn = transaction.withdraw(SESSION, {ANNA: 3})
+    assert copy(source, target).events == len(withdrawn) > 0
     assert_copied(source, target)
     with target.transaction() as transaction:
         for name in target.remembered_under(CURSORS):
@@ -335,7 +335,7 @@ def test_what_was_taken_out_of_the_target_comes_again(source: SqliteStore, targe
     assert_copied(source, target)
 
 
-def test_what_came_without_its_data_stands_beside_what_has_it(source: SqliteStore, target: SqliteStore) -> None:
+def test_copy_keeps_data_when_the_target_has_events_without_it(source: SqliteStore, target: SqliteStore) -> None:
     """An event whose text only the target has is no difference: nothing of the source is missing."""
     whole = foreign("d" * 20, 1, note("text"), clock=START * 1000 + 7)
     take(source, [msgspec.structs.replace(whole, data=None, salt=None)])
@@ -359,12 +359,12 @@ def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Rand
                 take(source, events[:size])
                 del events[:size]
 
-            def told(progress: Progress) -> None:
+            def on_progress(progress: Progress) -> None:
                 if progress.done == stop:
                     raise Killed
 
             try:
-                copy(source, target, on_progress=told)
+                copy(source, target, on_progress=on_progress)
             except Killed:
                 copy(source, target)
             assert everything(target) == everything(source)
