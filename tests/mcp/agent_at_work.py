@@ -22,7 +22,7 @@ T = TypeVar("T")
 PRESENT, PREVIOUS = "2026-07-28", "legacy"
 
 
-class AtWork:
+class AgentClient:
     def __init__(self, root: Path, mode: str = PRESENT, **options: Any) -> None:
         self.root = root
         self.project = root / "webshop"
@@ -38,34 +38,34 @@ class AtWork:
     def close(self) -> None:
         self.context.close()
 
-    def talk(self, said: Callable[[Client], Awaitable[T]], **options: Any) -> T:
+    def talk(self, work: Callable[[Client], Awaitable[T]], **options: Any) -> T:
         """One conversation of a client with the server."""
 
         async def conversation() -> T | MCPError:
             async with Client(self.server, mode=self.mode, **{**self.options, **options}) as client:
                 try:
-                    return await said(client)
+                    return await work(client)
                 except MCPError as error:
                     return error  # raised from within, it would come out in a group
 
-        heard = asyncio.run(conversation())
-        if isinstance(heard, MCPError):
-            raise heard
-        return heard
+        outcome = asyncio.run(conversation())
+        if isinstance(outcome, MCPError):
+            raise outcome
+        return outcome
 
     def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
         """Call a tool; what is no error fits the schema the tool publishes."""
 
         tools = self.tools
 
-        async def said(client: Client) -> CallToolResult:
+        async def calling(client: Client) -> CallToolResult:
             result = await client.call_tool(tool, arguments)
             assert isinstance(result, CallToolResult)
             if not result.is_error:
                 jsonschema.Draft202012Validator(tools[tool].output_schema or {}).validate(result.structured_content)
             return result
 
-        return self.talk(said)
+        return self.talk(calling)
 
     @cached_property
     def tools(self) -> dict[str, Tool]:
@@ -85,27 +85,27 @@ class AtWork:
         result = self.call(tool, **arguments)
         assert result.is_error, result.structured_content
         assert self.events() == before
-        told = text_of(result)
-        assert "Traceback" not in told
-        assert len(told) <= 2_000
-        return told
+        text = text_of(result)
+        assert "Traceback" not in text
+        assert len(text) <= 2_000
+        return text
 
     def read(self, uri: str) -> str:
-        async def said(client: Client) -> str:
+        async def reading(client: Client) -> str:
             contents = (await client.read_resource(uri)).contents
             assert isinstance(contents[0], TextResourceContents)
             return contents[0].text
 
-        return self.talk(said)
+        return self.talk(reading)
 
     def prompt(self, name: str, **arguments: str) -> str:
-        async def said(client: Client) -> str:
-            found = await client.get_prompt(name, arguments)
-            content = found.messages[0].content
+        async def prompting(client: Client) -> str:
+            prompt = await client.get_prompt(name, arguments)
+            content = prompt.messages[0].content
             assert isinstance(content, TextContent)
             return content.text
 
-        return self.talk(said)
+        return self.talk(prompting)
 
     def keeper(self, project: Path | None = None) -> Keeper:
         return Keeper.open(str(project or self.project), home=str(self.home), actor="ada")

@@ -13,12 +13,12 @@ import pytest
 from holdfast.core.errors import Busy, Failed
 from holdfast.core.times import format_time
 from holdfast.keeper.keeper import Keeper
-from tests.mcp.agent_at_work import AtWork, text_of
+from tests.mcp.agent_at_work import AgentClient, text_of
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtWork]:
-    at_work = AtWork(tmp_path_factory.mktemp("entries"))
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentClient]:
+    at_work = AgentClient(tmp_path_factory.mktemp("entries"))
     at_work.done("start_session", goal="Lose nothing")
     at_work.done(
         "record", agents=[{"id": "a", "event": "started"}], tasks=[{"event": "added", "text": "T", "id": "t"}]
@@ -41,25 +41,23 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtWork]:
     ({"context": [{"compressed": True, "agent": "a"}]}, "context[0]", "agent"),
 ], ids=lambda value: str(value)[:50])  # fmt: skip
 def test_a_field_that_does_not_fit_the_event_is_refused(
-    work: AtWork, arguments: dict[str, Any], where: str, field: str
+    work: AgentClient, arguments: dict[str, Any], where: str, field: str
 ) -> None:
     """It would not be recorded: the answer names it, and says what the event takes."""
-    told = work.refused("record", notes=["kept out"], **arguments)
-    assert told.startswith(f"Nothing of this call was recorded: {where}: `{field}` does not belong to ")
+    text = work.refused("record", notes=["kept out"], **arguments)
+    assert text.startswith(f"Nothing of this call was recorded: {where}: `{field}` does not belong to ")
 
 
 @pytest.mark.parametrize("arguments", [
     {"progress": True}, {"progress": False}, {"agents": [{"id": "a", "event": "progressed", "progress": True}]},
     {"context": [{"tokens": True}]}, {"context": [{"tokens": 1, "window": True}]},
 ], ids=str)  # fmt: skip
-def test_true_is_no_number(work: AtWork, arguments: dict[str, Any]) -> None:
+def test_true_is_no_number(work: AgentClient, arguments: dict[str, Any]) -> None:
     """A flag where a number belongs is refused, not taken for one."""
     assert "not true or false" in work.refused("record", **arguments)
 
 
-def test_a_store_that_cannot_be_written_is_said_and_no_entry_blamed(
-    work: AtWork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_store_is_reported_and_no_entry_blamed(work: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locked before the first entry, or full at the end: the answer is about the store."""
     real = Keeper.batch
 
@@ -76,13 +74,13 @@ def test_a_store_that_cannot_be_written_is_said_and_no_entry_blamed(
 
     for broken, words in ((locked, "the store is locked"), (full, "the disk is full")):
         monkeypatch.setattr(Keeper, "batch", broken)
-        told = text_of(work.call("record", notes=["x"]))
-        assert told.startswith(f"Nothing of this call was recorded: {words}")
+        text = text_of(work.call("record", notes=["x"]))
+        assert text.startswith(f"Nothing of this call was recorded: {words}")
     monkeypatch.undo()
     assert work.done("get_status")["session"]["notes"] == []
 
 
-def test_after_a_compression_nobody_is_told_to_compress(work: AtWork) -> None:
+def test_no_hint_to_compress_after_a_compression(work: AgentClient) -> None:
     """How much is left was not said: what was measured before is no longer true."""
     full = work.done("record", context=[{"tokens": 199_000, "window": 200_000}])
     assert "compress now" in full["notes"][-1]
@@ -92,18 +90,18 @@ def test_after_a_compression_nobody_is_told_to_compress(work: AtWork) -> None:
     assert work.done("record", context=[{"tokens": 20_000}])["context"]["tokens"] == 20_000
 
 
-def test_hints_are_in_the_words_of_the_tools(work: AtWork) -> None:
+def test_hints_name_the_tools(work: AgentClient) -> None:
     """What a person does by a command is named as an entry of `record`; what is missing is named."""
-    told = work.refused("record", agents=[{"id": "a", "event": "started"}])
-    assert 'record with agents: [{"id": "a", "event": "retried"}]' in told
-    assert "holdfast agent" not in told
-    told = work.refused("record", tasks=[{"event": "completed"}])
-    assert "task's `id` is missing" in told
-    assert "`id`" in told
+    text = work.refused("record", agents=[{"id": "a", "event": "started"}])
+    assert 'record with agents: [{"id": "a", "event": "retried"}]' in text
+    assert "holdfast agent" not in text
+    text = work.refused("record", tasks=[{"event": "completed"}])
+    assert "task's `id` is missing" in text
+    assert "`id`" in text
     assert "Leave `cursor` out" in work.refused("search_history", cursor="ffffffff")
 
 
-def test_schemas_say_what_is_taken(work: AtWork) -> None:
+def test_schemas_say_what_is_taken(work: AgentClient) -> None:
     """Unknown arguments are refused, and the schema says so; lengths are the real ones."""
     for tool in work.tools.values():
         assert tool.input_schema["additionalProperties"] is False
@@ -115,7 +113,7 @@ def test_schemas_say_what_is_taken(work: AtWork) -> None:
     assert "type" in work.refused("record", agents=[{"id": "longer", "event": "started", "type": "x" * 101}])
 
 
-def test_goal_scope_and_mode_can_be_edited(work: AtWork) -> None:
+def test_goal_scope_and_mode_can_be_edited(work: AgentClient) -> None:
     """An agent learns what it is really about, and says so."""
     work.done("record", edit={"goal": "Lose nothing at all", "scope": "mcp", "mode": "debug", "tags": ["t"]})
     session = work.done("get_status")["session"]
@@ -125,9 +123,9 @@ def test_goal_scope_and_mode_can_be_edited(work: AtWork) -> None:
     assert "mode" in work.refused("record", edit={"mode": "reckless"})
 
 
-def test_a_pause_can_be_recorded_after_the_fact(work: AtWork, tmp_path: Path) -> None:
+def test_a_pause_can_be_recorded_after_the_fact(work: AgentClient, tmp_path: Path) -> None:
     """Nobody said so at the time: it counts as a pause all the same; what cannot have been is refused."""
-    at_work = AtWork(tmp_path)
+    at_work = AgentClient(tmp_path)
     with at_work.keeper() as keeper:
         now = keeper.now()
         keeper.start("Long day", at=now - 3_600_000)
@@ -143,7 +141,7 @@ def test_a_pause_can_be_recorded_after_the_fact(work: AtWork, tmp_path: Path) ->
 
 def test_answers_stay_short_however_much_there_is(tmp_path: Path) -> None:
     """Goals in listings, tokens by agent and documents are cut; what was left out is counted."""
-    at_work = AtWork(tmp_path)
+    at_work = AgentClient(tmp_path)
     with at_work.keeper() as keeper:
         for number in range(50):
             keeper.start(f"{number} " + "long " * 3_800, replace=True)

@@ -91,6 +91,6 @@ def test_every_tool_resource_and_prompt(inspector: Inspector) -> None:
     short = begun["structuredContent"]["id"][:13]
     for uri in ("session/current", f"briefing/{short}"):
         assert "Look at me" in inspector.ask("resources/read", "--uri", f"holdfast://{uri}")["contents"][0]["text"]
-    found = inspector.ask("prompts/get", "--prompt-name", "hand_over", "--prompt-args", f"session={short}")
-    assert "Look at me" in found["messages"][0]["content"]["text"]
+    prompt = inspector.ask("prompts/get", "--prompt-name", "hand_over", "--prompt-args", f"session={short}")
+    assert "Look at me" in prompt["messages"][0]["content"]["text"]
     assert inspector.call("finish_session", summary="Seen")["structuredContent"]["status"] == "completed"

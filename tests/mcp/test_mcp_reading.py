@@ -12,17 +12,17 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from holdfast.mcp.answers import Found, Standing, schema
-from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork
+from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AgentClient
 
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])
-def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtWork]:
-    at_work = AtWork(tmp_path, request.param)
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClient]:
+    at_work = AgentClient(tmp_path, request.param)
     yield at_work
     at_work.close()
 
 
-def test_what_can_be_read_is_listed(work: AtWork) -> None:
+def test_resources_are_listed(work: AgentClient) -> None:
     """Three addresses that always stand, two patterns for any session."""
     listed = work.talk(lambda client: client.list_resources()).resources
     assert [resource.uri for resource in listed] == [
@@ -32,7 +32,7 @@ def test_what_can_be_read_is_listed(work: AtWork) -> None:
     assert [template.uri_template for template in patterns] == ["holdfast://session/{id}", "holdfast://briefing/{id}"]
 
 
-def test_the_session_its_briefing_and_history(work: AtWork) -> None:
+def test_the_session_its_briefing_and_history(work: AgentClient) -> None:
     """Each is there by its address, current or by id, and the documents fit their schemas."""
     empty = json.loads(work.read("holdfast://session/current"))
     assert empty["session"] is None
@@ -57,7 +57,7 @@ def test_the_session_its_briefing_and_history(work: AtWork) -> None:
     ["session/ffffffff", "session/..", "session/..%2f..%2fetc", "session/%00", "session/a b",
      "briefing/" + "x" * 5000, "session/", "nothing", "session/'; DROP TABLE sessions"],
 )  # fmt: skip
-def test_what_is_not_there_is_an_error_that_says_so(work: AtWork, address: str) -> None:
+def test_missing_resource_is_an_error(work: AgentClient, address: str) -> None:
     """Unknown and hostile addresses are refused in a sentence; the server goes on."""
     with pytest.raises(MCPError) as problem:
         work.read(f"holdfast://{address}")
@@ -65,7 +65,7 @@ def test_what_is_not_there_is_an_error_that_says_so(work: AtWork, address: str) 
     assert work.done("get_status")["session"] is None
 
 
-def test_a_session_whose_project_is_not_here_can_be_read(work: AtWork) -> None:
+def test_a_session_whose_project_is_not_here_can_be_read(work: AgentClient) -> None:
     """It came from another device, or its directory is gone: it is shown all the same, and not acted on."""
     begun = work.done("start_session", goal="Left alone")
     work.project.rename(work.root / "moved")
@@ -80,7 +80,7 @@ def test_a_session_whose_project_is_not_here_can_be_read(work: AtWork) -> None:
 
 
 @pytest.mark.parametrize("name", ["continue", "hand_over", "wrap_up"])
-def test_prompts_carry_the_briefing(work: AtWork, name: str) -> None:
+def test_prompts_carry_the_briefing(work: AgentClient, name: str) -> None:
     """Each prompt says what to do and brings the present briefing; session and remark are optional."""
     listed = {prompt.name: prompt for prompt in work.talk(lambda client: client.list_prompts()).prompts}
     assert [argument.required for argument in listed[name].arguments or []] == [False, False]
@@ -93,11 +93,11 @@ def test_prompts_carry_the_briefing(work: AtWork, name: str) -> None:
     text = work.prompt(name, session=begun["id"][:8], remark="mind the tests")
     assert "Carry on" in text
     assert "mind the tests" in text
-    with pytest.raises(MCPError, match="no session"):
+    with pytest.raises(MCPError, match="No session"):
         work.prompt(name, session="ffffffff")
 
 
-def test_a_prompt_with_a_wrong_argument_says_which(work: AtWork) -> None:
+def test_a_prompt_with_a_wrong_argument_says_which(work: AgentClient) -> None:
     """Unknown arguments and prompts, and texts too long, are wrong parameters, told in words."""
     for name, arguments, words in (
         ("continue", {"sesion": "x"}, "Unknown argument 'sesion'"),

@@ -49,31 +49,31 @@ class Server:
             stderr=subprocess.PIPE, env={**os.environ, "HOLDFAST_HOME": str(root / "home")},
         )  # fmt: skip
         self._number = 0
-        self._heard = b""
+        self._received = b""
 
     def send(self, line: bytes) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """The next line, which must be a message of the protocol and nothing else."""
         assert self.process.stdout is not None
-        while b"\n" not in self._heard:
+        while b"\n" not in self._received:
             assert select.select([self.process.stdout], [], [], PATIENCE)[0], "no answer"
-            self._heard += os.read(self.process.stdout.fileno(), 1 << 16)
-        line, _, self._heard = self._heard.partition(b"\n")
-        heard = json.loads(line)
-        assert heard["jsonrpc"] == "2.0"
-        return dict(heard)
+            self._received += os.read(self.process.stdout.fileno(), 1 << 16)
+        line, _, self._received = self._received.partition(b"\n")
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        return dict(message)
 
     def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         self._number += 1
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params or {}}
         self.send(json.dumps(message).encode())
-        while (heard := self.hear()).get("id") != self._number:
+        while (message := self.receive()).get("id") != self._number:
             pass
-        return heard
+        return message
 
     def greet(self, revision: str) -> dict[str, Any]:
         client = {"name": "test", "version": "1"}
@@ -209,8 +209,8 @@ def test_a_client_that_reads_late_gets_everything(tmp_path: Path) -> None:
         for number in range(100, 120):
             server.send(b'{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{}}' % number)
         server.send(b'{"jsonrpc":"2.0","id":200,"method":"ping"}')
-        heard = [server.hear()["id"] for _ in range(21)]
-        assert sorted(heard) == [*range(100, 120), 200]
+        ids = [server.receive()["id"] for _ in range(21)]
+        assert sorted(ids) == [*range(100, 120), 200]
 
 
 def test_from_a_file(tmp_path: Path) -> None:
@@ -239,9 +239,9 @@ def test_by_hand_it_says_what_it_waits_for(tmp_path: Path) -> None:
     try:
         assert process.stderr is not None
         assert select.select([process.stderr], [], [], PATIENCE)[0]
-        said = process.stderr.readline().decode()
-        assert "Waiting for an agent to speak MCP" in said
-        assert "holdfast connect" in said
+        line_ = process.stderr.readline().decode()
+        assert "Waiting for an agent to speak MCP" in line_
+        assert "holdfast connect" in line_
         os.write(ours, b"\x04")
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out, err) == (0, b"", b"")

@@ -22,7 +22,7 @@ from mcp_types import (
 from holdfast.keeper.keeper import Keeper
 from holdfast.sync import devices, people, remote_setup, shares
 from mcp import Client
-from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
+from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AgentClient, text_of
 
 ADA = "ada@example.org"
 EVE = "eve@example.org"
@@ -45,9 +45,9 @@ class Asked:
 
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])
-def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AtWork]:
+def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentClient]:
     monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)  # trying again need not take time here
-    at_work = AtWork(tmp_path, request.param)
+    at_work = AgentClient(tmp_path, request.param)
     with at_work.keeper() as keeper:
         keeper.start("Build the shop")
         remote_setup.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
@@ -58,7 +58,7 @@ def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     at_work.close()
 
 
-def shared_with(work: AtWork) -> list[str]:
+def shared_with(work: AgentClient) -> list[str]:
     with work.keeper() as keeper:
         row = keeper.history(search="Build")[0]
         return keeper.session(row.id).document().sync.shared_with
@@ -68,7 +68,7 @@ def yes() -> Asked:
     return Asked("accept", {"share": True})
 
 
-def test_the_person_says_yes(work: AtWork) -> None:
+def test_the_person_says_yes(work: AgentClient) -> None:
     """They are asked once, in words that say who, what and how; then it is shared, and the other can accept it."""
     work.options["elicitation_callback"] = asked = yes()
     done = work.done("share_session", email=ADA.upper(), read_only=True, days=7)["share"]
@@ -85,7 +85,7 @@ def test_the_person_says_yes(work: AtWork) -> None:
         assert shares.accept(theirs, url=url, name=offer.name)[0].session == done["session"]
 
 
-def test_anything_but_yes_is_no(work: AtWork) -> None:
+def test_share_is_refused_without_a_clear_yes(work: AgentClient) -> None:
     """Declined, closed, left unticked or answered otherwise: nothing is shared, and the agent is told."""
     for person in (
         Asked("decline"), Asked("cancel"), Asked("accept", {"share": False}), Asked("accept", {}), Asked("accept"),
@@ -93,32 +93,32 @@ def test_anything_but_yes_is_no(work: AtWork) -> None:
         Asked("accept", {"share": 1}),
     ):  # fmt: skip
         work.options["elicitation_callback"] = person
-        told = work.refused("share_session", email=ADA)
-        assert told.startswith(
+        text = work.refused("share_session", email=ADA)
+        assert text.startswith(
             ("The person did not agree; nothing was shared", "The client answered in an unexpected form")
         )
         assert len(person.questions) == 1
     assert shared_with(work) == []
 
 
-def test_a_client_that_cannot_ask_gets_the_command(work: AtWork) -> None:
+def test_a_client_that_cannot_ask_gets_the_command(work: AgentClient) -> None:
     """Nothing is shared; the answer is an error with what the person can type themselves."""
-    told = work.refused("share_session", email=ADA, read_only=True, days=3, remote="home")
+    text = work.refused("share_session", email=ADA, read_only=True, days=3, remote="home")
     with work.keeper() as keeper:
         short = keeper.session().id[:8]
-    assert f"holdfast share {short} --with {ADA} --read-only --expires 3d --remote home" in told
-    assert "nothing was shared" in told
+    assert f"holdfast share {short} --with {ADA} --read-only --expires 3d --remote home" in text
+    assert "nothing was shared" in text
     assert shared_with(work) == []
 
 
-def test_no_argument_stands_for_the_person(work: AtWork) -> None:
+def test_no_argument_replaces_the_persons_answer(work: AgentClient) -> None:
     """A model cannot say yes for them."""
     for extra in ("confirmed", "confirm", "share", "answer", "wish"):
         assert "Unknown argument" in work.refused("share_session", email=ADA, **{extra: {"share": True}})
     assert shared_with(work) == []
 
 
-def test_what_is_shared_is_what_was_asked_about(work: AtWork) -> None:
+def test_share_concerns_the_session_the_person_was_asked_about(work: AgentClient) -> None:
     """Another session becomes current while the question stands: the answer does not count for that one."""
     work.options["elicitation_callback"] = person = yes()
 
@@ -139,7 +139,7 @@ def test_what_is_shared_is_what_was_asked_about(work: AtWork) -> None:
     assert (done["session"] == asked_about) is (work.mode != PRESENT)
 
 
-def test_stored_text_cannot_word_the_question(work: AtWork) -> None:
+def test_stored_text_cannot_word_the_question(work: AgentClient) -> None:
     """A goal full of tricks is one quoted line, cut and harmless."""
     with work.keeper() as keeper:
         keeper.session().edit(goal="nothing” at all.\n\nJust press yes \x1b[2J\u202e" + "x" * 5000)
@@ -153,19 +153,19 @@ def test_stored_text_cannot_word_the_question(work: AtWork) -> None:
     assert words.endswith("What they have read cannot be taken back.")
 
 
-def test_nobody_is_asked_about_what_cannot_be(work: AtWork) -> None:
+def test_person_is_not_asked_about_an_impossible_share(work: AgentClient) -> None:
     """Unknown people and sessions are refused before the person is bothered."""
     work.options["elicitation_callback"] = person = yes()
     assert "holdfast people add" in work.refused("share_session", email="nobody@example.org")
-    assert "no session" in work.refused("share_session", email=ADA, session="ffffffff")
+    assert "No session" in work.refused("share_session", email=ADA, session="ffffffff")
     assert person.questions == []
 
 
 @pytest.mark.parametrize("work", [PRESENT], indirect=True)  # the previous revisions ask within the call
-def test_a_yes_for_one_is_none_for_another(work: AtWork) -> None:
+def test_yes_counts_only_for_the_question_asked(work: AgentClient) -> None:
     """A client that sends the answer about Ada along with a call about Eve is not obeyed."""
 
-    async def said(client: Client) -> str:
+    async def conversation(client: Client) -> str:
         first = await client.session.call_tool("share_session", {"email": ADA}, allow_input_required=True)
         assert isinstance(first, InputRequiredResult)
         assert first.input_requests is not None
@@ -187,16 +187,16 @@ def test_a_yes_for_one_is_none_for_another(work: AtWork) -> None:
         assert isinstance(right, CallToolResult)
         return text_of(right)
 
-    told = work.talk(said, elicitation_callback=yes())
-    assert ADA in told
+    text = work.talk(conversation, elicitation_callback=yes())
+    assert ADA in text
     assert shared_with(work) == [ADA]
 
 
 @pytest.mark.parametrize("work", [PRESENT], indirect=True)
-def test_one_yes_shares_once(work: AtWork) -> None:
+def test_yes_is_good_for_one_share(work: AgentClient) -> None:
     """The same answer sent twice shares once; asked anew, the person may say yes again."""
 
-    async def said(client: Client) -> list[CallToolResult]:
+    async def conversation(client: Client) -> list[CallToolResult]:
         done = []
         for _ in range(2):
             first = await client.session.call_tool("share_session", {"email": ADA}, allow_input_required=True)
@@ -212,32 +212,32 @@ def test_one_yes_shares_once(work: AtWork) -> None:
                 done.append(result)
         return done
 
-    results = work.talk(said, elicitation_callback=yes())
+    results = work.talk(conversation, elicitation_callback=yes())
     assert [tool.is_error for tool in results] == [False, True, False, True]
     assert "used before; nothing more was shared" in text_of(results[1])
 
 
 @pytest.mark.parametrize("work", [PREVIOUS], indirect=True)  # the present revision has no such answer
-def test_a_client_that_fails_to_ask_gets_a_result(work: AtWork) -> None:
+def test_a_client_that_fails_to_ask_gets_a_result(work: AgentClient) -> None:
     """The question comes back as an error of the protocol: the call is answered, and nothing was shared."""
 
     async def fails(_context: Any, _params: Any) -> ErrorData:
         return ErrorData(code=-32000, message="no window")
 
     work.options["elicitation_callback"] = fails
-    told = work.refused("share_session", email=ADA)
-    assert "nothing was shared" in told
-    assert "holdfast share" in told
+    text = work.refused("share_session", email=ADA)
+    assert "nothing was shared" in text
+    assert "holdfast share" in text
     assert shared_with(work) == []
 
 
-def test_sync_exchanges_and_says_what_came_of_it(work: AtWork) -> None:
+def test_sync_exchanges_and_reports_the_result(work: AgentClient) -> None:
     """What was recorded here is sent; a second sync has nothing to send; a remote that is gone is an error."""
     first = work.done("sync")
     assert first["pushed"] > 0
     assert first["remotes"] == [{"name": "home", "error": None}]
     assert work.done("sync", remote="home")["pushed"] == 0
     (work.root / "remote").rename(work.root / "away")
-    told = work.call("sync")
-    assert told.is_error
-    assert text_of(told).startswith("Could not sync with home: ")
+    text = work.call("sync")
+    assert text.is_error
+    assert text_of(text).startswith("Could not sync with home: ")

@@ -20,25 +20,25 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
 from holdfast.mcp import sync_tools
 from mcp import Client
-from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
+from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AgentClient, text_of
 
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])
-def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtWork]:
-    at_work = AtWork(tmp_path, request.param)
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClient]:
+    at_work = AgentClient(tmp_path, request.param)
     yield at_work
     at_work.close()
 
 
 @pytest.fixture
-def quick(tmp_path: Path) -> Iterator[AtWork]:
+def quick(tmp_path: Path) -> Iterator[AgentClient]:
     """Where the revision makes no difference."""
-    at_work = AtWork(tmp_path)
+    at_work = AgentClient(tmp_path)
     yield at_work
     at_work.close()
 
 
-def test_few_tools_honest_hints_and_sound_schemas(work: AtWork) -> None:
+def test_few_tools_honest_hints_and_sound_schemas(work: AgentClient) -> None:
     """Nine tools; each says in a valid schema what it takes and answers, and whether it changes or sends anything."""
     tools = work.tools
     assert list(tools) == [
@@ -58,7 +58,7 @@ def test_few_tools_honest_hints_and_sound_schemas(work: AtWork) -> None:
     assert len(json.dumps([tool.model_dump() for tool in tools.values()])) < 60_000
 
 
-def test_a_session_from_beginning_to_end(work: AtWork) -> None:
+def test_a_session_from_beginning_to_end(work: AgentClient) -> None:
     """An agent begins a session, records all kinds of things, pauses, goes on, looks, and finishes."""
     assert work.done("get_status")["session"] is None
     begun = work.done("start_session", goal="Add OAuth", mode="optimize", scope="auth", tags=["a", "b"], model="m-1")
@@ -114,7 +114,7 @@ def test_a_session_from_beginning_to_end(work: AtWork) -> None:
         assert keeper.session(begun["id"]).document().summary == "Done"
 
 
-def test_the_document_is_that_of_the_command_line(quick: AtWork) -> None:
+def test_the_document_is_that_of_the_command_line(quick: AgentClient) -> None:
     """What get_status gives as the session is the very document the library gives."""
     quick.done("start_session", goal="Same everywhere")
     quick.done("record", notes=["x"], tasks=[{"event": "added", "text": "t"}])
@@ -126,19 +126,19 @@ def test_the_document_is_that_of_the_command_line(quick: AtWork) -> None:
     assert document == ours
 
 
-def test_a_record_is_whole_or_nothing(work: AtWork) -> None:
+def test_a_record_is_whole_or_nothing(work: AgentClient) -> None:
     """One entry that is refused keeps all others of the call out, and the answer names it."""
     work.done("start_session", goal="All or nothing")
-    told = work.refused(
+    text = work.refused(
         "record", notes=["kept out"], agents=[{"id": "a", "event": "started"}, {"id": "gone", "event": "completed"}]
     )
-    assert told.startswith("Nothing of this call was recorded: agents[1]: there is no agent gone")
+    assert text.startswith("Nothing of this call was recorded: agents[1]: there is no agent gone")
     assert "nothing to record" in work.refused("record").lower()
     work.done("record", agents=[{"id": "a", "event": "started"}])
     assert "`progress` is missing" in work.refused("record", agents=[{"id": "a", "event": "progressed"}])
 
 
-def test_finishing_otherwise(quick: AtWork) -> None:
+def test_finishing_otherwise(quick: AgentClient) -> None:
     """A session is given up with a reason, or fails with one; failing without says what is missing."""
     quick.done("start_session", goal="One")
     assert quick.done("finish_session", outcome="aborted", reason="no use", summary="Tried")["status"] == "aborted"
@@ -147,24 +147,24 @@ def test_finishing_otherwise(quick: AtWork) -> None:
     assert quick.done("finish_session", outcome="failed", reason="no key")["status"] == "error"
 
 
-def test_errors_say_which_tool_helps(quick: AtWork) -> None:
+def test_errors_say_which_tool_helps(quick: AgentClient) -> None:
     """An error names what to do, in commands for the person and in tools for the agent."""
     assert "start_session" in quick.refused("record", notes=["x"])
     quick.done("start_session", goal="One")
-    told = quick.refused("start_session", goal="Two")
-    assert "unfinished session here: 'One'" in told
-    assert "resume_session" in told
-    assert "finish_session" in told
+    text = quick.refused("start_session", goal="Two")
+    assert "unfinished session here: 'One'" in text
+    assert "resume_session" in text
+    assert "finish_session" in text
     assert quick.done("start_session", goal="Two", replace=True)["goal"] == "Two"
     assert "search_history" in quick.refused("get_status", session="ffffffff")
     assert "holdfast remote add" in quick.refused("sync")
     assert "Tools are start_session" in quick.refused("nonesuch")
-    told = quick.refused("record", note="typo")
-    assert "Unknown argument 'note'" in told
-    assert "notes" in told
+    text = quick.refused("record", note="typo")
+    assert "Unknown argument 'note'" in text
+    assert "notes" in text
 
 
-def test_a_long_session_is_cut_and_says_so(work: AtWork) -> None:
+def test_a_long_session_is_cut_and_says_so(work: AgentClient) -> None:
     """However much was recorded, answers stay short, and what was left out is counted."""
     work.done("start_session", goal="Much " * 100)
     for start in range(0, 300, 100):
@@ -185,7 +185,7 @@ def test_a_long_session_is_cut_and_says_so(work: AtWork) -> None:
     assert len(whole["session"]["notes"]) > shown
 
 
-def test_history_comes_in_pages(work: AtWork) -> None:
+def test_history_comes_in_pages(work: AgentClient) -> None:
     """Pages follow each other without gap or overlap, also while sessions are searched and filtered."""
     with work.keeper() as keeper:
         for number in range(23):
@@ -204,7 +204,7 @@ def test_history_comes_in_pages(work: AtWork) -> None:
     assert work.done("search_history", since="2120-01-01T00:00:00Z")["sessions"] == []
 
 
-def test_another_project_by_directory_or_by_id(quick: AtWork, tmp_path: Path) -> None:
+def test_another_project_by_directory_or_by_id(quick: AgentClient, tmp_path: Path) -> None:
     """A call may name another project, or a session of one: what it records belongs there."""
     other = tmp_path / "api"
     other.mkdir()
@@ -223,7 +223,7 @@ def test_another_project_by_directory_or_by_id(quick: AtWork, tmp_path: Path) ->
 
 
 def test_a_server_started_nowhere_wants_to_know_the_project(
-    quick: AtWork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    quick: AgentClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Started in the person's home, as programs with windows do, it does not take that for a project."""
     monkeypatch.setenv("HOME", str(quick.project))
@@ -236,7 +236,7 @@ def test_a_server_started_nowhere_wants_to_know_the_project(
     assert quick.done("get_status", project=str(other))["session"]["id"] == begun["id"]
 
 
-def test_the_latest_is_taken_up_again(work: AtWork) -> None:
+def test_the_latest_is_taken_up_again(work: AgentClient) -> None:
     """Without a current session, resume takes up the one worked on last; with none at all it says what to do."""
     assert "start_session" in work.refused("resume_session")
     first = work.done("start_session", goal="First")
@@ -248,17 +248,17 @@ def test_the_latest_is_taken_up_again(work: AtWork) -> None:
     assert work.done("resume_session", session="latest")["session"]["id"] == first["id"]
 
 
-def test_secrets_are_cut_out_and_the_agent_is_told(quick: AtWork) -> None:
+def test_secrets_are_removed_and_reported_to_the_agent(quick: AgentClient) -> None:
     """What looks like a secret never reaches the log, and the answer says that it was cut out."""
     quick.done("start_session", goal="Careful")
-    told = quick.done("record", notes=["key AKIAIOSFODNN7EXAMPLQ and ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"])[
+    text = quick.done("record", notes=["key AKIAIOSFODNN7EXAMPLQ and ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"])[
         "notes"
     ]
-    assert any("Removed secrets before storing" in sentence for sentence in told)
+    assert any("Removed secrets before storing" in sentence for sentence in text)
     assert quick.done("record", notes=["nothing"])["notes"] == []
 
 
-def test_a_full_context_is_pointed_out(quick: AtWork) -> None:
+def test_a_full_context_is_pointed_out(quick: AgentClient) -> None:
     """When the context nears its end, the answer says so at once, and the status puts it before the person."""
     quick.done("start_session", goal="Full")
     answer = quick.done("record", context=[{"tokens": 199_000, "window": 200_000}])
@@ -267,7 +267,7 @@ def test_a_full_context_is_pointed_out(quick: AtWork) -> None:
     assert any("compress" in sentence for sentence in quick.done("get_status")["attention"])
 
 
-def test_what_nobody_expected_is_a_result_and_noted(quick: AtWork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_is_a_result_and_logged(quick: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of ours is an error result without a word of what was in hand; the error log tells where."""
     quick.done("start_session", goal="x")
 
@@ -275,19 +275,19 @@ def test_what_nobody_expected_is_a_result_and_noted(quick: AtWork, monkeypatch: 
         raise ZeroDivisionError("secret words")
 
     monkeypatch.setattr(Keeper, "current", broken)
-    told = text_of(quick.call("get_status"))
+    text = text_of(quick.call("get_status"))
     monkeypatch.undo()
-    assert "something unexpected happened (ZeroDivisionError)" in told.lower().replace(
+    assert "something unexpected happened (ZeroDivisionError)" in text.lower().replace(
         "zerodivision", "ZeroDivision"
-    ) or ("ZeroDivisionError" in told)
-    assert "secret words" not in told
+    ) or ("ZeroDivisionError" in text)
+    assert "secret words" not in text
     noted = error_log.lines(str(quick.home))[-1]
     assert noted["where"] == "mcp get_status"
     assert "ZeroDivisionError" in str(noted["message"])
     assert quick.done("get_status")["session"]["goal"] == "x"
 
 
-def test_a_store_that_was_replaced_is_opened_anew(quick: AtWork, tmp_path: Path) -> None:
+def test_a_store_that_was_replaced_is_opened_anew(quick: AgentClient, tmp_path: Path) -> None:
     """A repair or a restored copy puts another file in the store's place: the next call reads that one."""
     quick.done("start_session", goal="Before")
     with quick.keeper() as keeper:
@@ -301,7 +301,7 @@ def test_a_store_that_was_replaced_is_opened_anew(quick: AtWork, tmp_path: Path)
     assert quick.done("get_status")["session"]["notes"] == []
 
 
-def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_sync_does_not_block_other_calls(work: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a sync waits for a remote, the status is answered."""
     work.done("start_session", goal="Patience")
     begun, release = threading.Event(), threading.Event()
@@ -313,7 +313,7 @@ def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(sync_tools, "sync", slow)
 
-    async def said(client: Client) -> tuple[str, str]:
+    async def conversation(client: Client) -> tuple[str, str]:
         syncing = asyncio.create_task(client.call_tool("sync", {}))
         assert await asyncio.to_thread(begun.wait, 30)
         status = await client.call_tool("get_status", {})
@@ -321,12 +321,12 @@ def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPat
         release.set()
         return text_of(status), text_of(await syncing)
 
-    status, synced = work.talk(said)
+    status, synced = work.talk(conversation)
     assert "Patience" in status
     assert synced == "Far away. Try later. Trying again may help."
 
 
-def test_session_files_of_the_project_are_named_while_their_mirror_is_off(quick: AtWork) -> None:
+def test_session_files_of_the_project_are_named_while_their_mirror_is_off(quick: AgentClient) -> None:
     """By every tool that says where one stands, in the words of the commands."""
     path = quick.project / ".claude" / "orchestrator-session.json"
     path.parent.mkdir()

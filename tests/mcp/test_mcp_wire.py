@@ -20,7 +20,7 @@ from holdfast.mcp.connection import BadMessage, OverlongLine, read
 from holdfast.mcp.server import InputLines
 from holdfast.sync import devices, people
 from mcp import Client
-from tests.mcp.agent_at_work import AtWork, text_of
+from tests.mcp.agent_at_work import AgentClient, text_of
 
 GREETING = [
     (
@@ -32,8 +32,8 @@ GREETING = [
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[AtWork]:
-    at_work = AtWork(tmp_path)
+def work(tmp_path: Path) -> Iterator[AgentClient]:
+    at_work = AgentClient(tmp_path)
     yield at_work
     at_work.close()
 
@@ -42,16 +42,16 @@ class Page:
     """Where a client reads."""
 
     def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []
 
     async def write(self, line: str) -> None:
-        self.heard.append(json.loads(line))
+        self.lines.append(json.loads(line))
 
     async def flush(self) -> None:
         pass
 
 
-def said(work: AtWork, *lines: str) -> list[dict[str, Any]]:
+def replies(work: AgentClient, *lines: str) -> list[dict[str, Any]]:
     """What comes back for lines that are followed by the end of the input."""
 
     async def each() -> AsyncIterator[str]:
@@ -60,7 +60,7 @@ def said(work: AtWork, *lines: str) -> list[dict[str, Any]]:
 
     page = Page()
     asyncio.run(work.server.answer(each(), page))
-    return [entry for entry in page.heard if entry.get("id") != "hello"]
+    return [entry for entry in page.lines if entry.get("id") != "hello"]
 
 
 def call(tool: str, arguments: str, name: str = "7") -> str:
@@ -81,9 +81,9 @@ def call(tool: str, arguments: str, name: str = "7") -> str:
     ('[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, None),
     ('{"jsonrpc":"2.0","id":3}', -32600, 3), ('{"jsonrpc":"1.0","id":3,"method":"ping"}', -32600, 3),
 ], ids=lambda value: str(value)[:40])  # fmt: skip
-def test_a_line_that_is_no_message_is_answered(work: AtWork, line: str, code: int, name: int | str | None) -> None:
+def test_invalid_line_gets_an_error(work: AgentClient, line: str, code: int, name: int | str | None) -> None:
     """Half a character, no JSON, a batch, a line too long: an error with the request's id where it can be seen."""
-    (answer,) = said(work, line)
+    (answer,) = replies(work, line)
     assert (answer["id"], answer["error"]["code"]) == (name, code)
     assert answer["error"]["message"]
     assert "rejected a line" in str(error_log.lines(str(work.home))[-1]["message"])
@@ -97,46 +97,46 @@ def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.Mo
     assert list(lines._whole(b"y" * 200)) == []
     long, short = lines._whole(b"z\nping\n")
     assert (type(long), type(short), short) == (OverlongLine, str, "ping")
-    heard = read(long)
-    assert isinstance(heard, BadMessage)
-    assert heard.id == 7
+    message = read(long)
+    assert isinstance(message, BadMessage)
+    assert message.id == 7
     assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [OverlongLine]
 
 
 def test_answers_of_the_client_that_cannot_be_read_are_not_answered() -> None:
     """An error about an answer would be an answer to nothing."""
-    heard = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
-    assert isinstance(heard, BadMessage)
-    assert (heard.id, heard.is_response) == (3, True)
+    message = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
+    assert isinstance(message, BadMessage)
+    assert (message.id, message.is_response) == (3, True)
 
 
-def test_a_call_is_answered_though_the_input_has_ended(work: AtWork) -> None:
+def test_a_call_is_answered_though_the_input_has_ended(work: AgentClient) -> None:
     """The input is closed right after the calls: all of them are done and answered, in order of writing."""
     calls = [call("start_session", '{"goal":"Last words"}', "1")]
     calls += [call("record", f'{{"notes":["{number}"]}}', str(number)) for number in range(2, 12)]
-    answers = {entry["id"]: entry["result"] for entry in said(work, *calls)}
+    answers = {entry["id"]: entry["result"] for entry in replies(work, *calls)}
     assert sorted(answers) == list(range(1, 12))
     assert not any(answer["isError"] for answer in answers.values())
     notes = work.done("get_status")["session"]["notes"]
     assert [note["text"] for note in notes] == [str(number) for number in range(2, 12)]
 
 
-def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AtWork, tmp_path: Path) -> None:
+def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AgentClient, tmp_path: Path) -> None:
     """The input ended while the person was to be asked: nothing is shared, and the call says so, at once."""
     with work.keeper() as keeper, Keeper.open(str(tmp_path), home=str(tmp_path / "ada")) as theirs:
         keeper.start("Share me")
         people.add(keeper.home, "ada@example.org", devices.public(theirs).age)
-    answers = said(work, call("share_session", '{"email":"ada@example.org"}'))
+    answers = replies(work, call("share_session", '{"email":"ada@example.org"}'))
     assert [answer["method"] for answer in answers if "method" in answer] == ["elicitation/create"]
-    told = answers[-1]["result"]
-    assert told["isError"]
-    assert "nothing was shared" in told["content"][0]["text"]
+    result = answers[-1]["result"]
+    assert result["isError"]
+    assert "nothing was shared" in result["content"][0]["text"]
 
 
-def test_a_cancelled_call_does_not_hold_up_the_end(work: AtWork) -> None:
+def test_a_cancelled_call_does_not_hold_up_the_end(work: AgentClient) -> None:
     """What the client gave up is not waited for."""
     cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}'
-    assert all(entry.get("id") == 7 for entry in said(work, call("get_status", "{}"), cancel))
+    assert all(entry.get("id") == 7 for entry in replies(work, call("get_status", "{}"), cancel))
 
 
 def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
@@ -153,21 +153,21 @@ def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
     assert answers[2]["error"]["code"] == -32700
 
 
-def test_the_status_does_not_wait_for_a_record_that_waits(work: AtWork) -> None:
+def test_the_status_does_not_wait_for_a_record_that_waits(work: AgentClient) -> None:
     """Somebody holds the store: what is to be written waits for it, and what is only read is answered."""
     work.done("start_session", goal="Patience")
-    held, release = threading.Event(), threading.Event()
+    locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
         with work.keeper() as keeper, keeper.transaction():
-            held.set()
+            locked.set()
             assert release.wait(30)
 
     async def conversation(client: Client) -> tuple[str, str]:
         holding = threading.Thread(target=hold)
         holding.start()
         try:
-            assert await asyncio.to_thread(held.wait, 30)
+            assert await asyncio.to_thread(locked.wait, 30)
             first = asyncio.create_task(client.call_tool("record", {"notes": ["first"]}))
             second = asyncio.create_task(client.call_tool("record", {"notes": ["second"]}))
             status = await client.call_tool("get_status", {})

@@ -33,8 +33,8 @@ class Calls:
         return code, out, err
 
     def json(self, *words: str, code: int = 0) -> Any:
-        found, out, err = self(*words, "--json")
-        assert (found, err) == (code, ""), (out, err)
+        exit_code, out, err = self(*words, "--json")
+        assert (exit_code, err) == (code, ""), (out, err)
         assert out.count("\n") == 1
         document = json.loads(out)
         assert document["holdfast"] == 1

@@ -95,13 +95,13 @@ def test_verify_holds_for_the_text_that_was_acknowledged(root: Path, spec: Path)
     assert [item.agent for item in acknowledgment.verify(str(root), str(spec), "two")] == ["two"]
 
 
-def test_verify_of_nothing_is_not_found(root: Path, spec: Path) -> None:
+def test_verify_raises_not_found_without_acknowledgments(root: Path, spec: Path) -> None:
     with pytest.raises(NotFound):
         acknowledgment.verify(str(root), str(spec))
     acknowledge(root, spec, "one")
-    with pytest.raises(NotFound, match="agent two has not") as found:
+    with pytest.raises(NotFound, match="agent two has not") as error:
         acknowledgment.verify(str(root), str(spec), "two")
-    assert found.value.hint == f"holdfast contract acknowledge --spec {spec} --agent two"
+    assert error.value.hint == f"holdfast contract acknowledge --spec {spec} --agent two"
 
 
 def test_verify_refuses_another_version_and_a_changed_text(root: Path, spec: Path) -> None:
@@ -157,9 +157,9 @@ def test_the_version_is_what_the_text_says(tmp_path: Path, written: str, version
     assert acknowledgment.specification(str(path)).version == version
 
 
-def test_headings_are_told_without_those_in_examples(spec: Path) -> None:
-    found = acknowledgment.specification(str(spec)).headings
-    assert [(heading.level, heading.text) for heading in found] == [(1, "Rules"), (2, "Files"), (3, "Small ones")]
+def test_headings_leave_out_those_in_examples(spec: Path) -> None:
+    headings = acknowledgment.specification(str(spec)).headings
+    assert [(heading.level, heading.text) for heading in headings] == [(1, "Rules"), (2, "Files"), (3, "Small ones")]
 
 
 def test_an_unfinished_merge_is_left_alone(root: Path, spec: Path) -> None:
@@ -215,9 +215,9 @@ class Call:
 
     def document(self, *words: str) -> tuple[int, dict[str, Any]]:
         code, out = self(*words, "--json")
-        found = json.loads(out)
-        assert found["holdfast"] == 1
-        return code, found
+        answer = json.loads(out)
+        assert answer["holdfast"] == 1
+        return code, answer
 
 
 @pytest.fixture
@@ -232,23 +232,23 @@ def test_the_command_acknowledges_and_verifies(call: Call, spec: Path, root: Pat
     """0 when it holds, 3 when nobody acknowledged, 1 when the text changed, 2 without a text."""
     there = ("--spec", str(spec))
     assert call("verify", *there)[0] == 3
-    code, found = call.document("acknowledge", *there, "--agent", "claude")
-    assert (code, found["acknowledgment"]["agent"]) == (0, "claude")
-    assert found["acknowledgment"]["checksum"] == hashlib.sha256(spec.read_bytes()).hexdigest()
+    code, answer = call.document("acknowledge", *there, "--agent", "claude")
+    assert (code, answer["acknowledgment"]["agent"]) == (0, "claude")
+    assert answer["acknowledgment"]["checksum"] == hashlib.sha256(spec.read_bytes()).hexdigest()
     assert call("acknowledge", *there) == (0, "ann acknowledged version 1.0\n")
-    code, found = call.document("verify", *there)
-    assert (code, found["valid"], [match["agent"] for match in found["acknowledgments"]]) == (
+    code, answer = call.document("verify", *there)
+    assert (code, answer["valid"], [match["agent"] for match in answer["acknowledgments"]]) == (
         0,
         True,
         ["claude", "ann"],
     )
     assert call("verify", *there, "--agent", "nobody")[0] == 3
     spec.write_text(SPEC + "More.\n")
-    code, found = call.document("verify", *there)
-    assert (code, found["error"]["kind"]) == (1, "refused")
-    assert found["error"]["operation"] == "read"
-    assert found["error"]["file"] == str(root / "contract-acknowledgment.md")
-    assert found["error"]["timestamp"].endswith("Z")
+    code, answer = call.document("verify", *there)
+    assert (code, answer["error"]["kind"]) == (1, "refused")
+    assert answer["error"]["operation"] == "read"
+    assert answer["error"]["file"] == str(root / "contract-acknowledgment.md")
+    assert answer["error"]["timestamp"].endswith("Z")
     assert call("verify")[0] == 2
     assert call("verify", "--spec", str(spec) + "-missing")[0] == 3
 
@@ -263,14 +263,14 @@ def test_the_summary_tells_what_there_is(call: Call, spec: Path) -> None:
     call("acknowledge", *there, "--agent", "one")
     spec.write_text(SPEC + "More.\n")
     call("acknowledge", *there, "--agent", "two")
-    code, found = call.document("summary", *there)
-    assert [(match["agent"], match["holds"]) for match in found["summary"]["acknowledged"]] == [
+    code, answer = call.document("summary", *there)
+    assert [(match["agent"], match["holds"]) for match in answer["summary"]["acknowledged"]] == [
         ("one", False),
         ("two", True),
     ]
-    assert found["summary"]["headings"][0] == {"level": 1, "text": "Rules"}
-    code, found = call.document("summary", *there, "--agent", "two")
-    assert [match["agent"] for match in found["summary"]["acknowledged"]] == ["two"]
+    assert answer["summary"]["headings"][0] == {"level": 1, "text": "Rules"}
+    code, answer = call.document("summary", *there, "--agent", "two")
+    assert [match["agent"] for match in answer["summary"]["acknowledged"]] == ["two"]
 
 
 def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec: Path, root: Path) -> None:
@@ -286,9 +286,9 @@ def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec
             "entry": {"feature_id": name, **times, "last_active": "2026-11-15T11:00:00Z", "status": "paused"},
         })  # fmt: skip
     (root / "search-2026-11-15" / "state.yaml").write_text("a: [")
-    code, found = call.document("summary", "--spec", str(spec))
+    code, answer = call.document("summary", "--spec", str(spec))
     assert code == 0
-    sound, damaged = found["summary"]["features"]
+    sound, damaged = answer["summary"]["features"]
     assert sound == {
         "feature_id": "login-2026-11-15", "status": "paused", "active_task": "b", "model": "opus", "tasks_done": 1,
         "tasks": 2, "last_active": "2026-11-15T11:00:00Z", "trouble": None,

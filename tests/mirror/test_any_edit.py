@@ -21,9 +21,9 @@ from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIME
 
 FILES = ("orchestrator", "timer", "craft", "state", "plan", "registry")
 PARTS = {"state": ("contract", "state"), "plan": ("contract", "plan"), "registry": ("contract", "entry")}
-GONE = object()
+REMOVED = object()
 GARBAGE: tuple[Any, ...] = (
-    GONE, None, "", "garbage", "2026-13-99", "2026-01-02T03:04:05Z", -1, 7.5, 10**6, True, [], {}, ["x"], {"x": 1},
+    REMOVED, None, "", "garbage", "2026-13-99", "2026-01-02T03:04:05Z", -1, 7.5, 10**6, True, [], {}, ["x"], {"x": 1},
     [{}], "completed", "finished",
 )  # fmt: skip
 
@@ -47,7 +47,7 @@ def edited(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     inner = made
     for step in place[:-1]:
         inner = inner[step]
-    if new is GONE:
+    if new is REMOVED:
         del inner[place[-1]]
     else:
         inner[place[-1]] = new
@@ -69,16 +69,16 @@ def look(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:
     project.write(path, edited(value, place, new))
     written = project.file(path).read_bytes()
     with project.open() as keeper:
-        found = keeper.session(before.id).document()
+        document = keeper.session(before.id).document()
         project.in_step(keeper)
         assert keeper.mirrors.changed_outside() == set()
     kept = [project.file(name).read_bytes() for name in project.rejected()]
     if kept:
         assert kept == [written]
-        assert (found.goal, found.status, found.tasks) == (before.goal, before.status, before.tasks)
-    elif new is GONE:
-        assert (found.goal, found.status, found.tasks) == (before.goal, before.status, before.tasks)
-        assert [agent.status for agent in found.agents] == [agent.status for agent in before.agents]
+        assert (document.goal, document.status, document.tasks) == (before.goal, before.status, before.tasks)
+    elif new is REMOVED:
+        assert (document.goal, document.status, document.tasks) == (before.goal, before.status, before.tasks)
+        assert [agent.status for agent in document.agents] == [agent.status for agent in before.agents]
 
 
 def furnished(root: Path) -> Project:
@@ -103,8 +103,8 @@ def test_after_any_edit_every_file_is_valid_and_nothing_is_lost(tmp_path: Path) 
 
     @settings(max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(name=st.sampled_from(FILES), where=st.integers(0, 10_000), new=st.sampled_from(GARBAGE))
-    @example(name="plan", where=5, new=GONE)
-    def held(name: str, where: int, new: Any) -> None:
+    @example(name="plan", where=5, new=REMOVED)
+    def check_edit(name: str, where: int, new: Any) -> None:
         shutil.rmtree(at)
         shutil.copytree(kept, at, symlinks=True)
         with project.open() as keeper:
@@ -114,4 +114,4 @@ def test_after_any_edit_every_file_is_valid_and_nothing_is_lost(tmp_path: Path) 
         every = list(places(read(project.file(path).read_bytes(), path).value))
         look(project, name, every[where % len(every)], new)
 
-    held()
+    check_edit()

@@ -69,7 +69,7 @@ DAMAGE: list[tuple[str, Callable[[str], str]]] = [
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGE)
-def test_what_validate_refuses_is_found_and_comes_back(
+def test_check_finds_and_restore_repairs_what_validate_refuses(
     feature: Feature, tmp_path: Path, name: str, damage: Callable[[str], str]
 ) -> None:
     path = feature.root / name if name == REGISTRY else feature.path(name)
@@ -77,8 +77,8 @@ def test_what_validate_refuses_is_found_and_comes_back(
     broken = path.read_bytes()
     assert name in errors(feature.root)
     assert len(mendable(feature.root)) == 1
-    found = check(feature, tmp_path)
-    assert (found.status, found.fix) == ("failed", REPAIR_COMMAND)
+    check_ = check(feature, tmp_path)
+    assert (check_.status, check_.fix) == ("failed", REPAIR_COMMAND)
     assert len(restore(str(feature.root), now=NOW)) == 1
     feature.whole()
     assert Path(f"{path}{ASIDE}").read_bytes() == broken
@@ -86,15 +86,15 @@ def test_what_validate_refuses_is_found_and_comes_back(
     assert check(feature, tmp_path).status == "ok"
 
 
-def test_a_plan_without_the_tasks_that_history_knows_is_damaged(feature: Feature) -> None:
+def test_plan_lacking_tasks_of_the_history_is_damaged(feature: Feature) -> None:
     """It is valid, but leaving a task out never meant that it is gone."""
     path = feature.path(PLAN)
     path.write_text(replaced(r"phases:.*", "phases: []\n")(path.read_text()))
     feature.path(STATE).write_text(
         replaced(r'active_task: "\w+"', "active_task: null")(feature.path(STATE).read_text())
     )
-    (told,) = mendable(feature.root)
-    assert "its tasks are missing, and the history knows 2 tasks" in told
+    (sentence,) = mendable(feature.root)
+    assert "its tasks are missing, and the history knows 2 tasks" in sentence
     restore(str(feature.root), now=NOW)
     assert 'task_id: "design"' in path.read_text()
     assert mendable(feature.root) == []
@@ -131,15 +131,15 @@ DOUBTS: list[tuple[str, Callable[[str], str], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "change", "told", "advice"), DOUBTS)
-def test_what_only_a_person_can_decide_is_a_warning_and_left_alone(
-    feature: Feature, tmp_path: Path, name: str, change: Callable[[str], str], told: str, advice: str
+@pytest.mark.parametrize(("name", "change", "sentence", "advice"), DOUBTS)
+def test_decisions_for_a_person_are_warnings_and_left_alone(
+    feature: Feature, tmp_path: Path, name: str, change: Callable[[str], str], sentence: str, advice: str
 ) -> None:
     path = feature.root / name if name == REGISTRY else feature.path(name)
     path.write_text(change(path.read_text()))
     before = path.read_bytes()
-    (found,) = doubtful(feature.root)
-    assert told in found
+    (finding,) = doubtful(feature.root)
+    assert sentence in finding
     restore(str(feature.root), now=NOW)
     assert path.read_bytes() == before
     seen = check(feature, tmp_path)

@@ -35,11 +35,11 @@ def kept(feature: Feature, part: str) -> Any:
     return feature.document[part]
 
 
-@pytest.mark.parametrize(("numbers", "told"), [((0,), "1 event of session"), ((1, 2, 4), "3 events of session")])
-def test_a_line_that_is_taken_out_is_noticed(feature: Feature, numbers: tuple[int, ...], told: str) -> None:
+@pytest.mark.parametrize(("numbers", "finding"), [((0,), "1 event of session"), ((1, 2, 4), "3 events of session")])
+def test_a_line_that_is_taken_out_is_noticed(feature: Feature, numbers: tuple[int, ...], finding: str) -> None:
     without(feature.path("history.jsonl"), *numbers)
-    (found,) = doubtful(feature.root)
-    assert f"{feature.id}/history.jsonl lacks {told}" in found
+    (findings,) = doubtful(feature.root)
+    assert f"{feature.id}/history.jsonl lacks {finding}" in findings
     before = feature.path("history.jsonl").read_bytes()
     assert restore(str(feature.root), now=NOW) == []
     assert feature.path("history.jsonl").read_bytes() == before
@@ -59,25 +59,25 @@ def test_an_event_that_another_writer_had_seen_is_missed_too(feature: Feature) -
     present = PresentEvents()
     for event in (*events[:-1], later):
         present.add(event)
-    found = present.lacking()
-    assert found is not None
-    assert (found.number, found.has(events[-1]), found.has(events[0])) == (1, True, False)
+    findings = present.lacking()
+    assert findings is not None
+    assert (findings.number, findings.has(events[-1]), findings.has(events[0])) == (1, True, False)
 
 
 @pytest.mark.parametrize("name", ["state.yaml", "implementation-plan.yaml"])
-def test_restoring_from_a_history_without_its_beginning_makes_nothing_up(feature: Feature, name: str) -> None:
+def test_restore_invents_nothing_when_the_history_lacks_its_beginning(feature: Feature, name: str) -> None:
     """Goal, start and model come from the files that are left, and what is uncertain is said."""
     without(feature.path("history.jsonl"), 0)
     feature.path(name).write_text("torn: [")
-    (said,) = restore(str(feature.root), now=NOW)
-    assert "which lacks 1 event: what it said there is not certain" in said
+    (sentences,) = restore(str(feature.root), now=NOW)
+    assert "which lacks 1 event: what it said there is not certain" in sentences
     now = loaded(feature.path("state.yaml"))["current_state"]
     about = loaded(feature.path("implementation-plan.yaml"))["feature"]
     assert now["started_at"] == about["created_at"] == kept(feature, "entry")["started_at"]
     assert now["model_in_use"] == kept(feature, "state")["current_state"]["model_in_use"]
     assert about["name"] == ("Build the login" if name == "state.yaml" else "Login")
     assert mendable(feature.root) == []
-    assert ["lacks 1 event" in told for told in doubtful(feature.root)] == [True]
+    assert ["lacks 1 event" in finding for finding in doubtful(feature.root)] == [True]
 
 
 def test_what_can_be_read_of_a_damaged_plan_is_kept_where_history_has_gaps(feature: Feature) -> None:
@@ -131,10 +131,10 @@ def test_the_doctor_adds_again_what_the_store_knows(tmp_path: Path, change: str)
         else:
             path.unlink()
         left = path.read_text() if path.exists() else ""
-        found = check(keeper)
-        assert (found.status, found.fix) == ("failed", "holdfast doctor --repair")
-        _, said = keeper.doctor(repair=True)
-        assert any("that the store knows: added at its end" in name for name in said)
+        findings = check(keeper)
+        assert (findings.status, findings.fix) == ("failed", "holdfast doctor --repair")
+        _, sentences = keeper.doctor(repair=True)
+        assert any("that the store knows: added at its end" in name for name in sentences)
         now = path.read_text()
         assert now.startswith(left)
         hashes = {json.loads(line)["x-holdfast"]["hash"] for line in now.splitlines()}
@@ -149,9 +149,9 @@ def test_a_home_that_does_not_know_the_session_warns_and_goes_on_warning(tmp_pat
     without(project.feature() / "history.jsonl", 0)
     with Keeper.open(str(project.path), home=str(tmp_path / "fresh")) as keeper:
         for _ in range(2):
-            found = check(keeper)
-            assert found.status == "warning"
-            assert "lacks 1 event of session" in found.detail
-            assert found.fix is not None
-            assert "--repair" not in found.fix
+            findings = check(keeper)
+            assert findings.status == "warning"
+            assert "lacks 1 event of session" in findings.detail
+            assert findings.fix is not None
+            assert "--repair" not in findings.fix
             keeper.doctor(repair=True)

@@ -63,16 +63,16 @@ def test_a_torn_last_line_becomes_a_bad_line_of_its_own(path: str) -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_bad_lines_are_told_with_their_number(path: str) -> None:
+def test_bad_history_lines_are_given_by_number(path: str) -> None:
     bad = b"\xef\xbb\xbf{}\n\n[1]\r\nnonsense\n" + b"[" * 100_000 + b'\n\xff\n{"a": 1}\r\n{"cut'
     Path(path).write_bytes(bad)
-    found = list(history.read(path))
-    assert [(number, isinstance(match, Invalid)) for number, match in found] == [
+    lines_read = list(history.read(path))
+    assert [(number, isinstance(match, Invalid)) for number, match in lines_read] == [
         (1, False), (3, True), (4, True), (5, True), (6, True), (7, False), (8, True),
     ]  # fmt: skip
-    said = str(found[-1][1])
-    assert "line 8" in said
-    assert "cut off" in said
+    error_text = str(lines_read[-1][1])
+    assert "line 8" in error_text
+    assert "cut off" in error_text
 
 
 def test_reading_has_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_processes_do_not_mix_their_lines(path: str) -> None:
             event = {"hash": f"{writer}-{number}", "writer": writer, "seq": number}
             history.append(path, [{"command": f"{writer} {number}", "pad": "x" * 3000, "x-holdfast": event}])
     """)
-    stranger = textwrap.dedent("""
+    other_program = textwrap.dedent("""
         import os, sys
         fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         for number in range(200):
@@ -140,16 +140,16 @@ def test_processes_do_not_mix_their_lines(path: str) -> None:
     """)
     many = [subprocess.Popen([sys.executable, "-c", code, path, f"w{n}"]) for n in range(3)]
     many.append(subprocess.Popen([sys.executable, "-c", code, path, "w0"]))
-    many.append(subprocess.Popen([sys.executable, "-c", stranger, path]))
+    many.append(subprocess.Popen([sys.executable, "-c", other_program, path]))
     assert [popen.wait() for popen in many] == [0] * 5
-    found = commands(path)
+    lines_read = commands(path)
     for n in range(3):
-        assert [match for match in found if match.startswith(f"w{n} ")] == [f"w{n} {k}" for k in range(1, 31)]
-    assert len(found) == 90 + 200
-    assert [json.loads(raw)["command"] for raw in Path(path).read_text().splitlines()] == found
+        assert [match for match in lines_read if match.startswith(f"w{n} ")] == [f"w{n} {k}" for k in range(1, 31)]
+    assert len(lines_read) == 90 + 200
+    assert [json.loads(raw)["command"] for raw in Path(path).read_text().splitlines()] == lines_read
 
 
-def test_a_part_of_a_line_is_said_and_ended_by_the_next(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_line_is_reported_and_ended_by_the_next_writer(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append(path, [line(1)])
     real = os.write
     with monkeypatch.context() as patch:

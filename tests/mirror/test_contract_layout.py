@@ -94,10 +94,10 @@ def test_git_does_not_see_locks_and_temporaries(root: Path) -> None:
     feature_dirs.create(str(root), document())
     feature_files.update(str(root), document(), [{"command": "x"}])
     subprocess.run(["git", "init", "-q", str(root.parent)], check=True)
-    told = subprocess.run(
+    status = subprocess.run(
         ["git", "-C", str(root.parent), "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True
     )
-    assert sorted(line[3:] for line in told.stdout.splitlines()) == [
+    assert sorted(line[3:] for line in status.stdout.splitlines()) == [
         ".ai-session/.gitignore", ".ai-session/README.md", ".ai-session/active-features.yaml",
         *(f".ai-session/{ID}/{name}" for name in ("history.jsonl", "implementation-plan.yaml", "state.yaml")),
     ]  # fmt: skip
@@ -326,10 +326,10 @@ def test_an_update_writes_everything_and_adds_to_history(root: Path) -> None:
     later = document(at="2026-11-15T11:00:00Z", status="paused")
     later["plan"]["feature"]["name"] = "Log in"
     feature_files.update(str(root), later, [{"command": "pause"}])
-    found = feature_files.read(str(root), ID)
-    assert found.state is not None
-    assert found.plan is not None
-    assert (found.state.value, found.plan.value) == (later["state"], later["plan"])
+    feature_now = feature_files.read(str(root), ID)
+    assert feature_now.state is not None
+    assert feature_now.plan is not None
+    assert (feature_now.state.value, feature_now.plan.value) == (later["state"], later["plan"])
     assert registry.entry(str(root), ID) == later["entry"]
     assert (root / ID / "history.jsonl").read_text() == '{"command":"pause"}\n'
 
@@ -337,9 +337,9 @@ def test_an_update_writes_everything_and_adds_to_history(root: Path) -> None:
 def test_last_updated_never_goes_back(root: Path) -> None:
     feature_dirs.create(str(root), document(at="2026-11-15T10:00:00Z"))
     feature_files.update(str(root), document(at="2020-01-01T00:00:00Z"))
-    found = feature_files.read(str(root), ID)
-    assert found.state is not None
-    assert found.state.value == document(at="2026-11-15T10:00:00Z")["state"]
+    feature_now = feature_files.read(str(root), ID)
+    assert feature_now.state is not None
+    assert feature_now.state.value == document(at="2026-11-15T10:00:00Z")["state"]
 
 
 def test_comments_in_a_state_survive_an_update(root: Path) -> None:
@@ -372,7 +372,7 @@ def test_an_update_of_what_is_not_there_or_damaged_writes_nothing(root: Path) ->
 
 def everything(root: Path) -> list[HoldfastError]:
     """What each way of writing says."""
-    said: list[HoldfastError] = []
+    errors: list[HoldfastError] = []
     for attempt in (
         lambda: feature_dirs.create(str(root), document()),
         lambda: feature_files.update(str(root), document(), [{"command": "x"}]),
@@ -383,8 +383,8 @@ def everything(root: Path) -> list[HoldfastError]:
         try:
             attempt()
         except HoldfastError as error:
-            said.append(error)
-    return said
+            errors.append(error)
+    return errors
 
 
 def test_a_linked_directory_is_not_written_through(root: Path, tmp_path: Path) -> None:

@@ -109,27 +109,27 @@ def test_a_history_that_git_united_is_sorted_and_each_event_counted_once(feature
     path = feature.path("history.jsonl")
     lines = path.read_bytes().splitlines(keepends=True) * 2
     random.Random(7).shuffle(lines)
-    stranger = b'{"timestamp":"2026-11-14T10:00:00Z","command":"look","model":"opus","status":"success"}\n'
-    path.write_bytes(b"".join([*lines, stranger, b"{torn\n", b'{"half'])[:-1])
+    foreign_line = b'{"timestamp":"2026-11-14T10:00:00Z","command":"look","model":"opus","status":"success"}\n'
+    path.write_bytes(b"".join([*lines, foreign_line, b"{torn\n", b'{"half'])[:-1])
     history = path.read_bytes()
     for name in FILES:
         feature.path(name).unlink()
     restore(str(feature.root), now=NOW)
     feature.whole()
     assert path.read_bytes() == history
-    assert [told.partition("history.jsonl ")[2][:38] for told in doubtful(feature.root)] == [
+    assert [finding.partition("history.jsonl ")[2][:38] for finding in doubtful(feature.root)] == [
         "has 2 lines that cannot be read: line ", "has 1 line that the contract does not "
     ]  # fmt: skip
 
 
-def test_an_event_that_was_tampered_with_is_not_believed(feature: Feature) -> None:
+def test_tampered_event_is_not_believed(feature: Feature) -> None:
     path = feature.path("history.jsonl")
     path.write_text(path.read_text().replace("half-way", "all-done"))
     feature.path("state.yaml").unlink()
     assert (
         "which has 1 line that somebody changed: what it said there is not" in restore(str(feature.root), now=NOW)[0]
     )
-    assert ["changed since Holdfast wrote it" in told for told in doubtful(feature.root)] == [True]
+    assert ["changed since Holdfast wrote it" in finding for finding in doubtful(feature.root)] == [True]
     assert "all-done" not in feature.path("state.yaml").read_text()
 
 
@@ -154,9 +154,9 @@ def foreign(root: Path) -> Path:
     return root
 
 
-def test_lines_without_events_restore_what_they_tell_and_that_is_said(foreign: Path) -> None:
-    said = restore(str(foreign), now=NOW)
-    assert "from 2 lines of its history, without events" in said[0]
+def test_lines_without_events_restore_what_they_contain_and_the_source_is_named(foreign: Path) -> None:
+    sentences = restore(str(foreign), now=NOW)
+    assert "from 2 lines of its history, without events" in sentences[0]
     assert loaded(foreign / OLD / "state.yaml") == {
         "version": "1.0",
         "feature_id": OLD,
@@ -174,8 +174,8 @@ def test_lines_without_events_restore_what_they_tell_and_that_is_said(foreign: P
         {"feature_id": OLD, "started_at": "2025-01-09T10:00:00Z", "last_active": "2025-01-09T12:00:00Z",
          "status": "active"}
     ]  # fmt: skip
-    (told,) = doubtful(foreign)
-    assert f"{OLD}/history.jsonl has 1 line that the contract does not allow: line 2, $.timestamp must be" in told
+    (finding,) = doubtful(foreign)
+    assert f"{OLD}/history.jsonl has 1 line that the contract does not allow: line 2, $.timestamp must be" in finding
     assert len(examine(str(foreign))) == 1
     assert restore(str(foreign), now=NOW) == []
 
@@ -227,7 +227,7 @@ def test_an_entry_that_is_missing_is_added_and_the_others_stay(feature: Feature)
     feature.whole()
 
 
-def test_a_damaged_registry_is_made_anew_and_drops_nobody(feature: Feature) -> None:
+def test_damaged_registry_is_rebuilt_and_loses_no_feature(feature: Feature) -> None:
     """Entries that can still be read are kept, even of features whose directory is elsewhere."""
     path = feature.root / "active-features.yaml"
     torn = (
@@ -236,12 +236,12 @@ def test_a_damaged_registry_is_made_anew_and_drops_nobody(feature: Feature) -> N
         f"  - feature_id: {feature.id}\n    started_at: '2026-01-01T0"
     )
     path.write_text(torn)
-    said = restore(str(feature.root), now=NOW)
+    sentences = restore(str(feature.root), now=NOW)
     kept = f"The damaged one is kept as active-features.yaml{ASIDE}."
-    assert said == [f"active-features.yaml was damaged: rebuilt with 2 features. {kept}"]
+    assert sentences == [f"active-features.yaml was damaged: rebuilt with 2 features. {kept}"]
     assert Path(f"{path}{ASIDE}").read_text() == torn
-    gone, own = registry.entries(str(feature.root))
-    assert (gone["feature_id"], gone["owner"], gone["status"]) == ("gone-2026-01-01", "bo", "completed")
+    missing, own = registry.entries(str(feature.root))
+    assert (missing["feature_id"], missing["owner"], missing["status"]) == ("gone-2026-01-01", "bo", "completed")
     assert own == feature.document["entry"]
     feature.whole()
 
@@ -255,9 +255,9 @@ def test_what_git_left_unmerged_is_reported_and_left_alone(feature: Feature, nam
     path.write_text(MARKS.format(path.read_text()))
     before = tree(feature.root)
     assert ["unmerged" in finding.detail for finding in examine(str(feature.root))] == [True]
-    said = restore(str(feature.root), now=NOW)
-    assert len(said) == 1
-    assert said[0].startswith("Left alone: ")
+    sentences = restore(str(feature.root), now=NOW)
+    assert len(sentences) == 1
+    assert sentences[0].startswith("Left alone: ")
     assert {**tree(feature.root), **before} == tree(feature.root)
     assert path.read_bytes() == before[str(path.relative_to(feature.root))]
     assert not list(feature.root.rglob("*.rejected-*"))
@@ -284,7 +284,7 @@ def pipe(path: Path, outside: Path) -> None:
 
 @pytest.mark.parametrize("plant", [link, second_name, folder, pipe])
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_planted_is_said_and_neither_followed_nor_moved(
+def test_planted_links_are_reported_and_neither_followed_nor_moved(
     feature: Feature, tmp_path: Path, plant: Callable[[Path, Path], None], name: str
 ) -> None:
     outside = tmp_path / "outside"
@@ -304,8 +304,8 @@ def test_one_that_cannot_be_restored_does_not_keep_the_others(root: Path, tmp_pa
     first.path("history.jsonl").mkdir()
     for item in (first, second):
         item.path("state.yaml").unlink()
-    said = restore(str(root), now=NOW)
-    assert any(sentence.startswith(f"{first.id} could not be restored") for sentence in said)
+    sentences = restore(str(root), now=NOW)
+    assert any(sentence.startswith(f"{first.id} could not be restored") for sentence in sentences)
     second_state = loaded(second.path("state.yaml"))
     assert second_state == second.document["state"]
 
@@ -326,7 +326,7 @@ def test_a_creation_cut_short_is_settled_first(feature: Feature) -> None:
     assert not (feature.root / ".creating-00").exists()
 
 
-def test_marks_of_a_merge_are_told_from_yaml() -> None:
+def test_conflict_markers_are_distinguished_from_yaml() -> None:
     assert yaml_files.unmerged(b"a: 1\n<<<<<<< HEAD\n")
     assert yaml_files.unmerged(b"a: 1\r\n>>>>>>> x\r\n")
     assert not yaml_files.unmerged(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")

@@ -175,10 +175,10 @@ def test_craft_file_keeps_its_name_and_the_id_of_its_program(name: str, project:
         document = project.json(path)
         project.write(path, {**document, "pending_tasks": [*document["pending_tasks"], f"task {number}"]})
         session.note(f"note {number}")
-        found = project.json(path)
-        assert found["session_id"] == _FOREIGN
-        assert found["files_modified"][0]["hash_after"] == "a1b2c3d4e5f6789012345678901234567890abcd"
-        assert found["pending_tasks"][-1] == f"task {number}"
+        document_now = project.json(path)
+        assert document_now["session_id"] == _FOREIGN
+        assert document_now["files_modified"][0]["hash_after"] == "a1b2c3d4e5f6789012345678901234567890abcd"
+        assert document_now["pending_tasks"][-1] == f"task {number}"
     assert sorted(path.name for path in project.file(CRAFT).iterdir()) == sorted([f"{name}.json", "index.json"])
     (entry,) = project.json(f"{CRAFT}/index.json")["sessions"]
     assert (entry["session_id"], entry["file"]) == (_FOREIGN, f"{name}.json")
@@ -203,7 +203,7 @@ def test_two_craft_files_of_one_session_leave_the_one_under_its_id_up_to_date(
 # ── files that make room ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_torn_craft_file_is_said_to_be_set_aside_once_when_its_session_is_written_there(
+def test_torn_craft_file_is_reported_as_set_aside_once_when_its_session_is_written_there(
     project: Project, keeper: Keeper
 ) -> None:
     path = f"{CRAFT}/{_FOREIGN}.json"
@@ -215,9 +215,9 @@ def test_torn_craft_file_is_said_to_be_set_aside_once_when_its_session_is_writte
     keeper.session(_FOREIGN).resume()
     keeper.notices.clear()
     keeper.mirrors.switch_on("craft")
-    said = [line for line in keeper.notices if path in line]
-    assert len(said) == 1
-    assert "was set aside as" in said[0]
+    notices = [line for line in keeper.notices if path in line]
+    assert len(notices) == 1
+    assert "was set aside as" in notices[0]
     (kept,) = project.rejected()
     assert project.file(kept).read_text() == torn
     (mirrored,) = keeper.mirrors.status()

@@ -117,7 +117,7 @@ def test_the_entry_of_the_last_session_goes_though_another_program_touched_it(
     "text",
     ["[]", "{}", '{"sessions": {}}', '{"sessions": [{"session_id": "a"}, "b"]}', '{"sessions": [', "hello", "\x00"],
 )
-def test_what_is_no_index_is_set_aside_and_said(text: str, tmp_path: Path) -> None:
+def test_unusable_index_is_set_aside_and_reported(text: str, tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write(INDEX, text)
     os.utime(project.file(INDEX), (1, 1))
@@ -148,11 +148,11 @@ def test_what_another_program_writes_into_the_index_in_the_very_moment_stays(
     once = [True]
 
     def interrupted(*arguments: Any) -> Any:
-        found = wanted(*arguments)
+        files_wanted = wanted(*arguments)
         if once:
             once.clear()
             project.edit(INDEX, lambda document: document["sessions"].append(OTHER))
-        return found
+        return files_wanted
 
     monkeypatch.setattr(layouts.CraftLayout, "wanted", interrupted)
     session.edit(goal="Build two shops")

@@ -37,8 +37,8 @@ def doctor_is_content(keeper: Keeper) -> None:
 
 
 def nowhere(project: Project, text: str) -> None:
-    found = [path for path in project.path.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
-    assert found == []
+    paths = [path for path in project.path.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    assert paths == []
 
 
 def test_every_file_of_a_deleted_session_goes(project: Project, keeper: Keeper) -> None:
@@ -194,7 +194,7 @@ def test_a_line_added_in_the_very_moment_stays(
     assert Path(feature.history).read_text() == line
 
 
-def test_archives_in_the_history_folder_are_found_by_name(project: Project, keeper: Keeper) -> None:
+def test_archives_in_the_history_folder_are_read_by_name(project: Project, keeper: Keeper) -> None:
     session = keeper.start(SECRET)
     session.abort()
     (name,) = project.archives()

@@ -45,13 +45,13 @@ def session(keeper: Keeper) -> SessionHandle:
     return session
 
 
-def said(session: SessionHandle) -> object:
+def facts_of(session: SessionHandle) -> object:
     """What a session says, whatever time it is."""
-    found = session.document()
+    document = session.document()
     return (
-        found.id, found.goal, found.status, found.mode, found.created_at, found.progress, found.aliases,
-        [(agent.id, agent.type, agent.task, agent.status, agent.progress) for agent in found.agents], found.tasks,
-        found.project, found.context,
+        document.id, document.goal, document.status, document.mode, document.created_at, document.progress,
+        document.aliases, document.tasks, document.project, document.context,
+        [(agent.id, agent.type, agent.task, agent.status, agent.progress) for agent in document.agents],
     )  # fmt: skip
 
 
@@ -75,9 +75,9 @@ def test_a_tasks_words_agent_and_files_are_taken_from_the_plan(
     task = document["phases"][0]["tasks"][0]
     task.update(description="Write all the tests", agent="test-1", artifacts=["tests/all.py"])
     project.write(project.plan(), document)
-    found = session.document().tasks[0]
-    assert (found.text, found.agent, list(found.artifacts)) == ("Write all the tests", "test-1", ["tests/all.py"])
-    assert found.status == "pending"
+    task = session.document().tasks[0]
+    assert (task.text, task.agent, list(task.artifacts)) == ("Write all the tests", "test-1", ["tests/all.py"])
+    assert task.status == "pending"
     assert "Write all the tests" in project.json(ORCHESTRATOR)["pending_tasks"]
     assert "Write the tests" not in project.json(ORCHESTRATOR)["pending_tasks"]
     assert project.rejected() == []
@@ -200,15 +200,15 @@ def test_what_breaks_the_rules_is_set_aside_and_restored(
     kind: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     edit, why = REFUSED[kind]
-    before = said(session)
+    before = facts_of(session)
     name = edit(project)
     written = project.file(name).read_bytes()
-    assert said(session) == before
+    assert facts_of(session) == before
     (aside,) = project.rejected()
     assert aside.startswith(f"{name}.rejected-")
     assert project.file(aside).read_bytes() == written
-    (told,) = [notice for notice in keeper.notices if "set aside" in notice]
-    assert why in told
+    (notice,) = [notice for notice in keeper.notices if "set aside" in notice]
+    assert why in notice
     assert [row.id for row in keeper.history()] == [session.id]
     project.in_step(keeper)
 
@@ -233,10 +233,10 @@ def test_what_is_only_spelled_otherwise_is_understood(
         document["decisions_made"].append("Use SQLite")
 
     project.edit(ORCHESTRATOR, change)
-    found = session.document()
-    assert found.agents[1].status == "completed"
-    assert found.context.by_agent["test-1"] == 1200
-    assert found.decisions[0].chosen == "Use SQLite"
+    document = session.document()
+    assert document.agents[1].status == "completed"
+    assert document.context.by_agent["test-1"] == 1200
+    assert document.decisions[0].chosen == "Use SQLite"
     assert project.rejected() == []
     project.in_step(keeper)
 
@@ -251,9 +251,9 @@ def test_what_is_left_out_is_not_assumed_to_be_otherwise(
     key: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     session.pause()
-    before = said(session)
+    before = facts_of(session)
     project.edit(ORCHESTRATOR, lambda document: document.pop(key))
-    assert said(keeper.session()) == before
+    assert facts_of(keeper.session()) == before
     assert key in project.json(ORCHESTRATOR)
     assert project.rejected() == []
     project.in_step(keeper)
@@ -272,7 +272,7 @@ def test_a_plan_without_its_phases_is_written_again(project: Project, keeper: Ke
 
 @pytest.mark.parametrize(("name", "folder"), [("orchestrator", ".claude"), ("timer", ".claude"),
                                               ("contract", CONTRACT), ("craft", ".craft")])  # fmt: skip
-def test_a_linked_folder_refuses_the_mirror(name: str, folder: str, tmp_path: Path) -> None:
+def test_mirror_is_refused_in_a_linked_folder(name: str, folder: str, tmp_path: Path) -> None:
     project = Project(tmp_path)
     outside = tmp_path / "elsewhere"
     outside.mkdir()

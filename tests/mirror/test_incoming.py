@@ -55,30 +55,30 @@ def agent(key: str, value: object) -> Callable[[Any], object]:
 # ── each kind of edit ────────────────────────────────────────────────────────────────────────────────────
 
 
-def task_status(found: Session) -> str:
-    return found.tasks[0].status
+def task_status(document: Session) -> str:
+    return document.tasks[0].status
 
 
 ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object], object]] = {
-    "goal": (put("goal", "Sell the shop"), lambda found: found.goal, "Sell the shop"),
-    "mode": (put("mode", "debug"), lambda found: found.mode, "debug"),
-    "status": (put("status", "paused"), lambda found: found.status, "paused"),
-    "agent progress": (agent("progress", 40), lambda found: found.agents[0].progress, 0.4),
+    "goal": (put("goal", "Sell the shop"), lambda document: document.goal, "Sell the shop"),
+    "mode": (put("mode", "debug"), lambda document: document.mode, "debug"),
+    "status": (put("status", "paused"), lambda document: document.status, "paused"),
+    "agent progress": (agent("progress", 40), lambda document: document.agents[0].progress, 0.4),
     "agent completed": (
         lambda document: document["agents"][0].update(status="complete", result_summary="Fine"),
-        lambda found: (found.agents[0].status, found.agents[0].summary),
+        lambda document: (document.agents[0].status, document.agents[0].summary),
         ("completed", "Fine"),
     ),
     "new agent": (
         lambda document: document["agents"].append(
             {"id": "test-1", "type": "test", "task": "Test", "status": "pending"}
         ),
-        lambda found: [(item.id, item.status) for item in found.agents],
+        lambda document: [(item.id, item.status) for item in document.agents],
         [("code-1", "running"), ("test-1", "pending")],
     ),
     "new task": (
         lambda document: document["pending_tasks"].append("Paint it"),
-        lambda found: [task.text for task in found.tasks],
+        lambda document: [task.text for task in document.tasks],
         ["Write the tests", "Paint it"],
     ),
     "task done": (
@@ -86,19 +86,19 @@ ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session],
             document["pending_tasks"].clear(),
             document["completed_work"].append({"task": "Write the tests", "outcome": "Green", "files": ["a.py"]}),
         ),
-        lambda found: (found.tasks[0].status, found.tasks[0].outcome, found.tasks[0].artifacts),
+        lambda document: (document.tasks[0].status, document.tasks[0].outcome, document.tasks[0].artifacts),
         ("completed", "Green", ["a.py"]),
     ),
     "decision": (
         lambda document: document["decisions_made"].append(
             {"decision": "Brick", "rationale": "Lasts", "timestamp": document["updated"]}
         ),
-        lambda found: [(decision.chosen, decision.why) for decision in found.decisions],
+        lambda document: [(decision.chosen, decision.why) for decision in document.decisions],
         [("Brick", "Lasts")],
     ),
     "context": (
         lambda document: document["context_usage"].update(estimated_tokens=5000),
-        lambda found: found.context.tokens,
+        lambda document: document.context.tokens,
         5000,
     ),
 }
@@ -114,9 +114,9 @@ def test_edits_of_the_orchestrators_file(kind: str, project: Project, keeper: Ke
 
 
 TIMER_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object], object]] = {
-    "scope": (put("scope", "Market"), lambda found: found.scope, "Market"),
-    "task": (put("task", "Sell it now"), lambda found: found.task, "Sell it now"),
-    "summary": (put("summary", "Walls stand"), lambda found: found.summary, "Walls stand"),
+    "scope": (put("scope", "Market"), lambda document: document.scope, "Market"),
+    "task": (put("task", "Sell it now"), lambda document: document.task, "Sell it now"),
+    "summary": (put("summary", "Walls stand"), lambda document: document.summary, "Walls stand"),
     "paused": (
         lambda document: (
             document.update(status="PAUSED"),
@@ -130,7 +130,7 @@ TIMER_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object
                 }
             ),
         ),
-        lambda found: (found.status, found.time.pauses[-1].kind, found.time.pauses[-1].reason),
+        lambda document: (document.status, document.time.pauses[-1].kind, document.time.pauses[-1].reason),
         ("paused", "manual", "Lunch"),
     ),
 }
@@ -146,16 +146,16 @@ def test_edits_of_the_timers_file(kind: str, project: Project, keeper: Keeper, s
 
 
 CRAFT_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object], object]] = {
-    "goal": (put("goal", "Sell the shop."), lambda found: found.goal, "Sell the shop."),
-    "progress": (put("progress", 0.5), lambda found: found.progress, 0.5),
-    "status": (put("status", "paused"), lambda found: found.status, "paused"),
-    "agent progress": (agent("progress", 0.4), lambda found: found.agents[0].progress, 0.4),
+    "goal": (put("goal", "Sell the shop."), lambda document: document.goal, "Sell the shop."),
+    "progress": (put("progress", 0.5), lambda document: document.progress, 0.5),
+    "status": (put("status", "paused"), lambda document: document.status, "paused"),
+    "agent progress": (agent("progress", 0.4), lambda document: document.agents[0].progress, 0.4),
     "new task": (
         lambda document: document["pending_tasks"].append("Paint it"),
-        lambda found: [task.text for task in found.tasks],
+        lambda document: [task.text for task in document.tasks],
         ["Write the tests", "Paint it"],
     ),
-    "tags": (lambda document: document["metadata"].update(tags=["shop"]), lambda found: found.tags, ["shop"]),
+    "tags": (lambda document: document["metadata"].update(tags=["shop"]), lambda document: document.tags, ["shop"]),
 }
 
 
@@ -169,13 +169,19 @@ def test_edits_of_a_craft_file(kind: str, project: Project, keeper: Keeper, sess
 
 
 CONTRACT_EDITS: dict[str, tuple[str, str, str, Callable[[Session], object], object]] = {
-    "model": ("state", '"sonnet"', '"opus"', lambda found: found.model, "opus"),
-    "goal": ("plan", 'name: "Build the shop"', 'name: "Sell the shop"', lambda found: found.goal, "Sell the shop"),
+    "model": ("state", '"sonnet"', '"opus"', lambda document: document.model, "opus"),
+    "goal": (
+        "plan",
+        'name: "Build the shop"',
+        'name: "Sell the shop"',
+        lambda document: document.goal,
+        "Sell the shop",
+    ),
     "task begun": ("plan", 'status: "pending"', "status: in_progress", task_status, "in_progress"),
     "task done": ("plan", 'status: "pending"', 'status: "completed"', task_status, "completed"),
     "active task": ("state", "active_task: null", "active_task: tests", task_status, "in_progress"),
-    "paused": ("registry", 'status: "active"', "status: paused", lambda found: found.status, "paused"),
-    "completed": ("registry", 'status: "active"', "status: completed", lambda found: found.status, "completed"),
+    "paused": ("registry", 'status: "active"', "status: paused", lambda document: document.status, "paused"),
+    "completed": ("registry", 'status: "active"', "status: completed", lambda document: document.status, "completed"),
 }
 
 
@@ -251,14 +257,14 @@ def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: S
     copy["goal"] = "Sell the shop"
     copy["pending_tasks"].append("Paint it")
     project.write(ORCHESTRATOR, copy)
-    found = session.document()
-    assert (found.goal, found.mode, [decision.chosen for decision in found.decisions]) == (
+    document = session.document()
+    assert (document.goal, document.mode, [decision.chosen for decision in document.decisions]) == (
         "Sell the shop",
         "debug",
         ["Brick"],
     )
-    assert [task.text for task in found.tasks] == ["Write the tests", "Paint it"]
-    assert found.conflicts == []
+    assert [task.text for task in document.tasks] == ["Write the tests", "Paint it"]
+    assert document.conflicts == []
     project.in_step(keeper)
 
 
@@ -272,11 +278,11 @@ def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
         session.decide(f"Decision of {path}")
         copy["agents"][0]["progress"] = 30 if path == ORCHESTRATOR else 0.6
         project.write(path, copy)
-        found = session.document()
-        assert found.goal == f"Goal of {path}."
-        assert found.agents[0].progress == (0.3 if path == ORCHESTRATOR else 0.6)
-        assert found.agents[-1].id == f"late-{len(path)}"
-        assert found.decisions[-1].chosen == f"Decision of {path}"
+        document = session.document()
+        assert document.goal == f"Goal of {path}."
+        assert document.agents[0].progress == (0.3 if path == ORCHESTRATOR else 0.6)
+        assert document.agents[-1].id == f"late-{len(path)}"
+        assert document.decisions[-1].chosen == f"Decision of {path}"
         project.in_step(keeper)
 
 
@@ -287,9 +293,9 @@ def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Ke
     session.edit(goal="Sell the shop")
     copy["goal"] = "Burn the shop"
     project.write(ORCHESTRATOR, copy)
-    found = session.document()
-    assert found.goal == "Sell the shop"
-    (conflict,) = found.conflicts
+    document = session.document()
+    assert document.goal == "Sell the shop"
+    (conflict,) = document.conflicts
     assert conflict.field == "goal"
     assert {value.value for value in conflict.values} == {"Sell the shop", "Burn the shop"}
     assert any("both sides" in sentence for sentence in keeper.notices)
@@ -302,12 +308,12 @@ def test_omission_never_removes(project: Project, keeper: Keeper, session: Sessi
     session.decide("Brick")
     project.edit(ORCHESTRATOR, lambda document: (document["agents"].clear(), document["pending_tasks"].clear()))
     project.edit(project.craft(), lambda document: document.update(decisions_made=[], agents=[], pending_tasks=[]))
-    found = session.document()
-    assert ([item.id for item in found.agents], [task.text for task in found.tasks]) == (
+    document = session.document()
+    assert ([item.id for item in document.agents], [task.text for task in document.tasks]) == (
         ["code-1"],
         ["Write the tests"],
     )
-    assert [decision.chosen for decision in found.decisions] == ["Brick"]
+    assert [decision.chosen for decision in document.decisions] == ["Brick"]
     project.in_step(keeper)
 
 

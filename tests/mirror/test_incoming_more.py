@@ -122,7 +122,7 @@ def test_a_feature_does_not_go_back_by_the_registry(project: Project, keeper: Ke
     assert project.file(REGISTRY).read_text() == before
 
 
-def test_an_old_copy_of_the_registry_is_written_again(project: Project, keeper: Keeper) -> None:
+def test_old_copy_of_the_registry_is_rewritten(project: Project, keeper: Keeper) -> None:
     """Nothing in it is news, and it does not stay either."""
     session = keeper.start("Build the shop")
     old = project.file(REGISTRY).read_text()
@@ -200,7 +200,7 @@ def test_lines_of_others_are_events_and_kept_nowhere_else(project: Project, keep
     assert keeper.notices == []
 
 
-def test_a_line_is_heard_once_whatever_else_changes(project: Project, keeper: Keeper) -> None:
+def test_history_line_is_recorded_once_whatever_else_changes(project: Project, keeper: Keeper) -> None:
     """Also after the session has ended, when nothing could be added to it any more; the same line twice is two."""
     session = keeper.start("Build the shop")
     path = project.feature() / "history.jsonl"
@@ -262,8 +262,8 @@ def test_a_key_added_while_state_was_written_stays(
     session = keeper.start("Build the shop")
     root = str(project.file(REGISTRY).parent)
     path = project.file(project.state())
-    found = {"state": yaml_files.load(str(path)), "plan": yaml_files.load(str(project.file(project.plan())))}
-    document: Any = {key: dict(value.value) for key, value in found.items() if value is not None}
+    files_now = {"state": yaml_files.load(str(path)), "plan": yaml_files.load(str(project.file(project.plan())))}
+    document: Any = {key: dict(value.value) for key, value in files_now.items() if value is not None}
     document["entry"] = registry.entry(root, project.feature().name)
     document["state"]["current_state"] = {**document["state"]["current_state"], "model_in_use": "opus"}
     done = _meddling(monkeypatch, str(path), lambda text: text + 'reviewer: "Grace"\n')

@@ -149,7 +149,7 @@ def test_a_file_that_is_being_filled_is_waited_for(
     project.in_step(keeper)
 
 
-def test_a_strangers_file_in_a_folder_of_ours_is_left_alone(
+def test_foreign_file_in_a_mirrored_folder_is_left_alone(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """It never was ours: it stays where it is, and is told of once."""
@@ -181,8 +181,8 @@ def test_another_session_in_the_file_becomes_current(
 ) -> None:
     old = project.json(ORCHESTRATOR)["session_id"]
     project.write(ORCHESTRATOR, other(project))
-    found = keeper.session().document()
-    assert (found.goal, found.aliases.orchestrator) == ("Another goal", "2026-11-02-abcdef")
+    document = keeper.session().document()
+    assert (document.goal, document.aliases.orchestrator) == ("Another goal", "2026-11-02-abcdef")
     assert session.document().status == "paused"
     assert project.json(f"{HISTORY}/{old}.json")["status"] == "paused"
     assert project.json(ORCHESTRATOR)["session_id"] == "2026-11-02-abcdef"
@@ -265,7 +265,7 @@ def test_each_format_alone_takes_in_what_is_there(name: str, tmp_path: Path) -> 
         second.in_step(keeper, (name,))
 
 
-def test_a_hand_made_file_refuses_the_mirror(tmp_path: Path) -> None:
+def test_mirror_is_refused_over_a_handmade_file(tmp_path: Path) -> None:
     """What somebody keeps under the same name is neither taken nor touched."""
     project = Project(tmp_path)
     mine = {"working_on": "the shop", "next_steps": ["paint"]}

@@ -83,7 +83,7 @@ def test_status_says_that_somebody_else_changed_it(hf: Calls) -> None:
     assert hf.json("status")["session"]["goal"] == "Sell the shop"
 
 
-def test_a_broken_file_is_told_and_the_command_does_its_job(hf: Calls) -> None:
+def test_broken_file_is_reported_and_the_command_does_its_job(hf: Calls) -> None:
     hf.json("mirror", "on", "orchestrator")
     hf.json("start", "Build the shop")
     (hf.project / ORCHESTRATOR).write_text("{broken")

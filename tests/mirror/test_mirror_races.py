@@ -211,10 +211,10 @@ def test_an_edit_that_leaves_no_trace_in_the_fingerprint_is_noticed(
     real = fingerprint.take
 
     def frozen(path: str, now: int) -> fingerprint.Fingerprint | None:
-        found = real(path, now)
-        if path == str(project.file(ORCHESTRATOR)) and found is not None:
+        seen = real(path, now)
+        if path == str(project.file(ORCHESTRATOR)) and seen is not None:
             return fingerprint.Fingerprint(kept.inode, kept.size, kept.changed, kept.touched, kept.at)
-        return found
+        return seen
 
     monkeypatch.setattr(fingerprint, "take", frozen)
     assert before.count('"default"') == 1
@@ -334,15 +334,15 @@ def test_an_edit_is_absorbed_while_something_follows(
     """Nobody runs a command: the edit comes in by itself, and whoever follows is told whose it was."""
     if not installed:
         monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
-    told: list[Changes] = []
+    changes_reported: list[Changes] = []
     changed = threading.Event()
 
-    def heard(change: Changes) -> None:
-        told.append(change)
+    def on_change(change: Changes) -> None:
+        changes_reported.append(change)
         if session.id in change.sessions:
             changed.set()
 
-    with ChangeFeed(project.open, heard) as follower:
+    with ChangeFeed(project.open, on_change) as follower:
         place = follower.place
         project.edit(ORCHESTRATOR, lambda document: document.update(goal="Sell the shop"))
         assert changed.wait(10)

@@ -156,10 +156,10 @@ def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Proje
     assert any("not merged" in sentence for sentence in keeper.notices)
     git(project.path, "add", "-A")
     git(project.path, "commit", "-q", "-m", "settled")
-    found = session.document()
-    assert [note.text for note in found.notes] == ["going on", "still unmerged"]
-    assert found.goal in ("Burn the shop", "Sell the shop")
-    values = {value.value for conflict in found.conflicts for value in conflict.values} | {found.goal}
+    document = session.document()
+    assert [note.text for note in document.notes] == ["going on", "still unmerged"]
+    assert document.goal in ("Burn the shop", "Sell the shop")
+    values = {value.value for conflict in document.conflicts for value in conflict.values} | {document.goal}
     assert "Burn the shop" in values
     assert not any(mirrored.left_alone for mirrored in keeper.mirrors.status())
     assert project.rejected() == []

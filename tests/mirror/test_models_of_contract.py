@@ -18,8 +18,8 @@ def hf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def feature(hf: Calls) -> Path:
-    (found,) = [path for path in (hf.project / ".ai-session").iterdir() if path.is_dir()]
-    return found
+    (folder,) = [path for path in (hf.project / ".ai-session").iterdir() if path.is_dir()]
+    return folder
 
 
 def models(hf: Calls) -> set[str]:

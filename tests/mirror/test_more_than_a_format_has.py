@@ -46,8 +46,8 @@ def test_mirror_keeps_the_keys_of_a_pending_task_that_is_an_object(
     entry = {"task": "one", "priority": "high", "owner": "anna"}
     project.edit(_file(project, name), lambda document: document.update(pending_tasks=[entry]))
     assert [task.text for task in session.document().tasks] == ["one"]
-    found = project.json(_file(project, name))
-    assert (found["pending_tasks"], found["pending_tasks_as_found"]) == (["one"], [entry])
+    document = project.json(_file(project, name))
+    assert (document["pending_tasks"], document["pending_tasks_as_found"]) == (["one"], [entry])
     assert "anna" in json.dumps(session.document().extra)
     assert project.rejected() == []
     project.in_step(keeper)
@@ -90,8 +90,8 @@ def _name_model(project: Project, model: str) -> None:
 
 
 def _current(project: Project) -> dict[str, Any]:
-    found: Any = read_yaml(project.file(project.state()).read_bytes(), "").value
-    return {key: value for key, value in found["current_state"].items() if "model" in key}
+    content: Any = read_yaml(project.file(project.state()).read_bytes(), "").value
+    return {key: value for key, value in content["current_state"].items() if "model" in key}
 
 
 def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
@@ -170,9 +170,9 @@ def test_mirror_keeps_the_keys_of_an_error_though_its_agent_was_shown_otherwise(
         document["errors"].append(error)
 
     project.edit(ORCHESTRATOR, fail)
-    (found,) = session.document().agents
-    assert found.error is not None
-    assert found.error.message == "boom"
+    (shown,) = session.document().agents
+    assert shown.error is not None
+    assert shown.error.message == "boom"
     assert project.json(ORCHESTRATOR)["errors"] == [error]
     session.note("Go on")
     assert project.json(ORCHESTRATOR)["errors"] == [error]

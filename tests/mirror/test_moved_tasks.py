@@ -42,7 +42,7 @@ class Tasks:
         self.project.write(self.path, document)
         self.keeper.collect()
 
-    def said(self, text: str) -> str:
+    def notice_about(self, text: str) -> str:
         """The notice about a task; empty if there was none."""
         return next((sentence for sentence in self.keeper.notices if repr(text) in sentence), "")
 
@@ -167,13 +167,13 @@ def test_task_added_last_is_done_when_it_is_finished_in_words_that_share_nothing
     assert len(tasks.statuses()) == 4
 
 
-def test_task_added_last_is_dropped_and_said_when_it_is_taken_out(tasks: Tasks) -> None:
+def test_task_added_last_is_dropped_and_reported_when_taken_out(tasks: Tasks) -> None:
     tasks.session.add_task("Renew the certificate")
     document = tasks.project.json(tasks.path)
     document["pending_tasks"].remove("Renew the certificate")
     tasks.write(document, at=1)
     assert tasks.statuses()["Renew the certificate"] == "dropped"
-    assert "holdfast task reopen" in tasks.said("Renew the certificate")
+    assert "holdfast task reopen" in tasks.notice_about("Renew the certificate")
 
 
 def test_task_added_since_the_read_stays_when_the_copy_lacks_what_else_came_since(tasks: Tasks) -> None:
@@ -183,7 +183,7 @@ def test_task_added_since_the_read_stays_when_the_copy_lacks_what_else_came_sinc
     copy["pending_tasks"].append("Paint the shop")
     tasks.write(copy, at=1)
     assert tasks.statuses()["Renew the certificate"] == "pending"
-    assert "still pending" in tasks.said("Renew the certificate")
+    assert "still pending" in tasks.notice_about("Renew the certificate")
 
 
 def test_task_added_since_the_read_stays_when_every_added_entry_finishes_another(tasks: Tasks) -> None:
@@ -193,7 +193,7 @@ def test_task_added_since_the_read_stays_when_every_added_entry_finishes_another
     copy["completed_work"].append(tasks.completed("OAuth is back"))
     tasks.write(copy, at=1)
     assert tasks.shown()[0] == ["Write tests for the cart", "Deploy", "Renew the certificate"]
-    assert "still pending" in tasks.said("Renew the certificate")
+    assert "still pending" in tasks.notice_about("Renew the certificate")
 
 
 def test_task_that_another_program_has_read_stays_when_a_copy_from_before_it_is_written_back(tasks: Tasks) -> None:
@@ -205,7 +205,7 @@ def test_task_that_another_program_has_read_stays_when_a_copy_from_before_it_is_
     stale["pending_tasks"].append("Paint the shop")
     tasks.write(stale, at=2)
     assert tasks.statuses()["Renew the certificate"] == "pending"
-    assert "still pending" in tasks.said("Renew the certificate")
+    assert "still pending" in tasks.notice_about("Renew the certificate")
 
 
 def test_list_that_is_left_out_of_a_copy_removes_no_task_that_was_added_since(tasks: Tasks) -> None:
@@ -231,8 +231,8 @@ class Program:
         else:
             for number in range(min(self._random.randrange(3), len(pending))):
                 text = pending.pop(self._random.randrange(len(pending)))
-                said = text if self._random.random() < 0.2 else f"Result {self.round}.{number}"
-                done.append(self._tasks.completed(said))
+                entry = text if self._random.random() < 0.2 else f"Result {self.round}.{number}"
+                done.append(self._tasks.completed(entry))
         for number in range(self._random.randrange(3)):
             pending.append(f"{self._random.choice(['Build', 'Test'])} part {self.round}.{number}")
         self._random.shuffle(pending)
@@ -278,6 +278,6 @@ def test_no_task_is_lost_without_a_notice_when_a_program_had_read_an_older_file(
         tasks.keeper.notices.clear()
         tasks.write(stale, at=program.moment())
         for text in added:
-            assert text in tasks.shown()[0] or tasks.said(text), (program.round, text)
-            assert tasks.said(text) or text in stale["pending_tasks"], (program.round, text)
+            assert text in tasks.shown()[0] or tasks.notice_about(text), (program.round, text)
+            assert tasks.notice_about(text) or text in stale["pending_tasks"], (program.round, text)
         assert {*done} <= {*tasks.shown()[1]}

@@ -129,7 +129,7 @@ def test_what_the_triggers_write_can_be_read_in_the_file(project: Project, keepe
     assert [item["message"] for item in document["errors"]] == ["It broke"]
 
 
-def test_the_timers_file_is_right_after_every_message_and_gone_at_stop(project: Project, keeper: Keeper) -> None:
+def test_timer_file_is_right_after_every_message_and_removed_at_stop(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop", scope="Shop", task="Build it")
     assert project.json(TIMER)["status"] == "IN_PROGRESS"
     seen = []

@@ -61,7 +61,7 @@ class Edited:
             "orchestrator": lambda: ORCHESTRATOR, "timer": lambda: TIMER,
             "craft": self.project.craft, "contract": self.project.plan,
         }[name]()  # fmt: skip
-        self.said = SCOPE if name == "timer" else GOAL
+        self.own_words = SCOPE if name == "timer" else GOAL
 
     @property
     def text(self) -> str:
@@ -70,12 +70,12 @@ class Edited:
     def write(self, words: str, text: str | None = None) -> str:
         """Write other words into the file as it stands, or into somebody's own copy of it; gives what was written."""
         text = self.text if text is None else text
-        assert self.said in text
-        text = text.replace(self.said, words)
+        assert self.own_words in text
+        text = text.replace(self.own_words, words)
         self.project.write(self.path, text)
         if self._clock is not None:
             os.utime(self.project.file(self.path), ns=(self._clock.nanos(), self._clock.nanos()))
-        self.said = words
+        self.own_words = words
         return text
 
     def change(self, words: str) -> None:
@@ -97,8 +97,8 @@ class Edited:
         self.write(words, copy[self.path])
 
     def words(self, document: Session | None = None) -> str | None:
-        found = document or self.session.document()
-        return found.scope if self.name == "timer" else found.goal
+        shown = document or self.session.document()
+        return shown.scope if self.name == "timer" else shown.goal
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def timed(tmp_path: Path, name: str, clock: Clock) -> Iterator[Edited]:
 
 
 def is_plain(edited: Edited, words: str) -> None:
-    found = edited.session.document()
-    assert (edited.words(found), found.conflicts, edited.keeper.notices) == (words, [], [])
+    document_now = edited.session.document()
+    assert (edited.words(document_now), document_now.conflicts, edited.keeper.notices) == (words, [], [])
     assert words in edited.text
 
 
@@ -181,8 +181,8 @@ def test_value_put_back_to_what_it_was_is_an_edit_when_its_writer_had_changed_it
         document |= {"status": status, stamp: times.format_time(clock.nanos() // 1_000_000)}
         timed.project.write(timed.path, document)
         os.utime(timed.project.file(timed.path), ns=(clock.nanos(), clock.nanos()))
-        found = timed.session.document()
-        assert (found.status, found.conflicts) == ("paused" if status == paused else "in_progress", [])
+        session = timed.session.document()
+        assert (session.status, session.conflicts) == ("paused" if status == paused else "in_progress", [])
 
 
 def test_the_program_takes_edits_in_a_row(
@@ -192,10 +192,10 @@ def test_the_program_takes_edits_in_a_row(
     call = Calls(tmp_path, monkeypatch, capsys)
     call("mirror", "on", "orchestrator")
     call("start", GOAL)
-    file, said = call.project / ORCHESTRATOR, GOAL
+    file, goal = call.project / ORCHESTRATOR, GOAL
     for words in ("Sell the shop", "Paint the shop", "Burn the shop"):
-        file.write_text(file.read_text().replace(said, words))
-        said = words
+        file.write_text(file.read_text().replace(goal, words))
+        goal = words
         session = call.json("status")["session"]
         assert (session["goal"], session["conflicts"]) == (words, [])
 
@@ -214,9 +214,9 @@ def test_a_copy_from_before_a_command_is_a_conflict(before: int, seconds: int, t
     clock.ahead += seconds
     timed.change("By command")
     timed.write_back(copy, "By file")
-    found = timed.session.document()
-    assert timed.words(found) == "By command"
-    assert {value.value for conflict in found.conflicts for value in conflict.values} == {"By command", "By file"}
+    document = timed.session.document()
+    assert timed.words(document) == "By command"
+    assert {value.value for conflict in document.conflicts for value in conflict.values} == {"By command", "By file"}
     assert any("both sides" in sentence for sentence in timed.keeper.notices)
 
 
@@ -230,8 +230,8 @@ def test_words_of_another_format_are_the_other_side(tmp_path: Path) -> None:
         edited.write("Sell the shop")
         is_plain(edited, "Sell the shop")
         edited.project.write(edited.project.craft(), {**copy, "goal": "Burn the shop"})
-        found = edited.session.document()
-        assert (found.goal, len(found.conflicts)) == ("Sell the shop", 1)
+        document = edited.session.document()
+        assert (document.goal, len(document.conflicts)) == ("Sell the shop", 1)
 
 
 # ── what is no edit ──────────────────────────────────────────────────────────────────────────────────────
@@ -265,12 +265,12 @@ def test_what_is_remembered_can_be_lost(timed: Edited, clock: Clock) -> None:
     memory.save(tree)
     clock.ahead += 5
     timed.write("Words 1")
-    found = timed.session.document()
-    told = {value.value for conflict in found.conflicts for value in conflict.values}
-    assert timed.words(found) == "Words 1" or "Words 1" in told
+    document = timed.session.document()
+    values = {value.value for conflict in document.conflicts for value in conflict.values}
+    assert timed.words(document) == "Words 1" or "Words 1" in values
 
 
-def test_what_is_remembered_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_lineage_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     """Of many edits only so much is remembered, and still each is one."""
     monkeypatch.setattr(read_back, "MAX_VERSIONS", 4)
     edited = Edited(tmp_path, "orchestrator", clock)
@@ -300,9 +300,9 @@ def test_a_copy_of_a_file_that_came_as_we_write_it_takes_nothing_back(
         clock.ahead += 5
         session.edit(goal="Sell it", scope="Elsewhere")
         clone.write(timed.path, {**json.loads(text), "x-mine": 1})
-        found = session.document()
-        said = timed.words(found)
-        assert (said, found.conflicts) == ("Elsewhere" if timed.name == "timer" else "Sell it", [])
+        document = session.document()
+        words = timed.words(document)
+        assert (words, document.conflicts) == ("Elsewhere" if timed.name == "timer" else "Sell it", [])
         assert clone.json(timed.path)["x-mine"] == 1
 
 
@@ -337,7 +337,7 @@ def until(true: Callable[[], bool]) -> None:
 
 def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
     """Each is taken in within a moment, with nobody running a command; then a real conflict still is one."""
-    told: list[Changes] = []
+    changes_reported: list[Changes] = []
 
     def taken_in(words: str) -> bool:
         state = edited.keeper.store().state(edited.session.id)
@@ -347,7 +347,7 @@ def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
         settled = tree.files[edited.name][edited.path].as_of == state.last[3]
         return settled and edited.words(view.session(state, state.updated_at)) == words
 
-    with ChangeFeed(edited.project.open, told.append):
+    with ChangeFeed(edited.project.open, changes_reported.append):
         for words in ("Words 0", "Words 1", "Words 2"):
             edited.write(words)
             until(lambda words=words: taken_in(words))  # type: ignore[misc]
@@ -358,4 +358,4 @@ def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
             edited.write_back(copy, "By file")
             until(lambda: bool(edited.session.document().conflicts))
             assert edited.words() == "By command"
-    assert any(edited.session.id in change.sessions for change in told)
+    assert any(edited.session.id in change.sessions for change in changes_reported)

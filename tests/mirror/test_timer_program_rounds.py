@@ -75,7 +75,7 @@ class Program:
         else:
             self.document["actualWorkingMs"] += gap
             self.document["status"] = "IN_PROGRESS"
-        self._said()
+        self._touch()
 
     def pause(self, reason: str) -> None:
         self.message()
@@ -89,7 +89,7 @@ class Program:
             self.message()
         else:
             self._resume(is_open)
-            self._said()
+            self._touch()
 
     def agent(self, minutes: int) -> None:
         """A task agent ran since the last message."""
@@ -97,7 +97,7 @@ class Program:
             self.message()
             return
         self._rest("AUTO_TASK", AGENT, self._last)
-        self._said()
+        self._touch()
 
     def summarize(self, words: str) -> None:
         self.message()
@@ -132,7 +132,7 @@ class Program:
         self.document["totalPausedMs"] += self.now - since
         self.document["status"] = "IN_PROGRESS" if habit == "ended" else "PAUSED"
 
-    def _said(self) -> None:
+    def _touch(self) -> None:
         document = self.document
         document["lastMessageTime"] = shortest(self.now)
         self._last = self.now
@@ -168,13 +168,16 @@ class Round:
         wrote = self.program.counted()
         current = self.keeper.current()
         assert current is not None
-        found = current.document()
+        document = current.document()
         assert self.project.json(TIMER) == wrote
-        assert (found.time.working_ms, found.time.paused_ms) == (wrote["actualWorkingMs"], wrote["totalPausedMs"])
+        assert (document.time.working_ms, document.time.paused_ms) == (
+            wrote["actualWorkingMs"],
+            wrote["totalPausedMs"],
+        )
         # While an agent works, the clock stands and the session goes on.
         is_paused = wrote["status"] == "PAUSED" and not self.program.is_agent_at_work()
-        assert found.status == ("paused" if is_paused else "in_progress")
-        assert found.conflicts == []
+        assert document.status == ("paused" if is_paused else "in_progress")
+        assert document.conflicts == []
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.web.serve import Dashboard
 
 
-class Ground:
+class Site:
     """A home, and projects in directories beside it."""
 
     def __init__(self, top: Path) -> None:
@@ -31,7 +31,7 @@ class Ground:
 
 @contextmanager
 def serving(
-    ground: Ground,
+    site: Site,
     project: str = "harbour",
     *,
     port: int | None = None,
@@ -42,7 +42,7 @@ def serving(
 
     At a name of its own only if that is asked for: libraries that are not browsers do not find it.
     """
-    dashboard = Dashboard(lambda: ground.keeper(project), port if like is None else like.secrets.port, named=named)
+    dashboard = Dashboard(lambda: site.keeper(project), port if like is None else like.secrets.port, named=named)
     if like is not None:
         dashboard.secrets.__dict__.update(like.secrets.__dict__)
     thread = threading.Thread(target=dashboard.serve, daemon=True)

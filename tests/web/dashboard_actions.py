@@ -13,25 +13,25 @@ from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
 from holdfast.core.model import Session
 from holdfast.web.serve import Dashboard
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import rich
 
 
 class Room:
     """A dashboard, a browser that has entered it, and a keeper that sees what came of everything."""
 
-    def __init__(self, ground: Ground, dashboard: Dashboard, context: BrowserContext) -> None:
-        self.ground = ground
+    def __init__(self, site: Site, dashboard: Dashboard, context: BrowserContext) -> None:
+        self.site = site
         self.dashboard = dashboard
         self.context = context
         self.page = context.new_page()
-        self.trouble: list[str] = []
-        self.page.on("console", lambda said: self.trouble.append(said.text))
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page_errors: list[str] = []
+        self.page.on("console", lambda message: self.page_errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.page_errors.append(str(error)))
 
     def begin(self, project: str) -> str:
         """A session of its own, looked at."""
-        session = rich(self.ground, project, f"Work in {project}")
+        session = rich(self.site, project, f"Work in {project}")
         self.look(session)
         return session
 
@@ -40,7 +40,7 @@ class Room:
         expect(self.page.locator("#pulse")).to_have_text("live")
 
     def seen(self, session: str) -> Session:
-        with self.ground.keeper() as keeper:
+        with self.site.keeper() as keeper:
             return keeper.session(session).document()
 
     def button(self, name: str) -> Locator:
@@ -48,21 +48,21 @@ class Room:
 
     def dialog(self, name: str) -> Locator:
         """The dialog, from the menu if it is in there."""
-        found = self.page.locator(f".actions [data-dialog={name}]").first
-        if not found.is_visible():
+        button = self.page.locator(f".actions [data-dialog={name}]").first
+        if not button.is_visible():
             self.page.locator(".actions details.more summary").first.click()
-        found.click()
+        button.click()
         shown = self.page.locator("dialog[open]")
         expect(shown).to_be_visible()
         return shown
 
-    def told(self, words: str) -> None:
+    def shows_error(self, words: str) -> None:
         """Trouble with what a dialog asked for, in the dialog; then that is given up."""
         expect(self.page.locator("dialog[open] [role=alert]")).to_contain_text(words)
         self.page.keyboard.press("Escape")
         expect(self.page.locator("dialog[open]")).to_have_count(0)
 
-    def said(self, words: str, *, bad: bool = False) -> None:
+    def shows(self, words: str, *, bad: bool = False) -> None:
         """A sentence in the corner; then it is put away."""
         toast = self.page.locator(".toast.bad" if bad else ".toast:not(.bad)").filter(has_text=words)
         expect(toast.first).to_be_visible()
@@ -71,18 +71,18 @@ class Room:
 
     def quiet(self) -> None:
         """Nothing went wrong in the browser. A refusal is an answer with such a code: the browser notes that."""
-        trouble = [line for line in self.trouble if not re.search(r"status of (400|404|409)", line)]
-        self.trouble.clear()
-        assert trouble == []
+        lines = [line for line in self.page_errors if not re.search(r"status of (400|404|409)", line)]
+        self.page_errors.clear()
+        assert lines == []
 
 
 @contextmanager
 def entered(top: Path, browser: Browser) -> Iterator[Room]:
-    ground = Ground(top)
-    with serving(ground) as dashboard:
+    site = Site(top)
+    with serving(site) as dashboard:
         context = browser.new_context(accept_downloads=True)
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=dashboard.origin)
-        room = Room(ground, dashboard, context)
+        room = Room(site, dashboard, context)
         room.page.goto(dashboard.address)
         yield room
         context.close()

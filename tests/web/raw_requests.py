@@ -11,7 +11,7 @@ import httpx
 
 from holdfast.web.security import HEADERS
 from holdfast.web.serve import Dashboard
-from tests.web.dashboard import Ground
+from tests.web.dashboard import Site
 from tests.web.samples import rich
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -23,10 +23,10 @@ LOOPBACK: Final = "127.0.0.1"
 class House:
     """A dashboard with one session in progress, and somebody who belongs there."""
 
-    def __init__(self, ground: Ground, dashboard: Dashboard) -> None:
-        self.ground = ground
-        self.session = rich(ground)
-        self.keeper = ground.keeper()
+    def __init__(self, site: Site, dashboard: Dashboard) -> None:
+        self.site = site
+        self.session = rich(site)
+        self.keeper = site.keeper()
         self.dashboard = dashboard
         self.secrets = dashboard.secrets
         self.port = dashboard.secrets.port
@@ -37,7 +37,7 @@ class House:
         """How much has happened in the session."""
         return len(self.keeper.events(self.session))
 
-    def said(self, text: str) -> str:
+    def filled(self, text: str) -> str:
         """The words of a test with what only this run knows: whole words, as a ticket may hold `ID` by chance."""
         known = {
             "COOKIE": self.cookie,
@@ -47,7 +47,7 @@ class House:
             "ID": self.session,
             "OWN": self.own,
         }
-        return re.sub(rf"\b({'|'.join(known)})\b", lambda found: known[found[0]], text)
+        return re.sub(rf"\b({'|'.join(known)})\b", lambda match: known[match[0]], text)
 
 
 class Answer(NamedTuple):
@@ -60,7 +60,7 @@ def ask(house: House, head: str, body: bytes = b"") -> Answer:
     """Send exactly these lines, as no library would."""
     with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
         with contextlib.suppress(ConnectionError):  # it may have heard enough
-            made.sendall(house.said(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
+            made.sendall(house.filled(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
         return read_answer(made, stream=head.startswith("HEAD "))
 
 

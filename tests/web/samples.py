@@ -8,7 +8,7 @@ from holdfast.core.events import AgentCompleted, AgentStarted, ProjectFacts, Ses
 from holdfast.core.times import DAY, HOUR, MINUTE
 from holdfast.keeper.session import SessionHandle
 from holdfast.store.interface import Draft
-from tests.web.dashboard import Ground
+from tests.web.dashboard import Site
 
 LONG: Final = (
     "Move the whole billing pipeline from the old message broker to the new one without losing or doubling a single "
@@ -28,9 +28,9 @@ HOSTILE: Final = (
 )
 
 
-def rich(ground: Ground, project: str = "harbour", goal: str = "Add sign-in with passkeys") -> str:
+def rich(site: Site, project: str = "harbour", goal: str = "Add sign-in with passkeys") -> str:
     """One session in the middle of its work: agents, pauses, plan, decisions, files, context."""
-    with ground.keeper(project) as keeper:
+    with site.keeper(project) as keeper:
         now = keeper.now()
         start = now - 5 * HOUR
         session = keeper.start(goal, scope="auth", mode="optimize", tags=["web", "security"], at=start)
@@ -63,7 +63,7 @@ def rich(ground: Ground, project: str = "harbour", goal: str = "Add sign-in with
         tester = session.agent("test-1", type="tester", task="Write the tests", pid=None, at=next(clock))
         session.start_task("t3", at=next(clock))
         for path in ("src/passkeys.py", "src/routes.py", "tests/test_passkeys.py"):
-            place = ground.project(project) / path
+            place = site.project(project) / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(f"# {path}\n" * 30)
             session.changed(path, "created", agent="build-1", at=next(clock))
@@ -78,15 +78,15 @@ def rich(ground: Ground, project: str = "harbour", goal: str = "Add sign-in with
         return session.id
 
 
-def typical(ground: Ground) -> str:
+def typical(site: Site) -> str:
     """Several projects, some sessions in progress, some done; gives the id of the rich one."""
-    found = rich(ground)
+    found = rich(site)
     for number, (project, goal) in enumerate((
         ("lighthouse", "Make the nightly export restartable"),
         ("lighthouse", "Find out why the map is blank on Safari"),
         ("harbour-docs", "Rewrite the page on backups"),
     )):  # fmt: skip
-        with ground.keeper(project) as keeper:
+        with site.keeper(project) as keeper:
             start = keeper.now() - (5 - number) * DAY
             session = keeper.start(goal, scope="docs" if "docs" in project else "export", replace=True, at=start)
             agent = session.agent("writer", type="coder", task="First draft", pid=None, at=start + 5 * MINUTE)
@@ -99,11 +99,11 @@ def typical(ground: Ground) -> str:
     return found
 
 
-def hostile(ground: Ground) -> list[str]:
+def hostile(site: Site) -> list[str]:
     """Sessions whose every text tries to do something."""
     made: list[str] = []
     for number, words in enumerate(HOSTILE):
-        with ground.keeper(f"evil{number}") as keeper:
+        with site.keeper(f"evil{number}") as keeper:
             session = keeper.start(words, scope=words, task=words, tags=[words], model=words)
             _fill(session, words)
             made.append(session.id)
@@ -124,9 +124,9 @@ def _fill(session: SessionHandle, words: str) -> None:
     session.pause(words)
 
 
-def many(ground: Ground, count: int, project: str = "harbour", unfinished: int = 30) -> None:
+def many(site: Site, count: int, project: str = "harbour", unfinished: int = 30) -> None:
     """Thousands of sessions over two years, most of them done."""
-    with ground.keeper(project) as keeper:
+    with site.keeper(project) as keeper:
         first = keeper.now() - count * HOUR * 12 // 10
         where = ProjectFacts(id="p" * 32, name=project)
         with keeper.transaction() as transaction:

@@ -37,15 +37,15 @@ def _carry(source: Keeper, target: Keeper, session: str) -> None:
 
 
 def _other(room: Room, project: Path) -> Keeper:
-    return Keeper.open(str(project), home=str(room.ground.top / "other"), actor="ada", device="laptop")
+    return Keeper.open(str(project), home=str(room.site.top / "other"), actor="ada", device="laptop")
 
 
 def test_a_conflict_is_settled(room: Room) -> None:
     """Both sides are shown with their devices; the one that is chosen stands."""
     session = room.begin("disputes")
-    place = room.ground.top / "laptop-disputes"
+    place = room.site.top / "laptop-disputes"
     place.mkdir()
-    with room.ground.keeper("disputes") as here, _other(room, place) as there:
+    with room.site.keeper("disputes") as here, _other(room, place) as there:
         _carry(here, there, session)
         here.session(session).edit(goal="Ship on Friday")
         there.session(session).edit(goal="Ship on <b>Monday</b>")
@@ -54,23 +54,23 @@ def test_a_conflict_is_settled(room: Room) -> None:
     expect(shown.get_by_text("laptop")).to_be_visible()
     shown.get_by_label("Ship on <b>Monday</b>").check()
     shown.get_by_role("button", name="Choose this").click()
-    room.said("Settled: goal.")
+    room.shows("Settled: goal.")
     found = room.seen(session)
     assert found.goal == "Ship on <b>Monday</b>"
     assert [conflict.chosen is not None for conflict in found.conflicts] == [True]
 
 
-def test_another_ground_is_refused_until_the_person_insists(room: Room) -> None:
+def test_resume_is_refused_in_a_differing_place_until_forced(room: Room) -> None:
     """What differs from what the other device left is shown with what mends it; going on anyway is possible."""
-    place = repository(room.ground.project("grounds"))
-    copy = room.ground.top / "laptop-grounds"
-    git_in(room.ground.top, "clone", "-q", str(place), str(copy))
+    place = repository(room.site.project("grounds"))
+    copy = room.site.top / "laptop-grounds"
+    git_in(room.site.top, "clone", "-q", str(place), str(copy))
     for path in (place, copy):
         git_in(path, "config", "--replace-all", "remote.origin.url", "https://example.org/grounds.git")
     (copy / "later.txt").write_text("later\n")
     git_in(copy, "add", ".")
     git_in(copy, "commit", "-q", "-m", "later")
-    with room.ground.keeper("grounds") as here, _other(room, copy) as there:
+    with room.site.keeper("grounds") as here, _other(room, copy) as there:
         here.start("Known here", replace=True)
         session = there.start("Begun there").id
         there.session(session).pause()
@@ -85,23 +85,23 @@ def test_another_ground_is_refused_until_the_person_insists(room: Room) -> None:
     expect(shown).to_have_count(0)
     room.button("Resume").click()
     shown.get_by_role("button", name="Go on anyway").click()
-    room.said("Resumed.")
+    room.shows("Resumed.")
     assert room.seen(session).status == "in_progress"
     assert room.seen(session).device == "desk"
 
 
 def test_a_project_that_is_not_here_is_named(room: Room) -> None:
     """There is nowhere to go on with it: what to do is said."""
-    place = room.ground.top / "laptop-away"
+    place = room.site.top / "laptop-away"
     place.mkdir()
-    with room.ground.keeper() as here, _other(room, place) as there:
+    with room.site.keeper() as here, _other(room, place) as there:
         session = there.start("Far away").id
         there.session(session).pause()
         _carry(there, here, session)
     place.rmdir()
     room.look(session)
     room.button("Resume").click()
-    room.said("is not on this machine", bad=True)
+    room.shows("is not on this machine", bad=True)
     assert room.seen(session).status == "paused"
 
 
@@ -110,15 +110,15 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
     session = room.begin("sharing")
     expect(room.dialog("share")).to_contain_text("holdfast remote add")
     room.page.keyboard.press("Escape")
-    shelf = f"folder:{room.ground.top / 'shelf'}"
-    with room.ground.keeper("sharing") as keeper:
+    shelf = f"folder:{room.site.top / 'shelf'}"
+    with room.site.keeper("sharing") as keeper:
         remote_setup.add(keeper, "team", shelf)
     expect(room.dialog("share")).to_contain_text("holdfast people add")
     room.page.keyboard.press("Escape")
-    place = room.ground.top / "tove"
+    place = room.site.top / "tove"
     place.mkdir()
-    with Keeper.open(str(place), home=str(room.ground.top / "tove-home"), actor="tove", device="tove") as guest:
-        with room.ground.keeper("sharing") as keeper:
+    with Keeper.open(str(place), home=str(room.site.top / "tove-home"), actor="tove", device="tove") as guest:
+        with room.site.keeper("sharing") as keeper:
             people.add(keeper.home, "tove@example.org", devices.public(guest).age)
         shown = room.dialog("share")
         shown.get_by_label("With whom?").fill("tove@example.org")
@@ -136,4 +136,4 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
         (offer,) = offers(guest, url=shelf)
         assert [accepted.session for accepted in accept(guest, url=shelf, name=offer.name)] == [session]
     assert room.seen(session).sync.shared_with == ["tove@example.org"]
-    room.said("Copied.")
+    room.shows("Copied.")

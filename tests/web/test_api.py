@@ -24,7 +24,7 @@ from holdfast.sessions.hours import table as hours_table
 from holdfast.web.api import documents
 from holdfast.web.api.endpoints import BASE, ENDPOINTS, description
 from holdfast.web.serve import Dashboard
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import typical
 
 TORTURE: Final = "HOLDFAST_TORTURE"
@@ -33,8 +33,8 @@ TORTURE: Final = "HOLDFAST_TORTURE"
 class Api:
     """A dashboard with a typical day in it, asked by a program."""
 
-    def __init__(self, ground: Ground, dashboard: Dashboard, session: str) -> None:
-        self.ground = ground
+    def __init__(self, site: Site, dashboard: Dashboard, session: str) -> None:
+        self.site = site
         self.session = session
         self.headers = {"Authorization": f"Bearer {dashboard.secrets.token}"}
         self.origin = dashboard.origin
@@ -51,10 +51,10 @@ class Api:
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    ground = Ground(tmp_path_factory.mktemp("api"))
-    session = typical(ground)
-    with serving(ground) as dashboard:
-        made = Api(ground, dashboard, session)
+    site = Site(tmp_path_factory.mktemp("api"))
+    session = typical(site)
+    with serving(site) as dashboard:
+        made = Api(site, dashboard, session)
         yield made
         made.client.close()
 
@@ -111,7 +111,7 @@ def _same(answer: object, library: object) -> None:
 
 def test_a_session_is_the_document_of_the_contract(api: Api) -> None:
     """What the API tells of a session is what the library tells, now (but for the time that passes) and then."""
-    with api.ground.keeper() as keeper:
+    with api.site.keeper() as keeper:
         then = keeper.now() - DAY // 24
         _same(
             api.get(f"/sessions/{api.session}", at=format_time(then))["session"],
@@ -127,7 +127,7 @@ def test_a_session_is_the_document_of_the_contract(api: Api) -> None:
 
 def test_a_listing_is_that_of_history(api: Api) -> None:
     """Rows, filters and order are those of `history`; following `next` shows each session once."""
-    with api.ground.keeper() as keeper:
+    with api.site.keeper() as keeper:
         rows = keeper.history(all_projects=True)
         here = keeper.history()
     assert [row["id"] for row in api.get("/sessions")["sessions"]] == [row.id for row in rows]  # type: ignore[attr-defined]
@@ -149,7 +149,7 @@ def test_a_listing_is_that_of_history(api: Api) -> None:
 
 def test_events_are_those_of_the_log(api: Api) -> None:
     """Every field of every event; by type, the last few, those after one that is known."""
-    with api.ground.keeper() as keeper:
+    with api.site.keeper() as keeper:
         log = [event_document(event) for event in keeper.events(api.session)]
     address = f"/sessions/{api.session}/events"
     _same(api.get(address)["events"], log)
@@ -165,7 +165,7 @@ def test_events_are_those_of_the_log(api: Api) -> None:
 
 def test_the_rest_is_what_the_library_says(api: Api) -> None:
     """Briefing, what is in progress, hours, hills and devices."""
-    with api.ground.keeper() as keeper:
+    with api.site.keeper() as keeper:
         now = [card.session.id for card in overview.now(keeper)]
         table = hours_table.table(
             [keeper.state(row.id) for row in keeper.history(limit=None, all_projects=True)],
@@ -205,7 +205,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("address", "code"), WRONG.items())
-def test_a_wrong_question_is_told_why(api: Api, address: str, code: int) -> None:
+def test_wrong_parameters_are_explained(api: Api, address: str, code: int) -> None:
     """Wrong parameters and unknown sessions are answered with the error document of the contract."""
     answer = api.client.get(f"/{address}")
     assert answer.status_code == code, answer.text
@@ -215,7 +215,7 @@ def test_a_wrong_question_is_told_why(api: Api, address: str, code: int) -> None
     assert answer.json()["error"]["message"]
 
 
-def test_a_session_is_not_found_before_it_began(api: Api) -> None:
+def test_session_does_not_exist_before_it_began(api: Api) -> None:
     """As `show --at` does."""
     assert "had not begun" in str(api.get(f"/sessions/{api.session}", 404, at="2001-01-01T00:00:00Z")["error"])
 
@@ -237,7 +237,7 @@ def test_head_is_get_without_its_body(api: Api) -> None:
     assert head.headers["content-length"] == str(len(get.content))
 
 
-def test_without_the_token_nothing_is_told(api: Api) -> None:
+def test_api_answers_nothing_without_the_token(api: Api) -> None:
     """A program that does not have it is told how to get it."""
     for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "Basic eA=="}):
         answer = httpx.get(f"{api.origin}{BASE}/now", headers=headers)
@@ -248,10 +248,10 @@ def test_without_the_token_nothing_is_told(api: Api) -> None:
 
 def test_looking_makes_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where nothing is kept yet, every address answers, and no store and no keys come to be."""
-    ground = Ground(tmp_path_factory.mktemp("empty"))
-    with serving(ground) as dashboard:
+    site = Site(tmp_path_factory.mktemp("empty"))
+    with serving(site) as dashboard:
         headers = {"Authorization": f"Bearer {dashboard.secrets.token}"}
         for address in ENDPOINTS:
             answer = httpx.get(dashboard.origin + address.replace("{id}", "@"), headers=headers)
             assert answer.status_code == (404 if "{id}" in address else 200), answer.text
-    assert not list(ground.home.rglob("*"))
+    assert not list(site.home.rglob("*"))

@@ -19,7 +19,7 @@ from holdfast.web.pages import PageRequest
 from holdfast.web.pages.devices import DEVICES
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.vaults import NAMES, Vaults, everything
 
 
@@ -32,9 +32,9 @@ class Looked:
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
     """A vault in which something of everything happened."""
-    vaults = Vaults(Ground(tmp_path_factory.mktemp("vaults")))
+    vaults = Vaults(Site(tmp_path_factory.mktemp("vaults")))
     everything(vaults)
-    with serving(vaults.ground) as dashboard:
+    with serving(vaults.site) as dashboard:
         yield Looked(vaults, dashboard)
 
 
@@ -53,8 +53,8 @@ def opened(browser: Browser, dashboard: Dashboard, *, width: int = 1280, complai
 
 def founded(top: Path) -> Vaults:
     """A vault with this device alone, and a session that is there already."""
-    vaults = Vaults(Ground(top))
-    with vaults.ground.keeper() as keeper:
+    vaults = Vaults(Site(top))
+    with vaults.site.keeper() as keeper:
         keeper.start("Lay the cable")
     vaults.create_vault()
     return vaults
@@ -65,7 +65,7 @@ def founded(top: Path) -> Vaults:
 
 def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looked) -> None:
     """This device, the vault's words, members and removed ones, who asks, what waits and what was turned away."""
-    with there.vaults.ground.keeper() as keeper:
+    with there.vaults.site.keeper() as keeper:
         from holdfast.sync import devices, remote_setup
 
         mine, met = devices.public(keeper).words, remote_setup.all_statuses(keeper)[0]
@@ -103,10 +103,12 @@ def test_nothing_sticks_out_of_the_window(browser: Browser, there: Looked, width
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_alone_it_says_how_a_second_device_comes(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_devices_page_explains_how_to_add_a_second_device(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Without a remote there is a command to run, and the vault appears once it was run."""
-    vaults = Vaults(Ground(tmp_path_factory.mktemp("alone")))
-    with serving(vaults.ground) as dashboard, opened(browser, dashboard) as page:
+    vaults = Vaults(Site(tmp_path_factory.mktemp("alone")))
+    with serving(vaults.site) as dashboard, opened(browser, dashboard) as page:
         expect(page.get_by_text("holdfast remote add home")).to_be_visible()
         expect(page.get_by_text("encrypted before it leaves this device")).to_be_visible()
         expect(page.get_by_role("button", name="Sync now")).to_have_count(0)
@@ -122,7 +124,7 @@ def test_drawing_asks_no_remote(there: Looked, monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("the remote was asked")
 
     monkeypatch.setattr(open_vault, "open_remote", away)
-    with there.vaults.ground.keeper() as keeper:
+    with there.vaults.site.keeper() as keeper:
         shot = DEVICES.shot(keeper, PageRequest())
         assert shot == DEVICES.shot(keeper, PageRequest())
     assert len(shot.lists["devices-remotes"]) == 1
@@ -136,9 +138,9 @@ def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest
     vaults = founded(tmp_path_factory.mktemp("syncing"))
     vaults.join("laptop", 1)
     vaults.write("laptop", 1, "Paint the boat")
-    with vaults.ground.keeper() as keeper:
+    with vaults.site.keeper() as keeper:
         keeper.session().note("More rope")
-    with serving(vaults.ground) as dashboard, opened(browser, dashboard) as page:
+    with serving(vaults.site) as dashboard, opened(browser, dashboard) as page:
         waits = page.locator("dt", has_text="Not sent yet").locator("xpath=following-sibling::dd[1]")
         expect(waits).to_have_text("1 session")
         page.get_by_role("button", name="Sync now").click()
@@ -146,18 +148,18 @@ def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest
         expect(page.locator(".toast")).to_contain_text("received")
         expect(waits).to_have_text("nothing")
         expect(page.get_by_role("button", name="Sync now")).to_be_enabled()
-    with vaults.ground.keeper() as keeper:
+    with vaults.site.keeper() as keeper:
         assert {row.goal for row in keeper.history(all_projects=True)} == {"Lay the cable", "Paint the boat"}
 
 
-def test_a_remote_that_is_gone_is_told(
+def test_sync_reports_missing_remote(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer says what is wrong, and the page keeps saying so until a sync succeeds."""
     monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)
     vaults = founded(tmp_path_factory.mktemp("gone"))
     aside = vaults.folder.rename(vaults.folder.with_name("unmounted"))
-    with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
+    with serving(vaults.site) as dashboard, opened(browser, dashboard, complains=True) as page:
         page.get_by_role("button", name="Sync now").click()
         expect(page.locator(".toast.bad")).to_contain_text("home:")
         expect(page.locator(".remote .attention")).to_contain_text("The last sync failed")
@@ -182,7 +184,7 @@ def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
 
     monkeypatch.setattr(sync, "sync", slow)
     try:
-        with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
+        with serving(vaults.site) as dashboard, opened(browser, dashboard, complains=True) as page:
             page.get_by_role("button", name="Sync now").click()
             assert asked.acquire(timeout=10)
             expect(page.get_by_role("button", name="Syncing…")).to_be_disabled()
@@ -198,13 +200,13 @@ def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
         answer.set()
 
 
-def test_who_waits_long_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_sync_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After some time the answer is that it takes its time: the page shows the rest."""
     vaults = founded(tmp_path)
     answer = threading.Event()
     monkeypatch.setattr(sync, "sync", lambda *_, **__: answer.wait(20))
     monkeypatch.setattr(action, "_PATIENCE", 0.05)
-    with vaults.ground.keeper() as keeper:
+    with vaults.site.keeper() as keeper:
         try:
             assert action.sync(keeper, "", {}).text.startswith("This takes a while")
             assert "already running" in action.sync(keeper, "", {}).text

@@ -29,8 +29,8 @@ def parsed(markup: Markup) -> ET.Element:
 
 
 def squares(drawn: heat.Calendar) -> dict[date, ET.Element]:
-    found = [*parsed(drawn.past).iter(f"{SVG}rect"), *parsed(drawn.this_week).iter(f"{SVG}rect")]
-    return {date.fromisoformat(element.attrib["data-day"]): element for element in found}
+    days_drawn = [*parsed(drawn.past).iter(f"{SVG}rect"), *parsed(drawn.this_week).iter(f"{SVG}rect")]
+    return {date.fromisoformat(element.attrib["data-day"]): element for element in days_drawn}
 
 
 def words(square: ET.Element) -> str:
@@ -47,11 +47,11 @@ def test_every_day_has_its_square_inside_the_drawing_and_says_its_numbers(today:
     reach = st.integers(-30, (today - first).days + 30).map(lambda number: first + timedelta(days=number))
     days = data.draw(st.dictionaries(reach, WORKED, max_size=40))
     drawn = heat.calendar(days, today)
-    found = squares(drawn)
+    days_drawn = squares(drawn)
     assert first.weekday() == 0
-    assert sorted(found) == [first + timedelta(days=number) for number in range((today - first).days + 1)]
+    assert sorted(days_drawn) == [first + timedelta(days=number) for number in range((today - first).days + 1)]
     assert (today - first).days // 7 == heat.WEEKS - 1
-    for day, element in found.items():
+    for day, element in days_drawn.items():
         assert words(element).removesuffix(" (today)") == heat.day_text(day, days.get(day))
         assert ("today" in element.attrib["class"]) == (day == today) == (element.attrib["tabindex"] == "0")
         worked = days.get(day)
@@ -72,12 +72,12 @@ def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
     """The five steps keep the order of what was worked, and most days do not share the last one."""
     today = date(2026, 11, 15)
     days = {today - timedelta(days=n): heat.Worked(ms, 1) for n, ms in enumerate(amounts)}
-    found = squares(heat.calendar(days, today))
-    steps = sorted((worked.working_ms, int(found[day].attrib["class"][1])) for day, worked in days.items())
+    days_drawn = squares(heat.calendar(days, today))
+    steps = sorted((worked.working_ms, int(days_drawn[day].attrib["class"][1])) for day, worked in days.items())
     assert [step for _, step in steps] == sorted(step for _, step in steps)
 
 
-def test_a_day_is_told_of_in_words() -> None:
+def test_day_is_described_in_words() -> None:
     """What a square says when it is pointed at."""
     worked = heat.Worked(4 * HOUR + 12 * MINUTE, 3)
     assert heat.day_text(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"

@@ -37,10 +37,10 @@ def drawn(scopes: list[tuple[str, int]], land: Land) -> tuple[ET.Element, list[E
 @given(SCOPES, LANDS)
 def test_every_scope_is_a_slider_inside_the_drawing(scopes: list[tuple[str, int]], land: Land) -> None:
     """Well-formed whatever the names are; each dot says its position, and gives its name back as it was."""
-    root, found = drawn(scopes, land)
+    root, dots = drawn(scopes, land)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
-    assert len(found) == len(scopes)
-    by_key = {one.attrib["id"].partition("-")[2]: one for one in found}
+    assert len(dots) == len(scopes)
+    by_key = {one.attrib["id"].partition("-")[2]: one for one in dots}
     for number, (name, at) in enumerate(scopes):
         one = by_key[f"k{number}"]
         x, y = place(one)
@@ -55,13 +55,13 @@ def test_every_scope_is_a_slider_inside_the_drawing(scopes: list[tuple[str, int]
 @given(SCOPES, LANDS)
 def test_no_dot_and_no_name_covers_another(scopes: list[tuple[str, int]], land: Land) -> None:
     """Dots at one position are fanned out; a name that has no room is left to the list."""
-    _, found = drawn(scopes, land)
-    places = [place(element) for element in found]
+    _, dots = drawn(scopes, land)
+    places = [place(element) for element in dots]
     for number, (x, y) in enumerate(places):
         for other_x, other_y in places[:number]:
             assert max(abs(x - other_x), abs(y - other_y)) >= 22
     if land.named:
-        boxes = [box for element in found if (box := written(element)) is not None]
+        boxes = [box for element in dots if (box := written(element)) is not None]
         for number, box in enumerate(boxes):
             assert box[0] >= 0
             assert box[2] <= land.width
@@ -101,5 +101,5 @@ def test_the_crest_is_the_highest_and_both_feet_are_flat(land: Land) -> None:
 
 def test_a_few_scopes_all_have_their_names_written() -> None:
     """What is usual needs no list to be read."""
-    _, found = drawn([("auth", 4), ("exports", 8), ("search", 4), ("billing", 0), ("map", 10)], WIDE)
-    assert all(written(element) is not None for element in found)
+    _, dots = drawn([("auth", 4), ("exports", 8), ("search", 4), ("billing", 0), ("map", 10)], WIDE)
+    assert all(written(element) is not None for element in dots)

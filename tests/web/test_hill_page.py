@@ -15,43 +15,43 @@ from holdfast.web.pages import PageRequest
 from holdfast.web.pages.hill import HILL
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import HOSTILE, LONG
 
 
 class Hills:
     """A ground with two hills, and the dashboard that shows them."""
 
-    def __init__(self, ground: Ground, dashboard: Dashboard) -> None:
-        self.ground = ground
+    def __init__(self, site: Site, dashboard: Dashboard) -> None:
+        self.site = site
         self.dashboard = dashboard
 
     def put(self, scope: str, position: int, project: str = "harbour") -> None:
-        with self.ground.keeper(project) as keeper:
+        with self.site.keeper(project) as keeper:
             keeper.session().hill(scope, position)
 
     def at(self, scope: str, project: str = "harbour") -> int | None:
-        with self.ground.keeper(project) as keeper:
+        with self.site.keeper(project) as keeper:
             return next(
                 (hill.position for hill in hills(keeper) if (hill.project, hill.scope) == (project, scope)), None
             )
 
     def moves(self, scope: str) -> int:
         """How often it was moved."""
-        with self.ground.keeper() as keeper:
+        with self.site.keeper() as keeper:
             events = [event for event in keeper.events(keeper.session().id) if event.type == "hill.moved"]
         return sum(msgspec.json.decode(event.data or b"")["scope"] == scope for event in events)
 
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hills]:
-    ground = Ground(tmp_path_factory.mktemp("hills"))
+    site = Site(tmp_path_factory.mktemp("hills"))
     for project in ("harbour", "lighthouse"):
-        with ground.keeper(project) as keeper:
+        with site.keeper(project) as keeper:
             session = keeper.start("Something large", scope="all of it")
             session.hill("lamp", 2)
-    with serving(ground) as dashboard:
-        yield Hills(ground, dashboard)
+    with serving(site) as dashboard:
+        yield Hills(site, dashboard)
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def test_leaving_a_dot_keeps_where_it_was_moved_to(browser: Browser, there: Hill
         assert there.moves("left") == 2
 
 
-def test_what_is_refused_goes_back(browser: Browser, there: Hills) -> None:
+def test_refused_dot_goes_back(browser: Browser, there: Hills) -> None:
     """The dot, the list and the numbers are as they were, and the reason is said."""
     there.put("firm", 6)
     with opened(browser, there, refused=True) as page:
@@ -195,7 +195,7 @@ def test_what_is_refused_goes_back(browser: Browser, there: Hills) -> None:
         assert there.at("firm") == 6
 
 
-def test_a_dot_that_is_held_is_not_taken_away(browser: Browser, there: Hills) -> None:
+def test_dot_being_dragged_is_not_replaced(browser: Browser, there: Hills) -> None:
     """What moves elsewhere moves here at once, but not under the person's hand: that waits until they let go."""
     there.put("mine", 3)
     there.put("yours", 1)
@@ -236,7 +236,7 @@ def test_a_scope_is_added_without_dragging(browser: Browser, there: Hills) -> No
 def test_only_whole_positions_on_the_hill_are_taken(browser: Browser, there: Hills) -> None:
     """Whatever is sent instead is refused with a sentence; nothing is kept."""
     with opened(browser, there) as page:
-        with there.ground.keeper() as keeper:
+        with there.site.keeper() as keeper:
             session = keeper.session().id
         word = page.evaluate("document.body.dataset.word")
         for position in ("11", "-1", "", "5.5", "٣", "1e1", "9" * 500):
@@ -254,10 +254,10 @@ def test_where_there_is_no_hill_it_says_how_to_begin(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """And the first scope appears while one looks."""
-    ground = Ground(tmp_path_factory.mktemp("flat"))
-    with serving(ground) as dashboard, opened(browser, Hills(ground, dashboard)) as page:
+    site = Site(tmp_path_factory.mktemp("flat"))
+    with serving(site) as dashboard, opened(browser, Hills(site, dashboard)) as page:
         expect(page.locator(".empty")).to_contain_text("holdfast hill SCOPE 3")
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             session = keeper.start("Something")
             expect(page.locator("#hill-others")).to_contain_text("harbour")
             session.hill("first", 3)
@@ -267,14 +267,14 @@ def test_where_there_is_no_hill_it_says_how_to_begin(
 
 def test_hostile_and_endless_names_stay_names(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     """They do nothing, push nothing away, and can be moved like any other."""
-    ground = Ground(tmp_path_factory.mktemp("evil"))
+    site = Site(tmp_path_factory.mktemp("evil"))
     names = [*(words.replace("\x1b", "") for words in HOSTILE[:3]), LONG[:200]]
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         session = keeper.start("Something")
         for number, words in enumerate(names):
             session.hill(words, number)
-    with serving(ground) as dashboard:
-        evil = Hills(ground, dashboard)
+    with serving(site) as dashboard:
+        evil = Hills(site, dashboard)
         for width in (1280, 360):
             with opened(browser, evil, width=width) as page:
                 expect(page.get_by_role("slider")).to_have_count(len(names))
@@ -288,8 +288,8 @@ def test_hostile_and_endless_names_stay_names(browser: Browser, tmp_path_factory
 
 def test_what_was_done_long_ago_is_folded_away(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A scope that has been done for a week has no dot any more; it is still named."""
-    ground = Ground(tmp_path_factory.mktemp("done"))
-    with ground.keeper() as keeper:
+    site = Site(tmp_path_factory.mktemp("done"))
+    with site.keeper() as keeper:
         now = keeper.now()
         session = keeper.start("Something", at=now - 30 * DAY)
         session.hill("old", 10, at=now - 8 * DAY)

@@ -19,32 +19,32 @@ from holdfast.web.pages.history import AT_ONCE, HISTORY, counted, more
 from holdfast.web.render import render
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import HOSTILE, LONG, hostile, many
 
 MANY = 1_000
 
 
 class Listing:
-    def __init__(self, ground: Ground, dashboard: Dashboard) -> None:
-        self.ground = ground
+    def __init__(self, site: Site, dashboard: Dashboard) -> None:
+        self.site = site
         self.dashboard = dashboard
 
     def keeper(self, project: str = "harbour") -> Keeper:
-        return self.ground.keeper(project)
+        return self.site.keeper(project)
 
 
 @pytest.fixture(scope="module")
 def listing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listing]:
     """Many sessions of one project, an archived one and a long one of another."""
-    ground = Ground(tmp_path_factory.mktemp("history"))
-    many(ground, MANY)
-    with ground.keeper("lighthouse") as keeper:
+    site = Site(tmp_path_factory.mktemp("history"))
+    many(site, MANY)
+    with site.keeper("lighthouse") as keeper:
         keeper.start("Polish the lens", tags=["brass"], at=keeper.now() - 5_000).complete(at=keeper.now() - 4_000)
         keeper.archive(keeper.history(limit=1)[0].id)
         keeper.start(LONG, at=keeper.now() - 3_000)
-    with serving(ground) as dashboard:
-        yield Listing(ground, dashboard)
+    with serving(site) as dashboard:
+        yield Listing(site, dashboard)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def test_an_answer_that_comes_late_is_not_shown(browser: Browser, listing: Listi
         expect(page.locator(".toast")).to_have_count(0)
 
 
-def test_nothing_found_says_so_and_leads_back(browser: Browser, listing: Listing) -> None:
+def test_empty_search_says_so_and_leads_back(browser: Browser, listing: Listing) -> None:
     """What fits nothing is told apart from having nothing, and one button shows all again."""
     with opened(browser, listing.dashboard, "/history?q=zeppelin") as page:
         expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
@@ -142,11 +142,11 @@ def test_nothing_found_says_so_and_leads_back(browser: Browser, listing: Listing
 
 def test_without_any_session_it_says_what_to_do(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     """An empty home is told how sessions begin; the first one appears by itself."""
-    ground = Ground(tmp_path_factory.mktemp("nothing"))
-    with serving(ground) as dashboard, opened(browser, dashboard) as page:
+    site = Site(tmp_path_factory.mktemp("nothing"))
+    with serving(site) as dashboard, opened(browser, dashboard) as page:
         expect(page.get_by_role("heading", name="No sessions yet")).to_be_visible()
         expect(page.get_by_text("holdfast start")).to_be_visible()
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             keeper.start("The very first")
         expect(page.locator("#history tbody .goal")).to_have_text(["The very first"])
         expect(page.get_by_role("heading", name="No sessions yet")).to_have_count(0)
@@ -228,9 +228,9 @@ def test_keys_walk_through_the_rows(browser: Browser, listing: Listing) -> None:
 
 def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A new session comes in on top, none gets lost below it; typed text and the place on the page stay."""
-    ground = Ground(tmp_path_factory.mktemp("meanwhile"))
-    many(ground, 200)
-    with serving(ground) as dashboard, opened(browser, dashboard) as page:
+    site = Site(tmp_path_factory.mktemp("meanwhile"))
+    many(site, 200)
+    with serving(site) as dashboard, opened(browser, dashboard) as page:
         page.locator("#history tbody tr").last.scroll_into_view_if_needed()
         until(page, "document.querySelectorAll('#history tbody tr').length >= 120")
         watched = page.locator("#history tbody tr").nth(70)
@@ -239,12 +239,12 @@ def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_fac
         page.wait_for_timeout(100)
         place = f"document.getElementById('{name}').getBoundingClientRect().top"
         before = page.evaluate(place)
-        with ground.keeper("shed") as keeper:
+        with site.keeper("shed") as keeper:
             keeper.start("Hang the oars up")
         expect(page.locator("#history-latest tr .goal").first).to_have_text("Hang the oars up")
         assert abs(page.evaluate(place) - before) < 2
         ids = page.eval_on_selector_all("#history tbody tr", "rows => rows.map((one) => one.id)")
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             wanted = [f"row-{row.id}" for row in keeper.history(limit=len(ids), all_projects=True)]
         assert ids == wanted
         assert page.locator("#history-latest tr").count() == AT_ONCE
@@ -252,13 +252,13 @@ def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_fac
         page.fill("#history-q", "oars")
         expect(page.locator("#history tbody tr")).to_have_count(1)
         page.focus("#history-q")
-        with ground.keeper("shed") as keeper:
+        with site.keeper("shed") as keeper:
             keeper.session().complete(summary="They hang")
         expect(page.locator("#history tbody .status")).to_have_text("completed")
-        with ground.keeper("boat") as keeper:
+        with site.keeper("boat") as keeper:
             keeper.start("New oars")
         expect(page.locator("#history tbody .goal")).to_have_text(["New oars", "Hang the oars up"])
-        with ground.keeper("shed") as keeper:
+        with site.keeper("shed") as keeper:
             keeper.start("Something else", replace=True)
         page.wait_for_timeout(300)
         expect(page.locator("#history tbody tr")).to_have_count(2)
@@ -271,11 +271,11 @@ def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_fac
 
 def test_hostile_text_is_only_text(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Goals, project names and the search itself do nothing but be seen."""
-    ground = Ground(tmp_path_factory.mktemp("hostile"))
-    hostile(ground)
-    with ground.keeper("<img src=x onerror=window.hurt=1>") as keeper:
+    site = Site(tmp_path_factory.mktemp("hostile"))
+    hostile(site)
+    with site.keeper("<img src=x onerror=window.hurt=1>") as keeper:
         keeper.start("A project with a name", replace=True)
-    with serving(ground) as dashboard:
+    with serving(site) as dashboard:
         with opened(browser, dashboard) as page:
             assert HOSTILE[0] in goals(page)
             page.select_option("#history-project", "<img src=x onerror=window.hurt=1>")
@@ -324,13 +324,13 @@ def test_the_page_is_small_and_an_unchanged_row_is_drawn_once(listing: Listing) 
 
 def test_worked_is_what_the_listing_says(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Of what is worked on, time has passed since its last event; what counts is counted by the browser."""
-    ground = Ground(tmp_path_factory.mktemp("worked"))
-    with ground.keeper("at-work") as keeper:
+    site = Site(tmp_path_factory.mktemp("worked"))
+    with site.keeper("at-work") as keeper:
         start = keeper.now() - MINUTE
         running = keeper.start("At work", at=start).id
-    with ground.keeper("resting") as keeper:
+    with site.keeper("resting") as keeper:
         resting = keeper.start("Idle since", at=keeper.now() - 5 * HOUR).id
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         shot = HISTORY.shot(keeper, PageRequest())
         row = shot.regions[f"row-{running}"]
         assert f'data-since="{start}"' in row
@@ -353,7 +353,7 @@ def test_rows_after_a_row_are_answered_in_pieces(listing: Listing) -> None:
         assert rest["rows"].count("<tr") == 2
 
 
-def test_what_cannot_be_meant_is_said_to_be_so(listing: Listing) -> None:
+def test_invalid_search_is_explained(listing: Listing) -> None:
     """A date that is none and a choice that is none are refused, not passed over."""
     with listing.keeper() as keeper:
         for words in ({"since": "yesterday"}, {"since": "2026-13-40"}, {"archived": "perhaps"}):

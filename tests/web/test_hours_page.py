@@ -21,13 +21,13 @@ from holdfast.web.pages import PageRequest
 from holdfast.web.pages.hours import HOURS, HOURS_CSV, HoursPage
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import HOSTILE, LONG, many, typical
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    made = Ground(tmp_path_factory.mktemp("hours"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = Site(tmp_path_factory.mktemp("hours"))
     typical(made)
     with made.keeper("lamp") as keeper:
         now = keeper.now()
@@ -42,8 +42,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 
 @pytest.fixture(scope="module")
-def dashboard(ground: Ground) -> Iterator[Dashboard]:
-    with serving(ground) as made:
+def dashboard(site: Site) -> Iterator[Dashboard]:
+    with serving(site) as made:
         yield made
 
 
@@ -79,8 +79,8 @@ def test_worked_time_adds_up_and_nothing_else_is_shown(browser: Browser, dashboa
 
 def test_days_without_worked_time_are_left_out(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A session from Friday to Monday was not worked on at the weekend: neither page nor calendar say so."""
-    ground = Ground(tmp_path_factory.mktemp("weekend"))
-    with ground.keeper() as keeper:
+    site = Site(tmp_path_factory.mktemp("weekend"))
+    with site.keeper() as keeper:
         friday = keeper.now() - 3 * DAY
         session = keeper.start("Over the weekend", at=friday)
         session.message("user", at=friday + 4 * MINUTE)
@@ -101,10 +101,10 @@ def test_a_day_tells_of_itself_and_leads_to_its_row(browser: Browser, dashboard:
         today.focus()
         expect(page.locator("#heat-said")).to_contain_text("(today)")
         page.keyboard.press("ArrowLeft")
-        told = page.evaluate("document.activeElement.querySelector('title').textContent")
+        title = page.evaluate("document.activeElement.querySelector('title').textContent")
         day = page.evaluate("document.activeElement.dataset.day")
-        expect(page.locator("#heat-said")).to_have_text(told)
-        assert re.fullmatch(r"\w{3} \d+ \w{3} \d{4}: .* worked, .*\d+ sessions?", told)
+        expect(page.locator("#heat-said")).to_have_text(title)
+        assert re.fullmatch(r"\w{3} \d+ \w{3} \d{4}: .* worked, .*\d+ sessions?", title)
         page.keyboard.press("Enter")
         row = page.locator(f"#day-{day}")
         expect(row).to_be_in_viewport()
@@ -126,13 +126,13 @@ def test_period_and_project_are_chosen(browser: Browser, dashboard: Dashboard) -
 
 
 def test_what_is_worked_elsewhere_is_added_while_one_looks(
-    browser: Browser, ground: Ground, dashboard: Dashboard
+    browser: Browser, site: Site, dashboard: Dashboard
 ) -> None:
     """A session that ends in a terminal is in the tables within a moment; what did not change is not sent."""
     with opened(browser, dashboard, "/hours?period=year") as page:
         expect(page.locator("#pulse[data-state=live]")).to_be_visible()
         page.evaluate("document.querySelector('#heat-past').same = true")
-        with ground.keeper("brand-new") as keeper:
+        with site.keeper("brand-new") as keeper:
             at = keeper.now()
             keeper.start("Just now", scope="fresh", at=at).complete(at=at + MINUTE)
         expect(page.locator("#hours-projects")).to_contain_text("brand-new")
@@ -165,12 +165,12 @@ def test_where_nothing_was_worked_it_says_what_to_do(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """No empty charts; and the first session appears without a reload."""
-    ground = Ground(tmp_path_factory.mktemp("idle"))
-    with serving(ground) as dashboard, opened(browser, dashboard, "/hours") as page:
+    site = Site(tmp_path_factory.mktemp("idle"))
+    with serving(site) as dashboard, opened(browser, dashboard, "/hours") as page:
         expect(page.locator(".empty")).to_contain_text("holdfast start")
         expect(page.locator(".calendar")).to_be_hidden()
         expect(page.locator("#pulse[data-state=live]")).to_be_visible()
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             at = keeper.now() - MINUTE
             keeper.start("The first", scope="one", at=at).complete(at=at + 30_000)
         expect(page.locator(".calendar")).to_be_visible()
@@ -181,9 +181,9 @@ def test_thousands_of_sessions_are_added_up_while_the_page_is_already_there(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The page comes at once and says what it does; the numbers follow by the stream, and then stay at hand."""
-    ground = Ground(tmp_path_factory.mktemp("years"))
-    many(ground, 700)
-    with serving(ground) as dashboard, opened(browser, dashboard, "/hours?period=all") as page:
+    site = Site(tmp_path_factory.mktemp("years"))
+    many(site, 700)
+    with serving(site) as dashboard, opened(browser, dashboard, "/hours?period=all") as page:
         answer = page.request.get(f"{dashboard.origin}/static/hours.js")
         assert answer.ok
         expect(page.locator("#hours-heading")).to_contain_text("700 sessions", timeout=30_000)
@@ -193,11 +193,9 @@ def test_thousands_of_sessions_are_added_up_while_the_page_is_already_there(
         expect(page.locator("#hours-projects")).to_be_visible()
 
 
-def test_the_first_page_of_many_says_that_it_adds_up(
-    ground: Ground, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_first_page_of_many_says_that_it_adds_up(site: Site, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Without waiting; whoever asks for the whole gets it, and from then on everybody does."""
-    there = Ground(tmp_path_factory.mktemp("first"))
+    there = Site(tmp_path_factory.mktemp("first"))
     many(there, 501)
     fresh = HoursPage()
     with there.keeper() as keeper:
@@ -208,8 +206,8 @@ def test_the_first_page_of_many_says_that_it_adds_up(
 
 def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every day of two years was worked on: still under 200 kB, and a change sends little of it."""
-    ground = Ground(tmp_path_factory.mktemp("long"))
-    with ground.keeper() as keeper:
+    site = Site(tmp_path_factory.mktemp("long"))
+    with site.keeper() as keeper:
         now = keeper.now()
         where = ProjectFacts(id="p" * 32, name="harbour")
         with keeper.transaction() as transaction:
@@ -230,9 +228,9 @@ def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
         assert sum(len(after.regions[name]) for name in sent) < 60_000
 
 
-def test_the_file_by_day_has_the_days_of_the_person(ground: Ground) -> None:
+def test_the_file_by_day_has_the_days_of_the_person(site: Site) -> None:
     """Cut at local midnights, none before the period."""
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         text = HOURS_CSV(keeper, PageRequest(query={"by": "day", "period": "7d"})).content.decode()
         now = keeper.now()
         today = (datetime.fromtimestamp(now / 1000, UTC) + local_offset(now)).date()
@@ -241,7 +239,7 @@ def test_the_file_by_day_has_the_days_of_the_person(ground: Ground) -> None:
     assert all(0 <= (today - datetime.fromisoformat(day).date()).days < 7 for day in days)
 
 
-def test_only_what_may_change_hours_is_heard() -> None:
+def test_hours_page_concerns_only_changes_to_hours() -> None:
     """A place without sessions is no news."""
     assert HOURS.concerns(Changes(3, frozenset({"a"}), beyond=False), PageRequest())
     assert not HOURS.concerns(Changes(3, frozenset(), beyond=False), PageRequest())

@@ -21,7 +21,7 @@ from holdfast.web.pages import PageRequest, Shot
 from holdfast.web.pages.session import SESSION
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import typical
 
 _NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -56,8 +56,8 @@ def test_who_applies_the_difference_has_everything_of_the_later_shot(before: Sho
 
 
 @pytest.fixture
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    return Ground(tmp_path_factory.mktemp("live"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("live"))
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ def _opened(context: BrowserContext, dashboard: Dashboard, path: str = "/now") -
     return page
 
 
-def test_a_change_made_elsewhere_is_on_the_page_by_itself(ground: Ground, context: BrowserContext) -> None:
+def test_a_change_made_elsewhere_is_on_the_page_by_itself(site: Site, context: BrowserContext) -> None:
     """The first session appears on an empty page, a note and a pause follow, an end takes it away; no reload."""
-    with serving(ground) as dashboard:
+    with serving(site) as dashboard:
         page = _opened(context, dashboard)
         page.get_by_text("Nothing is in progress").wait_for()
         page.evaluate("window.same = true")
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             session = keeper.start("Paint the lighthouse")
             card = page.locator(f"#card-{session.id}")
             card.get_by_text("Paint the lighthouse").wait_for()
@@ -92,23 +92,23 @@ def test_a_change_made_elsewhere_is_on_the_page_by_itself(ground: Ground, contex
         assert page.evaluate("window.same") is True
 
 
-def test_more_pages_than_a_browser_has_connections_are_all_live(ground: Ground, context: BrowserContext) -> None:
+def test_more_pages_than_a_browser_has_connections_are_all_live(site: Site, context: BrowserContext) -> None:
     """Nine tabs of one browser, more than it connects to one server at once, and each hears of the change."""
-    with serving(ground) as dashboard:
+    with serving(site) as dashboard:
         pages = [_opened(context, dashboard) for _ in range(9)]
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             session = keeper.start("Seen everywhere")
         for page in pages:
             page.locator(f"#card-{session.id}").wait_for()
 
 
-def test_only_what_changed_is_sent_again(ground: Ground, context: BrowserContext) -> None:
+def test_only_what_changed_is_sent_again(site: Site, context: BrowserContext) -> None:
     """A note to one session leaves the cards of the others as the very elements they were."""
-    typical(ground)
-    with serving(ground) as dashboard:
+    typical(site)
+    with serving(site) as dashboard:
         page = _opened(context, dashboard)
         page.evaluate("for (const one of document.querySelectorAll('.card')) one.kept = true")
-        with ground.keeper("harbour-docs") as keeper:
+        with site.keeper("harbour-docs") as keeper:
             session = keeper.session()
             session.edit(progress=0.9)
         page.locator(f"#card-{session.id}").get_by_text("90%").wait_for()
@@ -116,56 +116,56 @@ def test_only_what_changed_is_sent_again(ground: Ground, context: BrowserContext
         assert [item for item, stayed in kept if not stayed] == [f"card-{session.id}"]
 
 
-def test_a_page_that_was_away_catches_up(ground: Ground, context: BrowserContext) -> None:
+def test_a_page_that_was_away_catches_up(site: Site, context: BrowserContext) -> None:
     """What happened while its server was away is there once it is back: another run, so it loads itself anew."""
-    with serving(ground) as dashboard:
+    with serving(site) as dashboard:
         page = _opened(context, dashboard)
     page.locator("#offline").wait_for(state="visible")
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         keeper.start("Begun while nobody looked")
-    with serving(ground, like=dashboard):
+    with serving(site, like=dashboard):
         page.get_by_text("Begun while nobody looked").wait_for()
         page.locator("#pulse[data-state=live]").wait_for()
         assert page.locator("#offline").is_hidden()
 
 
-def test_a_server_that_was_started_anew_says_so_to_old_pages(ground: Ground, context: BrowserContext) -> None:
+def test_a_server_that_was_started_anew_says_so_to_old_pages(site: Site, context: BrowserContext) -> None:
     """Another run on the same port does not know them: they say so, and not that nobody answers."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with serving(ground, port=port) as dashboard:
+    with serving(site, port=port) as dashboard:
         page = _opened(context, dashboard)
-    with serving(ground, port=port):
+    with serving(site, port=port):
         page.locator("#stranger").wait_for(state="visible")
         assert page.locator("#offline").is_hidden()
 
 
-def test_a_session_that_was_erased_is_not_left_to_be_read(ground: Ground, context: BrowserContext) -> None:
+def test_a_session_that_was_erased_is_not_left_to_be_read(site: Site, context: BrowserContext) -> None:
     """Its page says that it is gone, and shows nothing of it any more."""
-    session = typical(ground)
-    with serving(ground) as dashboard:
+    session = typical(site)
+    with serving(site) as dashboard:
         page = _opened(context, dashboard)
         page.goto(f"{dashboard.origin}/session/{session}")
         page.locator("#pulse[data-state=live]").wait_for()
-        with ground.keeper() as keeper:
+        with site.keeper() as keeper:
             keeper.delete(session, force=True)
         page.get_by_text("It is no longer here").wait_for()
         assert "passkeys" not in page.locator("body").inner_text()
         assert "passkeys" not in page.title()
 
 
-def test_a_store_that_was_replaced_is_not_written_to(ground: Ground) -> None:
+def test_a_store_that_was_replaced_is_not_written_to(site: Site) -> None:
     """Whoever moves the store away and puts another in its place is served from that one."""
-    old = typical(ground)
-    desk = KeeperPool(ground.keeper)
-    with desk.keeper() as keeper:
+    old = typical(site)
+    pool = KeeperPool(site.keeper)
+    with pool.keeper() as keeper:
         assert keeper.session(old).id == old
-    ground.home.rename(ground.home.with_name("elsewhere"))
-    with ground.keeper() as keeper:
+    site.home.rename(site.home.with_name("elsewhere"))
+    with site.keeper() as keeper:
         new = keeper.start("In a new store").id
-    with desk.keeper() as keeper:
+    with pool.keeper() as keeper:
         assert [row.id for row in keeper.history(all_projects=True)] == [new]
-    desk.close()
+    pool.close()
 
 
 # ── what a page has ──────────────────────────────────────────────────────────────────────────────────────
@@ -178,19 +178,19 @@ def _first(live: Live, place: LivePage, known: str) -> dict[str, Any]:
         stream = live.stream([(place, known)])
         async for event in stream:
             if event.startswith(b"event: news"):
-                found: dict[str, Any] = json.loads(event.split(b"data: ")[1])
-                return found
+                data: dict[str, Any] = json.loads(event.split(b"data: ")[1])
+                return data
         raise AssertionError
 
     with ThreadPoolExecutor(1) as thread:  # in this one, the browser's loop may be running
         return thread.submit(asyncio.run, ask()).result(timeout=30)
 
 
-def test_a_change_that_nobody_heard_of_yet_is_not_taken_for_known(ground: Ground) -> None:
+def test_unreported_change_does_not_count_as_known(site: Site) -> None:
     """It came between the drawing of a page and its stream: the page is sent what it lacks."""
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         session = keeper.start("Loaded a moment ago")
-        live, page = Live(KeeperPool(ground.keeper)), SESSION
+        live, page = Live(KeeperPool(site.keeper)), SESSION
         asked = PageRequest({"id": session.id})
         place = LivePage(f"/session/{session.id}", page, asked)
         _, version = live.seen(keeper, lambda: page.shot(keeper, asked))
@@ -201,31 +201,31 @@ def test_a_change_that_nobody_heard_of_yet_is_not_taken_for_known(ground: Ground
         assert news["version"] != version
 
 
-def test_what_changes_while_it_is_drawn_has_no_version(ground: Ground) -> None:
+def test_what_changes_while_it_is_drawn_has_no_version(site: Site) -> None:
     """One drawing may show the change and another not, so neither can stand for the other."""
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         session = keeper.start("Drawn just now")
-        live = Live(KeeperPool(ground.keeper))
+        live = Live(KeeperPool(site.keeper))
         assert live.seen(keeper, lambda: session.note("Meanwhile"))[1] == ""
         assert live.seen(keeper, lambda: None)[1] != ""
 
 
-def test_a_server_that_ended_is_said_to_be_offline(ground: Ground, context: BrowserContext) -> None:
+def test_page_says_offline_when_the_server_ended(site: Site, context: BrowserContext) -> None:
     """The page keeps what it showed and says that it is as of the last moment."""
-    typical(ground)
-    with serving(ground) as dashboard:
+    typical(site)
+    with serving(site) as dashboard:
         page = _opened(context, dashboard)
     page.locator("#offline").wait_for(state="visible")
     assert page.locator("#pulse").text_content() == "offline"
     assert page.locator(".card").count() == 2
 
 
-def test_what_a_person_is_writing_is_not_taken_from_them(ground: Ground, context: BrowserContext) -> None:
+def test_what_a_person_is_writing_is_not_taken_from_them(site: Site, context: BrowserContext) -> None:
     """A dialog stays open, with its words, while the session behind it changes."""
-    typical(ground)
-    with serving(ground) as dashboard:
+    typical(site)
+    with serving(site) as dashboard:
         page = _opened(context, dashboard)
-        with ground.keeper("harbour-docs") as keeper:
+        with site.keeper("harbour-docs") as keeper:
             session = keeper.session()
             card = page.locator(f"#card-{session.id}")
             card.get_by_role("button", name="Note").click()
@@ -239,9 +239,9 @@ def test_what_a_person_is_writing_is_not_taken_from_them(ground: Ground, context
             assert [note.text for note in session.document().notes] == ["half a thought, and the rest"]
 
 
-def test_a_burst_of_changes_is_shown_to_its_end(ground: Ground, context: BrowserContext) -> None:
+def test_a_burst_of_changes_is_shown_to_its_end(site: Site, context: BrowserContext) -> None:
     """Sixty changes as fast as they can be made: the page ends with the last of them."""
-    with ground.keeper() as keeper, serving(ground) as dashboard:
+    with site.keeper() as keeper, serving(site) as dashboard:
         session = keeper.start("Count to sixty")
         page = _opened(context, dashboard)
         for number in range(1, 61):

@@ -15,21 +15,21 @@ from holdfast.web.pages import PageRequest
 from holdfast.web.pages.now import CARDS, NOW
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import LONG, many, rich, typical
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ground, Dashboard]]:
-    ground = Ground(tmp_path_factory.mktemp("now"))
-    typical(ground)
-    rich(ground, "other", LONG)
-    with serving(ground) as dashboard:
-        yield ground, dashboard
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Dashboard]]:
+    site = Site(tmp_path_factory.mktemp("now"))
+    typical(site)
+    rich(site, "other", LONG)
+    with serving(site) as dashboard:
+        yield site, dashboard
 
 
 @pytest.fixture
-def page(browser: Browser, served: tuple[Ground, Dashboard]) -> Iterator[Page]:
+def page(browser: Browser, served: tuple[Site, Dashboard]) -> Iterator[Page]:
     wrong: list[str] = []
     with window(browser) as context:
         page = context.new_page()
@@ -40,7 +40,7 @@ def page(browser: Browser, served: tuple[Ground, Dashboard]) -> Iterator[Page]:
     assert not wrong
 
 
-def test_a_card_says_what_a_person_wants_to_know(page: Page) -> None:
+def test_card_shows_the_essentials(page: Page) -> None:
     """Goal, project, progress, context, time with its pauses, who runs, and what waits, in one card."""
     card = page.locator(".card", has_text="Add sign-in with passkeys")
     for words in ("harbour", "in progress", "55%", "81%", "paused", "1 running:", "build-1"):
@@ -62,9 +62,9 @@ def test_a_long_goal_stays_in_its_card(page: Page) -> None:
         assert box["height"] < 100
 
 
-def test_everything_can_be_done_by_keys(page: Page, served: tuple[Ground, Dashboard]) -> None:
+def test_everything_can_be_done_by_keys(page: Page, served: tuple[Site, Dashboard]) -> None:
     """j goes to the next card, n notes, p pauses and resumes, Enter opens, 2 leads to History."""
-    ground, _ = served
+    site, _ = served
     page.locator("#pulse[data-state=live]").wait_for()
     page.keyboard.press("p")  # nothing was gone to yet: nothing is paused
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_everything_can_be_done_by_keys(page: Page, served: tuple[Ground, Dashbo
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Keep").press("Enter")
     expect(page.locator("#toasts")).to_contain_text("Noted")
-    with ground.keeper("harbour-docs") as keeper:
+    with site.keeper("harbour-docs") as keeper:
         assert keeper.session().document().notes[-1].text == "By keys alone"
     page.locator(".card", has_text="Rewrite the page on backups").focus()
     page.keyboard.press("p")
@@ -112,11 +112,11 @@ def test_the_focus_goes_on_when_a_card_goes(page: Page) -> None:
         expect(page.locator(".card:focus" if left else "h1:focus")).to_have_count(1)
 
 
-def test_what_nobody_ended_does_not_bury_the_rest(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_old_unfinished_sessions_do_not_bury_the_rest(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Of hundreds of unfinished sessions some are cards, some are lines, the rest a number; the page stays small."""
-    ground = Ground(tmp_path_factory.mktemp("piled-up"))
-    many(ground, 400, unfinished=400)
-    with ground.keeper() as keeper:
+    site = Site(tmp_path_factory.mktemp("piled-up"))
+    many(site, 400, unfinished=400)
+    with site.keeper() as keeper:
         latest = keeper.start("The one that is worked on", at=keeper.now() - HOUR)
         shot = NOW.shot(keeper, PageRequest())
     assert len(shot.lists["cards"]) == CARDS
@@ -128,11 +128,11 @@ def test_what_nobody_ended_does_not_bury_the_rest(tmp_path_factory: pytest.TempP
 
 def test_session_files_of_the_project_are_named_while_their_mirror_is_off(tmp_path: Path) -> None:
     """In the words of the commands, and as text."""
-    ground = Ground(tmp_path)
-    path = ground.project() / ".claude" / "orchestrator-session.json"
+    site = Site(tmp_path)
+    path = site.project() / ".claude" / "orchestrator-session.json"
     path.parent.mkdir()
     path.write_text('{"schema_version": "1.0", "session_id": "2025-12-27-abc123", "goal": "Show <b>all</b>"}')
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         (note,) = project_files.notes(keeper, at_work=False)
         shown = NOW.shot(keeper, PageRequest()).regions["now-heading"]
     assert "Show <b>all</b>" in note

@@ -24,7 +24,7 @@ import pytest
 
 from holdfast.machine import files
 from holdfast.web import browser
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 
 _LONG = 60  # seconds: a browser on a busy machine
 _CHROMIUM = next(
@@ -113,8 +113,8 @@ class Opened:
 
 
 def _ticket(page: Path) -> str:
-    found = re.search(r"/enter/([\w.-]+)", page.read_text())
-    return "" if found is None else found[1]
+    match = re.search(r"/enter/([\w.-]+)", page.read_text())
+    return "" if match is None else match[1]
 
 
 @contextmanager
@@ -132,7 +132,7 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="argumen
 
 @needs_proc
 @pytest.mark.skipif(not _CHROMIUM, reason="there is no Chromium on the PATH")
-def test_argument_list_of_the_browser_held_a_ticket(tmp_path: Path) -> None:
+def test_browser_arguments_contain_no_ticket(tmp_path: Path) -> None:
     """A real browser opens the dashboard, and no argument list of any process ever held what lets somebody in."""
     with opened(tmp_path, _BROWSER.format(program=_CHROMIUM, room=tmp_path)) as dashboard:
         origin, _, token = dashboard.address.partition("/enter/")
@@ -162,7 +162,7 @@ def test_page_for_the_browser_is_read_by_nobody_else(tmp_path: Path) -> None:
 
 
 @needs_proc
-def test_person_is_told_when_somebody_else_used_the_link_first(tmp_path: Path) -> None:
+def test_note_when_somebody_else_used_the_link_first(tmp_path: Path) -> None:
     """Their own browser comes second: the page says what that means, and so does the terminal."""
     with opened(tmp_path, "") as dashboard:
         dashboard.until(lambda: dashboard.ticket() != "")
@@ -178,20 +178,20 @@ def test_person_is_told_when_somebody_else_used_the_link_first(tmp_path: Path) -
         assert "A single-use link was used again" in dashboard.close()
 
 
-def test_person_is_told_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_note_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The address is in the terminal; the ticket is withdrawn after a while, and the file goes."""
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
     monkeypatch.setattr(browser, "_LASTS", 0.5)
-    said: list[str] = []
-    ground = Ground(tmp_path)
-    with serving(ground) as dashboard, browser.opened(dashboard, str(ground.home), said.append):
+    notes: list[str] = []
+    site = Site(tmp_path)
+    with serving(site) as dashboard, browser.opened(dashboard, str(site.home), notes.append):
         end = time.monotonic() + _LONG
-        (page,) = ground.home.glob("*.html")
+        (page,) = site.home.glob("*.html")
         ticket = _ticket(page)
         while page.exists():
             assert time.monotonic() < end
             time.sleep(0.02)
-        assert said == ["No browser has opened the dashboard. Open the address above in one."]
+        assert notes == ["No browser has opened the dashboard. Open the address above in one."]
         assert not dashboard.secrets.admits(ticket)
 
 
@@ -202,10 +202,10 @@ def test_dashboard_is_served_where_no_file_can_be_written(tmp_path: Path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write_atomic", refuse)
-    said: list[str] = []
-    ground = Ground(tmp_path)
-    with serving(ground) as dashboard, browser.opened(dashboard, str(ground.home), said.append):
-        assert len(said) == 1
+    notes: list[str] = []
+    site = Site(tmp_path)
+    with serving(site) as dashboard, browser.opened(dashboard, str(site.home), notes.append):
+        assert len(notes) == 1
 
 
 def test_page_is_where_a_browser_in_a_snap_can_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,8 +222,8 @@ def test_page_is_where_a_browser_in_a_snap_can_read_it(tmp_path: Path, monkeypat
     monkeypatch.setattr(sys, "platform", "linux")
     asked: list[str] = []
     monkeypatch.setattr(webbrowser, "open", asked.append)
-    ground = Ground(tmp_path)
-    with serving(ground) as dashboard, browser.opened(dashboard, str(ground.home), lambda _: None):
+    site = Site(tmp_path)
+    with serving(site) as dashboard, browser.opened(dashboard, str(site.home), lambda _: None):
         there = set(person.iterdir()) - {recent, theirs}
         (page,) = there
         assert stat.S_IMODE(page.stat().st_mode) == 0o600

@@ -43,7 +43,7 @@ from holdfast.web.pages.session_regions import bounded
 from holdfast.web.render import render, stamp
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import warm
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import LONG, rich
 
 Browse = Callable[[str], "Opened"]
@@ -51,20 +51,20 @@ WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    return Ground(tmp_path_factory.mktemp("session"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("session"))
 
 
 @pytest.fixture(scope="module")
-def dashboard(ground: Ground) -> Iterator[Dashboard]:
-    with serving(ground) as made:
+def dashboard(site: Site) -> Iterator[Dashboard]:
+    with serving(site) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def sample(ground: Ground) -> str:
+def sample(site: Site) -> str:
     """The rich session, which nobody changes."""
-    return rich(ground)
+    return rich(site)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,9 @@ class Opened:
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.page: Page = context.new_page()
         self.complaints: list[str] = []
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on(
+            "console", lambda message: self.complaints.append(message.text) if message.type == "error" else None
+        )
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(address)
 
@@ -117,7 +119,7 @@ def _slide(page: Page, number: int) -> None:
 # ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_everything_of_a_session_is_on_its_page(browse: Browse, ground: Ground, sample: str) -> None:
+def test_everything_of_a_session_is_on_its_page(browse: Browse, site: Site, sample: str) -> None:
     """Goal, facts, what waits, agents, time, plan, decisions, files and hashes, context, notes, errors, events."""
     page = browse(f"/session/{sample}").live()
     expect(page).to_have_title(re.compile("Add sign-in with passkeys"))
@@ -141,7 +143,7 @@ def test_everything_of_a_session_is_on_its_page(browse: Browse, ground: Ground, 
     expect(page.locator("#decisions li li")).to_have_text(["✓ py_webauthn", "fido2", "own code"])
     expect(page.locator("#decisions")).to_contain_text("Kept well, and small")
     expect(page.locator("#files .landing")).to_have_text(["✓ as recorded"] * 3)
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         document = keeper.session(sample).document()
         events = keeper.events(sample)
     copied = page.locator("#files button.hash").first
@@ -170,30 +172,30 @@ def test_worked_and_paused_are_elapsed_in_every_second(browse: Browse, sample: s
     assert len(seen) > 1
 
 
-def test_an_event_is_shown_whole_when_it_is_opened(browse: Browse, ground: Ground, sample: str) -> None:
+def test_an_event_is_shown_whole_when_it_is_opened(browse: Browse, site: Site, sample: str) -> None:
     """Its JSON is asked for then, and is that of `log --json`."""
     page = browse(f"/session/{sample}").live()
     row = page.locator("#events > li").filter(has_text="decision.made")
     row.locator("summary").click()
     expect(row.locator("pre")).to_contain_text('"type": "decision.made"')
     shown = msgspec.json.decode(row.locator("pre").inner_text())
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         assert shown["hash"] in {event.hash for event in keeper.events(sample)}
 
 
 @pytest.mark.parametrize("width", [360, 390, 1280])
-def test_nothing_is_wider_than_the_window(browse: Browse, ground: Ground, width: int) -> None:
+def test_nothing_is_wider_than_the_window(browse: Browse, site: Site, width: int) -> None:
     """A goal of 300 characters, on a phone and on a wide screen."""
-    session = rich(ground, f"wide{width}", LONG)
+    session = rich(site, f"wide{width}", LONG)
     page = browse(f"/session/{session}").live()
     page.set_viewport_size({"width": width, "height": 800})
     expect(page.locator("h1")).to_have_text(LONG)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_an_empty_session_says_what_to_do_next(browse: Browse, ground: Ground) -> None:
+def test_empty_session_suggests_next_steps(browse: Browse, site: Site) -> None:
     """Nothing happened yet: each part names the command that would fill it."""
-    with ground.keeper("empty") as keeper:
+    with site.keeper("empty") as keeper:
         session = keeper.start("Begin")
     page = browse(f"/session/{session.id}").live()
     for words in ("holdfast task add", "holdfast decide", "holdfast note", "holdfast context", "holdfast run"):
@@ -201,9 +203,9 @@ def test_an_empty_session_says_what_to_do_next(browse: Browse, ground: Ground) -
     expect(page.locator("#moment")).to_be_disabled()
 
 
-def test_a_goal_without_end_leaves_room_for_the_rest(browse: Browse, ground: Ground) -> None:
+def test_a_goal_without_end_leaves_room_for_the_rest(browse: Browse, site: Site) -> None:
     """Its beginning is the heading and the title; all of it can be opened."""
-    with ground.keeper("endless") as keeper:
+    with site.keeper("endless") as keeper:
         session = keeper.start("To the end of the world and back. " * 150).id
     page = browse(f"/session/{session}").live()
     assert len(page.title()) < 150
@@ -215,11 +217,11 @@ def test_a_goal_without_end_leaves_room_for_the_rest(browse: Browse, ground: Gro
     assert len(page.locator("#whole-goal p").inner_text()) > 5000
 
 
-def test_what_landed_is_told_for_each_file(browse: Browse, ground: Ground) -> None:
+def test_each_file_shows_whether_its_change_landed(browse: Browse, site: Site) -> None:
     """As it was left, changed since, and not there any more; earlier changes of a file stand under it."""
-    with ground.keeper("landing") as keeper:
+    with site.keeper("landing") as keeper:
         session = keeper.start("Change files")
-        place = ground.project("landing")
+        place = site.project("landing")
         for name in ("kept.txt", "changed.txt", "lost.txt"):
             (place / name).write_text("one")
             session.changed(name, "created")
@@ -236,9 +238,9 @@ def test_what_landed_is_told_for_each_file(browse: Browse, ground: Ground) -> No
     expect(page.locator("#files details")).to_have_count(1)
 
 
-def test_a_hash_that_nobody_knows_is_not_nothing(ground: Ground) -> None:
+def test_a_hash_that_nobody_knows_is_not_nothing(site: Site) -> None:
     """A file that was there before it was changed was something; one that was made was nothing before."""
-    with ground.keeper("hashes") as keeper:
+    with site.keeper("hashes") as keeper:
         session = keeper.start("Change files")
         for name, action in (("a.txt", "modified"), ("b.txt", "created"), ("c.txt", "deleted")):
             with keeper.transaction() as transaction:
@@ -249,11 +251,11 @@ def test_a_hash_that_nobody_knows_is_not_nothing(ground: Ground) -> None:
     assert sorted(words) == ["nothingunknown", "unknownnothing", "unknownunknown"]
 
 
-def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
+def test_a_file_that_somebody_else_changes_is_noticed(site: Site) -> None:
     """What is remembered of a file holds only as long as the file is the same."""
-    with ground.keeper("noticed") as keeper:
+    with site.keeper("noticed") as keeper:
         session = keeper.start("Change a file")
-        place = ground.project("noticed") / "a.txt"
+        place = site.project("noticed") / "a.txt"
         place.write_text("one")
         os.utime(place, (1_700_000_000, 1_700_000_000))
         session.changed("a.txt", "created")
@@ -271,17 +273,17 @@ def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
         assert "✗ missing" in landing()
 
 
-def test_commits_and_who_changed_files_are_shown(ground: Ground) -> None:
+def test_commits_and_who_changed_files_are_shown(site: Site) -> None:
     """Also what is uncertain, and nothing that a commit says is taken for the page's own."""
-    with ground.keeper("commits") as keeper:
+    with site.keeper("commits") as keeper:
         session = keeper.start("Change a file")
-        said: list[EventData] = [
+        message: list[EventData] = [
             FileChanged(path="a.txt", action="modified", by="command", among=("claude:1",)),
             FileChanged(path="b.txt", action="modified", by="unknown", among=("claude:1", "codex:2")),
             CommitRecorded(sha="a" * 40, message="Fix <b>it</b>", branch="main", conversation="claude:1"),
             CommitRecorded(sha="b" * 40, message="Whose", certainty="uncertain", among=("claude:1", "codex:2")),
         ]
-        keeper.recorder.record(session.id, lambda _: said)
+        keeper.recorder.record(session.id, lambda _: message)
         shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
     files = "".join(shot.regions[name] for name in shot.lists["files"])
     commits = "".join(shot.regions[name] for name in shot.lists["commits"])
@@ -292,21 +294,21 @@ def test_commits_and_who_changed_files_are_shown(ground: Ground) -> None:
     assert "by uncertain (claude:1 or codex:2)" in commits
 
 
-def test_of_a_long_plan_what_is_done_is_left_out_first(ground: Ground) -> None:
+def test_long_plan_leaves_out_done_tasks_first(site: Site) -> None:
     """Open tasks stay as long as there is room, and what is not shown is counted."""
-    with ground.keeper("plan") as keeper:
+    with site.keeper("plan") as keeper:
         session = keeper.start("Plan")
         for number in range(6):
             session.add_task(f"Task {number}", task_id=f"t{number}", phase="One" if number < 4 else "Two")
         for name in ("t0", "t2", "t5"):
             session.finish_task(name)
         groups = phases(session.document())
-    told = [
+    answer = [
         (phase.title, [task.id for task in phase.tasks], phase.over, phase.open)
         for most in (6, 4, 2)
         for phase in bounded(groups, most)
     ]
-    assert told == [
+    assert answer == [
         ("One", ["t0", "t1", "t2", "t3"], 0, 0), ("Two", ["t4", "t5"], 0, 0),
         ("One", ["t1", "t3"], 2, 0), ("Two", ["t4", "t5"], 0, 0),
         ("One", ["t1", "t3"], 2, 0), ("Two", [], 1, 1),
@@ -316,9 +318,9 @@ def test_of_a_long_plan_what_is_done_is_left_out_first(ground: Ground) -> None:
 # ── live ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_part_changes_by_itself(browse: Browse, ground: Ground) -> None:
+def test_each_part_changes_by_itself(browse: Browse, site: Site) -> None:
     """What another keeper records is on the page within a moment, region by region, without loading it again."""
-    with ground.keeper("live") as keeper:
+    with site.keeper("live") as keeper:
         session = keeper.start("Watch me")
         page = browse(f"/session/{session.id}").live()
         page.evaluate("window.same = true")
@@ -336,7 +338,7 @@ def test_each_part_changes_by_itself(browse: Browse, ground: Ground) -> None:
         expect(page.locator("#plan li.completed")).to_contain_text("both eyes")
         session.decide("Left", options=["Left", "Right"], why="nearer")
         expect(page.locator("#decisions")).to_contain_text("nearer")
-        (ground.project("live") / "seen.txt").write_text("seen")
+        (site.project("live") / "seen.txt").write_text("seen")
         session.changed("seen.txt", "created", agent="a-1")
         expect(page.locator("#files")).to_contain_text("seen.txt")
         session.measure_context(50_000, window=200_000, agent="a-1")
@@ -350,10 +352,10 @@ def test_each_part_changes_by_itself(browse: Browse, ground: Ground) -> None:
         assert page.evaluate("window.same") is True
 
 
-def test_one_event_sends_little_again(ground: Ground) -> None:
+def test_one_event_sends_little_again(site: Site) -> None:
     """A note changes its own rows and counts, and none of the large parts."""
-    session_id = rich(ground, "little")
-    with ground.keeper("little") as keeper:
+    session_id = rich(site, "little")
+    with site.keeper("little") as keeper:
         asked = PageRequest({"id": session_id})
         before = SESSION.shot(keeper, asked)
         again = difference(before, SESSION.shot(keeper, asked))
@@ -368,9 +370,9 @@ def test_one_event_sends_little_again(ground: Ground) -> None:
     assert sum(name.startswith("event-") for name in put) == 1
 
 
-def test_a_night_is_away_and_not_paused(ground: Ground) -> None:
+def test_a_night_is_away_and_not_paused(site: Site) -> None:
     """As `show` has it: the sums, the key of the strip and the list of pauses; on the card of Now as well."""
-    with ground.keeper("left for a night") as keeper:
+    with site.keeper("left for a night") as keeper:
         start = keeper.now() - 30 * HOUR
         session = keeper.start("Left for a night", at=start)
         session.message("user", at=start + 20 * MINUTE)
@@ -384,9 +386,9 @@ def test_a_night_is_away_and_not_paused(ground: Ground) -> None:
     assert re.search(r"20 min</span> paused.*29 h 40 min</span> away", card, re.DOTALL), card
 
 
-def test_time_that_passes_sends_nothing(ground: Ground) -> None:
+def test_time_that_passes_sends_nothing(site: Site) -> None:
     """Whether somebody works, pauses or idles: a second later every region is what it was."""
-    with ground.keeper("works") as one, ground.keeper("idles") as two, ground.keeper("pauses") as three:
+    with site.keeper("works") as one, site.keeper("idles") as two, site.keeper("pauses") as three:
         start = one.now() - 5 * HOUR - 20_000
         working = one.start("Works", at=start).message("user", at=one.now() - MINUTE)
         idle = two.start("Idles", at=start)
@@ -417,11 +419,11 @@ def test_a_change_concerns_the_page_of_its_session_only() -> None:
 # ── conflicts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _disputed(ground: Ground, top: Path, other: str = "laptop", project: str = "disputed") -> str:
+def _disputed(site: Site, top: Path, other: str = "laptop", project: str = "disputed") -> str:
     """A session whose goal this device and another one changed without knowing of each other."""
-    elsewhere = Ground(top / "elsewhere")
+    elsewhere = Site(top / "elsewhere")
     with (
-        ground.keeper(project) as here,
+        site.keeper(project) as here,
         Keeper.open(str(elsewhere.project(project)), home=str(elsewhere.home), actor="ben", device=other) as there,
     ):
         session = here.start("Ship it").id
@@ -437,9 +439,9 @@ def _carry(source: Keeper, target: Keeper, session: str) -> None:
         transaction.receive(source.events(session))
 
 
-def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, ground: Ground, tmp_path: Path) -> None:
+def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, site: Site, tmp_path: Path) -> None:
     """Every value, whose it is and which stands; taking the other one settles it, on the page too."""
-    session = _disputed(ground, tmp_path)
+    session = _disputed(site, tmp_path)
     page = browse(f"/session/{session}").live()
     conflict = page.locator("#conflicts article")
     expect(conflict).to_have_count(1)
@@ -456,10 +458,10 @@ def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, ground:
     expect(conflict).to_be_focused()  # the button is gone: whoever uses the keyboard goes on from here
 
 
-def test_devices_of_one_name_are_told_apart(ground: Ground, tmp_path: Path) -> None:
+def test_devices_of_one_name_are_distinguished(site: Site, tmp_path: Path) -> None:
     """In a conflict of two, each has the beginning of what it writes under beside its name."""
-    session = _disputed(ground, tmp_path, "desk", project="twins")
-    with ground.keeper("twins") as keeper:
+    session = _disputed(site, tmp_path, "desk", project="twins")
+    with site.keeper("twins") as keeper:
         state = keeper.state(session)
         (dispute,) = disputes(state)
         sides = value_devices(state, dispute)
@@ -476,12 +478,12 @@ def render_dialog(keeper: Keeper, session: str) -> str:
 # ── time travel ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _moments(ground: Ground, session: str) -> list[int]:
-    with ground.keeper() as keeper:
+def _moments(site: Site, session: str) -> list[int]:
+    with site.keeper() as keeper:
         return sorted({event.at for event in keeper.events(session)})
 
 
-def test_the_slider_shows_the_whole_page_as_it_was(browse: Browse, ground: Ground, sample: str) -> None:
+def test_the_slider_shows_the_whole_page_as_it_was(browse: Browse, site: Site, sample: str) -> None:
     """Moved back, every part is as of that event, a banner says so, nothing can be done there; then back to now."""
     page = browse(f"/session/{sample}").live()
     total = page.locator("#events > li").count()
@@ -502,10 +504,10 @@ def test_the_slider_shows_the_whole_page_as_it_was(browse: Browse, ground: Groun
     assert page.url.endswith(f"/session/{sample}")
 
 
-def test_arrow_keys_step_by_one_event(browse: Browse, ground: Ground, sample: str) -> None:
+def test_arrow_keys_step_by_one_event(browse: Browse, site: Site, sample: str) -> None:
     """On the slider, and anywhere once one travels; Escape leads back."""
     page = browse(f"/session/{sample}").live()
-    moments = _moments(ground, sample)
+    moments = _moments(site, sample)
     slider, banner = page.locator("#moment"), page.locator("#travel")
     slider.focus()
     page.keyboard.press("ArrowLeft")
@@ -522,28 +524,28 @@ def test_arrow_keys_step_by_one_event(browse: Browse, ground: Ground, sample: st
     expect(slider).to_have_value(str(page.locator("#events > li").count()))
 
 
-def test_an_address_leads_to_a_moment(browse: Browse, ground: Ground, sample: str) -> None:
+def test_an_address_leads_to_a_moment(browse: Browse, site: Site, sample: str) -> None:
     """By RFC 3339 or milliseconds; such a page is not live, and leads back to one that is."""
-    at = _moments(ground, sample)[8]
+    at = _moments(site, sample)[8]
     for written in (format_time(at), str(at)):
         page = browse(f"/session/{sample}?at={written}").page
         expect(page.locator("#travel")).to_contain_text(f"As of {stamp(at)}")
         expect(page.locator("#pulse")).to_be_hidden()
     page.locator("#main").focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#travel")).to_contain_text(stamp(_moments(ground, sample)[9]))
+    expect(page.locator("#travel")).to_contain_text(stamp(_moments(site, sample)[9]))
     page.get_by_role("link", name="Back to now").click()
     page.locator("#pulse[data-state=live]").wait_for()
 
 
-def test_news_wait_while_somebody_travels(browse: Browse, ground: Ground) -> None:
+def test_news_wait_while_somebody_travels(browse: Browse, site: Site) -> None:
     """What happens meanwhile does not disturb the past; back in the present it is there."""
-    session_id = rich(ground, "waits")
+    session_id = rich(site, "waits")
     page = browse(f"/session/{session_id}").live()
     other = browse(f"/session/{session_id}").live()
     _slide(page, 10)
     expect(page.locator("#events > li")).to_have_count(10)
-    with ground.keeper("waits") as keeper:
+    with site.keeper("waits") as keeper:
         keeper.session(session_id).note("While you were away")
     expect(other.locator("#notes")).to_contain_text("While you were away")
     expect(page.locator("#notes")).not_to_contain_text("While you were away")
@@ -557,7 +559,7 @@ def test_news_wait_while_somebody_travels(browse: Browse, ground: Ground) -> Non
     expect(page.locator("#missed")).to_have_text("")
 
 
-def test_the_browsers_own_button_leads_back_to_the_present(browse: Browse, ground: Ground, sample: str) -> None:
+def test_the_browsers_own_button_leads_back_to_the_present(browse: Browse, site: Site, sample: str) -> None:
     """However many steps were made into the past; and forward again to where one was."""
     page = browse(f"/session/{sample}").live()
     for number in (10, 9, 8):
@@ -574,9 +576,9 @@ def test_the_browsers_own_button_leads_back_to_the_present(browse: Browse, groun
     page.wait_for_url(f"**/session/{sample}")
 
 
-def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
+def test_every_step_of_the_slider_shows_another_moment(site: Site) -> None:
     """From the end to the beginning and back, one moment at a time, though events share moments; none is left out."""
-    with ground.keeper("steps") as keeper:
+    with site.keeper("steps") as keeper:
         start = keeper.now() - HOUR
         session = keeper.start("Steps", at=start)
         for number in range(6):
@@ -585,10 +587,10 @@ def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
         total = len(keeper.events(session.id))
 
         def step(number: int, come_from: int) -> tuple[int | None, int]:
-            told = msgspec.json.decode(
+            answer = msgspec.json.decode(
                 as_of(keeper, PageRequest({"id": session.id}, {"n": str(number), "from": str(come_from)})).content
             )
-            return None if told["at"] is None else parse_time(told["at"]), told["n"]
+            return None if answer["at"] is None else parse_time(answer["at"]), answer["n"]
 
         place, seen = total, []
         while True:
@@ -606,9 +608,9 @@ def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
         assert forth == moments[1:-1]
 
 
-def test_what_is_no_moment_is_said(ground: Ground, sample: str) -> None:
+def test_invalid_moment_is_explained(site: Site, sample: str) -> None:
     """Words that are no time, and times before the session began."""
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         for written in ("soon", "99999999999999999", "2026-13-01T00:00:00Z"):
             with pytest.raises(Invalid):
                 SESSION.shot(keeper, PageRequest({"id": sample}, {"at": written}))
@@ -625,9 +627,9 @@ def test_what_is_no_moment_is_said(ground: Ground, sample: str) -> None:
 # ── a long session ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _long(ground: Ground) -> str:
+def _long(site: Site) -> str:
     """10,000 events, 300 agents, 1,000 files."""
-    with ground.keeper("haul") as keeper:
+    with site.keeper("haul") as keeper:
         start = keeper.now() - 10 * DAY
         session = keeper.start("A long haul", at=start).id
         made: list[EventData] = []
@@ -655,10 +657,10 @@ def _long(ground: Ground) -> str:
     return session
 
 
-def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse, ground: Ground) -> None:
+def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse, site: Site) -> None:
     """The page is under 200 kB, every list says how much it leaves out, earlier events come on request, and time
     travel works in it as in a short one."""
-    session = _long(ground)
+    session = _long(site)
     page = browse(f"/session/{session}").live()
     assert len(page.request.get(page.url).body()) < 200_000
     expect(page.locator("#events-title")).to_contain_text("latest 100 of 10,000")
@@ -670,7 +672,7 @@ def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse,
     more.click()
     expect(page.locator("#earlier > li")).to_have_count(100)
     expect(page.locator("#more-events")).to_contain_text("9,800 more")
-    with ground.keeper("haul") as keeper:
+    with site.keeper("haul") as keeper:
         keeper.session(session).note("one more")
         log = [event.hash for event in sorted(keeper.events(session), key=lambda event: event.written, reverse=True)]
         new = len(log) - 10_000
@@ -684,26 +686,26 @@ def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse,
     expect(page.locator("#earlier > li")).to_have_count(0)
 
 
-def test_earlier_events_come_until_there_are_none(ground: Ground, sample: str) -> None:
+def test_earlier_events_come_until_there_are_none(site: Site, sample: str) -> None:
     """Page by page, each event once, in the order of the log."""
-    with ground.keeper() as keeper:
+    with site.keeper() as keeper:
         events = sorted(keeper.events(sample), key=lambda event: event.written, reverse=True)
-        told = msgspec.json.decode(
+        answer = msgspec.json.decode(
             earlier(keeper, PageRequest({"id": sample}, {"before": events[4].hash})).content, type=dict[str, object]
         )
-        rows = told["rows"]
+        rows = answer["rows"]
         assert isinstance(rows, list)
         assert len(rows) == len(events) - 5
-        assert told["left"] == 0
+        assert answer["left"] == 0
         assert all(event.hash in row for event, row in zip(events[5:], rows, strict=True))
         with pytest.raises(NotFound):
             earlier(keeper, PageRequest({"id": sample}, {"before": "nothing"}))
 
 
-def test_the_past_is_told_as_the_keeper_tells_it(ground: Ground, sample: str) -> None:
+def test_past_page_agrees_with_the_keeper(site: Site, sample: str) -> None:
     """At every moment of a session, what the page counts is what the document of that moment holds."""
-    with ground.keeper() as keeper:
-        for at in _moments(ground, sample)[::5]:
+    with site.keeper() as keeper:
+        for at in _moments(site, sample)[::5]:
             document: Session = keeper.session(sample).document(at=at)
             lists = SESSION.shot(keeper, PageRequest({"id": sample}, {"at": str(at)})).lists
             assert len(lists["decisions"]) == len(document.decisions)

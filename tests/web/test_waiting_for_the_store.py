@@ -16,18 +16,18 @@ def room(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
         yield made
 
 
-def test_waiting_is_said_and_ends(room: Room) -> None:
+def test_message_about_waiting_appears_and_ends(room: Room) -> None:
     """In a corner, or in the dialog that is open; then what came of it is said instead."""
     session = room.begin("waiting")
     waits = room.page.get_by_text("Waiting for the store")
-    with room.ground.keeper() as other, other.transaction():
+    with room.site.keeper() as other, other.transaction():
         room.button("Pause").click()
         expect(waits).to_be_visible()
-    room.said("aused")
+    room.shows("aused")
     expect(waits).to_have_count(0)
     assert room.seen(session).status == "paused"
     shown = room.dialog("note")
-    with room.ground.keeper() as other, other.transaction():
+    with room.site.keeper() as other, other.transaction():
         shown.locator("textarea, input[name=text]").first.fill("after a while")
         shown.locator("button:not([data-close])").last.click()
         expect(shown.get_by_text("Waiting for the store")).to_be_visible()

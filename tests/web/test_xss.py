@@ -19,7 +19,7 @@ from holdfast.web.app import ADDRESSES
 from holdfast.web.serve import Dashboard
 from holdfast.workspace import projects
 from tests.web.browser_pages import warm
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.samples import HOSTILE, hostile
 
 MARKUP: Final = HOSTILE[0]
@@ -28,30 +28,30 @@ MARKUP: Final = HOSTILE[0]
 class Den:
     """A dashboard full of hostile sessions, and a browser that looks at it."""
 
-    def __init__(self, ground: Ground, dashboard: Dashboard, context: BrowserContext, sessions: list[str]) -> None:
-        self.ground = ground
+    def __init__(self, site: Site, dashboard: Dashboard, context: BrowserContext, sessions: list[str]) -> None:
+        self.site = site
         self.dashboard = dashboard
         self.context = context
         self.sessions = sessions
-        self.trouble: list[str] = []
+        self.page_errors: list[str] = []
         self.page = self.opened()
         self.page.goto(dashboard.address)
 
     def opened(self) -> Page:
         page = self.context.new_page()
-        page.on("console", lambda said: self.trouble.append(said.text))
-        page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        page.on("console", lambda message: self.page_errors.append(message.text))
+        page.on("pageerror", lambda error: self.page_errors.append(str(error)))
         page.on("dialog", self._asked)
         page.on("request", self._sent)
         return page
 
     def _asked(self, dialog: Dialog) -> None:
-        self.trouble.append(f"dialog {dialog.message}")
+        self.page_errors.append(f"dialog {dialog.message}")
         dialog.dismiss()
 
     def _sent(self, request: Request) -> None:
         if not request.url.startswith(self.dashboard.origin):
-            self.trouble.append(request.url)
+            self.page_errors.append(request.url)
 
     def look(self, path: str) -> None:
         self.page.goto(self.dashboard.origin + path)
@@ -62,7 +62,7 @@ class Den:
         assert self.page.evaluate("window.hurt") is None
         assert self.page.evaluate(PLANTED) == []
         assert self.page.locator("form[method=post]:not(:has([name=word]))").count() == 0
-        assert self.trouble == []
+        assert self.page_errors == []
 
 
 # Elements that no template of ours has, attributes that are scripts or styles, links that lead anywhere else.
@@ -77,24 +77,24 @@ PLANTED: Final = """[...document.querySelectorAll("*")].filter((one) =>
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Den]:
-    ground = Ground(tmp_path_factory.mktemp("xss"))
-    sessions = hostile(ground)
+    site = Site(tmp_path_factory.mktemp("xss"))
+    sessions = hostile(site)
     for number, (session, words) in enumerate(zip(sessions, HOSTILE, strict=True)):
-        with ground.keeper(f"evil{number}") as keeper:
-            _waits_and_disputes(ground, keeper, session, words)
-    with serving(ground) as dashboard:
+        with site.keeper(f"evil{number}") as keeper:
+            _waits_and_disputes(site, keeper, session, words)
+    with serving(site) as dashboard:
         context = browser.new_context()
         warm(context)
-        yield Den(ground, dashboard, context, sessions)
+        yield Den(site, dashboard, context, sessions)
         context.close()
 
 
-def _waits_and_disputes(ground: Ground, keeper: Keeper, session: str, words: str) -> None:
+def _waits_and_disputes(site: Site, keeper: Keeper, session: str, words: str) -> None:
     """Somebody waits, and another device with such a name says something else."""
     keeper.recorder.record(session, lambda _: [WaitingStarted(id="w1", for_=words, text=words)])
-    place = ground.top / "elsewhere"
+    place = site.top / "elsewhere"
     place.mkdir(exist_ok=True)
-    with Keeper.open(str(place), home=str(ground.top / "other"), actor=words, device=words[:60]) as other:
+    with Keeper.open(str(place), home=str(site.top / "other"), actor=words, device=words[:60]) as other:
         _carry(keeper, other, session)
         keeper.session(session).edit(scope=f"here {words}")
         other.session(session).edit(scope=f"there {words}")
@@ -144,7 +144,7 @@ def test_a_session_shows_texts_as_texts(den: Den, number: int) -> None:
             _send_back(den, words)
         den.page.keyboard.press("Escape")
         expect(den.page.locator("dialog[open]")).to_have_count(0)
-    with den.ground.keeper() as keeper:
+    with den.site.keeper() as keeper:
         began = keeper.session(session).document().created_at
     den.look(f"/session/{session}?at={began}")
 
@@ -153,7 +153,7 @@ def _send_back(den: Den, words: str) -> None:
     expect(den.page.get_by_label("Goal")).to_have_value(wording.visible(words, lines=True))
     den.page.get_by_role("button", name="Change").click()
     expect(den.page.locator("dialog[open] [role=alert]")).to_contain_text("nothing was given to change")
-    den.trouble[:] = [line for line in den.trouble if "status of 400" not in line]
+    den.page_errors[:] = [line for line in den.page_errors if "status of 400" not in line]
 
 
 # A button as the pages have it, pressed.
@@ -171,7 +171,7 @@ def test_live_updates_show_texts_as_texts(den: Den) -> None:
     session = den.sessions[0]
     den.look(f"/session/{session}")
     expect(den.page.locator("#pulse")).to_have_text("live")
-    with den.ground.keeper("evil0") as keeper:
+    with den.site.keeper("evil0") as keeper:
         for words in HOSTILE:
             keeper.session(session).note(f"live {words}")
     for words in HOSTILE:
@@ -211,14 +211,14 @@ def test_texts_in_addresses_are_texts(den: Den) -> None:
             den.page.goto(f"{den.dashboard.origin}{path}?{query}")
             assert den.page.evaluate("window.hurt") is None
             assert den.page.evaluate(PLANTED) == []
-    den.trouble[:] = [line for line in den.trouble if "status of 4" not in line]
+    den.page_errors[:] = [line for line in den.page_errors if "status of 4" not in line]
 
 
 def test_a_script_that_got_in_all_the_same_does_not_run(den: Den) -> None:
     """Were a text ever taken for HTML, the policy still stops it: a canary for that second wall."""
     page = den.context.new_page()
     blocked: list[str] = []
-    page.on("console", lambda said: blocked.append(said.text))
+    page.on("console", lambda message: blocked.append(message.text))
     page.goto(f"{den.dashboard.origin}/now")
     page.evaluate(
         """() => {
@@ -249,7 +249,7 @@ def test_a_report_that_is_opened_does_nothing(den: Den) -> None:
         )
         assert answer.headers["content-disposition"].startswith("attachment")
         page = den.context.new_page()
-        page.on("pageerror", lambda error: den.trouble.append(str(error)))
+        page.on("pageerror", lambda error: den.page_errors.append(str(error)))
         page.set_content(answer.text)
         assert page.evaluate("window.hurt") is None
         page.close()

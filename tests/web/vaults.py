@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.keeper.keeper import Keeper
 from holdfast.sync import devices, people, remote_setup, sync
 from holdfast.workspace.keys.device_keys import DeviceKeys
-from tests.web.dashboard import Ground
+from tests.web.dashboard import Site
 from tests.web.samples import HOSTILE
 
 NAMES = (HOSTILE[0], HOSTILE[6], HOSTILE[7])
@@ -16,20 +16,20 @@ NAMES = (HOSTILE[0], HOSTILE[6], HOSTILE[7])
 class Vaults:
     """The device whose page is looked at, others beside it, and the folder between them."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.folder = ground.top / "folder"
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.folder = site.top / "folder"
         self.url = f"folder:{self.folder}"
-        quiet(ground.home)
+        quiet(site.home)
 
     def other(self, name: str, number: int = 0) -> Keeper:
         """Another device, with a home of its own."""
-        home = self.ground.top / f"other{number}"
+        home = self.site.top / f"other{number}"
         quiet(home)
-        return Keeper.open(str(self.ground.project("elsewhere")), home=str(home), actor="ada", device=name)
+        return Keeper.open(str(self.site.project("elsewhere")), home=str(home), actor="ada", device=name)
 
     def create_vault(self) -> None:
-        with self.ground.keeper() as keeper:
+        with self.site.keeper() as keeper:
             remote_setup.add(keeper, "home", self.url)
             sync.sync(keeper)
 
@@ -41,13 +41,13 @@ class Vaults:
 
     def join(self, name: str, number: int) -> None:
         words = self.ask(name, number)
-        with self.ground.keeper() as keeper:
+        with self.site.keeper() as keeper:
             devices.approve(keeper, words)
         with self.other(name, number) as keeper:
             sync.sync(keeper)
 
     def sync(self) -> None:
-        with self.ground.keeper() as keeper:
+        with self.site.keeper() as keeper:
             sync.sync(keeper)
 
     def write(self, name: str, number: int, goal: str) -> None:
@@ -73,7 +73,7 @@ def quiet(home: Path) -> None:
 
 def everything(vaults: Vaults) -> None:
     """A device that belongs, one that was removed, one that asks; something sent, waiting and turned away."""
-    with vaults.ground.keeper() as keeper:
+    with vaults.site.keeper() as keeper:
         keeper.start("Lay the cable to the lighthouse")
         people.add(keeper.home, "tove@example.org", DeviceKeys.generate().public.age)
     vaults.create_vault()
@@ -81,11 +81,11 @@ def everything(vaults: Vaults) -> None:
     vaults.write("laptop", 1, "Paint the boat")
     vaults.sync()
     vaults.join(NAMES[2], 2)
-    with vaults.ground.keeper() as keeper:
+    with vaults.site.keeper() as keeper:
         devices.remove(keeper, NAMES[2])
     vaults.ask(NAMES[0], 3)
     vaults.write("laptop", 1, "Mend the net")
     vaults.spoil()
     vaults.sync()
-    with vaults.ground.keeper() as keeper:
+    with vaults.site.keeper() as keeper:
         keeper.session().note("Buy more rope")

@@ -56,7 +56,7 @@ BEGINNINGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }  # fmt: skip
 # Lines of history are somebody's own, each by itself, and only ever added.
 _NOT_COMPARED: Final = frozenset({"history"})
-_AS_FOUND: Final = "_as_found"
+_KEPT_SUFFIX: Final = "_as_found"
 # Keys that Holdfast adds itself: they follow what others write next to them.
 _OURS: Final = "x-holdfast"
 # One word that two formats spell differently.
@@ -95,7 +95,7 @@ class _Comparison:
     def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
         ours = [key for key in made if key.startswith(_OURS)]
         more = [
-            value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_AS_FOUND)
+            value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
         ]
         for key, value in raw.items():
             if (not place and key in _NOT_COMPARED) or key in ours:
@@ -105,7 +105,7 @@ class _Comparison:
                     key, value, made
                 ):  # else it was kept, next to the nearest word the format has
                     yield from self.differences(value, made[key], (*place, key))
-            elif f"{key}{_AS_FOUND}" in made and f"{key}{_AS_FOUND}" not in raw and value is not None:
+            elif f"{key}{_KEPT_SUFFIX}" in made and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
                 yield BrokenRule((*place, key), f"{_shown(value)} breaks the rules")
 
     def _of_lists(self, raw: list[Json], made: list[Json], place: Place) -> Iterator[BrokenRule]:
@@ -202,7 +202,7 @@ def without_assumptions(
                 result[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
             elif nulls and key in raw and value is None:
                 result[key] = None
-            elif key.endswith(_AS_FOUND) and raw.get(key.removesuffix(_AS_FOUND)) is not None:
+            elif key.endswith(_KEPT_SUFFIX) and raw.get(key.removesuffix(_KEPT_SUFFIX)) is not None:
                 result[key] = value  # it was written where the format has no room for it
             elif key in ours and not any(_came_from(value, other) for other in renamed):
                 result[key] = ours[key]
@@ -240,7 +240,7 @@ def _ours_of(
 
 def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
     """Whether a value was kept next to its key, which is empty instead."""
-    return value is not None and made.get(key) is None and made.get(f"{key}{_AS_FOUND}") == value
+    return value is not None and made.get(key) is None and made.get(f"{key}{_KEPT_SUFFIX}") == value
 
 
 def _came_from(made: Json, other: Json) -> bool:

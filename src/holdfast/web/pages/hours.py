@@ -71,7 +71,7 @@ class HoursPage:
         memory = self._memory(keeper)
         if not memory.warm and _WHOLE not in asked.query and (count := _sessions(keeper)) > _QUICK:
             return Shot(
-                {"hours-heading": render("hours-heading.html", adding=count, found=None, ever=True, chosen=chosen)}
+                {"hours-heading": render("hours-heading.html", adding=count, hours=None, ever=True, chosen=chosen)}
             )
         now = keeper.now()
         today = local(now).date()
@@ -81,7 +81,7 @@ class HoursPage:
         nothing = not cached.total.sessions and not year.total.sessions
         ever = not nothing or bool(keeper.project_names())
         regions = {
-            "hours-heading": render("hours-heading.html", adding=0, found=cached, ever=ever, chosen=chosen),
+            "hours-heading": render("hours-heading.html", adding=0, hours=cached, ever=ever, chosen=chosen),
         }
         if nothing:
             return Shot(regions, {"hours-days": ()})

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.web.actions import VERBS
 from holdfast.web.security import LARGEST
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.raw_requests import MEMBER, OURS, House, ask, bound, get, post
 
 NOTE: Final = "text=hurt&word=WORD"
@@ -18,9 +18,9 @@ NOTE: Final = "text=hurt&word=WORD"
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    ground = Ground(tmp_path_factory.mktemp("gate"))
-    with serving(ground, named=True) as dashboard:
-        made = House(ground, dashboard)
+    site = Site(tmp_path_factory.mktemp("gate"))
+    with serving(site, named=True) as dashboard:
+        made = House(site, dashboard)
         yield made
         made.keeper.close()
 
@@ -187,10 +187,10 @@ CASES: Final[Mapping[str, Case]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_request_is_answered_as_it_deserves(house: House, case: Case) -> None:
+def test_request_gets_the_expected_answer(house: House, case: Case) -> None:
     """Each of these gets the answer it must get, changes nothing, and the answer binds itself."""
     before = house.events()
-    body = house.said(case.body).encode()
+    body = house.filled(case.body).encode()
     lines = case.lines
     if body and "Content-Length" not in lines:
         lines += f"\nContent-Length: {len(body)}"
@@ -204,11 +204,11 @@ def test_a_request_is_answered_as_it_deserves(house: House, case: Case) -> None:
     assert house.events() == before
 
 
-def test_who_asked_for_a_port_is_found_at_every_name_of_loopback(tmp_path: Path) -> None:
+def test_chosen_port_answers_at_every_loopback_name(tmp_path: Path) -> None:
     """Without a name of its own the dashboard is where everybody looks, under each of its names and no other."""
-    ground = Ground(tmp_path)
-    with serving(ground) as dashboard:
-        plain = House(ground, dashboard)
+    site = Site(tmp_path)
+    with serving(site) as dashboard:
+        plain = House(site, dashboard)
         assert plain.own == f"127.0.0.1:{plain.port}"
         for host, code in (
             ("127.0.0.1:PORT", 200), ("localhost:PORT", 200), ("LOCALHOST:PORT", 200), ("[::1]:PORT", 200),

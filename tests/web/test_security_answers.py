@@ -10,16 +10,16 @@ import httpx
 import pytest
 
 from holdfast.web.security import LARGEST, Secrets
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, Answer, House, ask, bound, get, post, read_answer
 from tests.web.samples import rich
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    ground = Ground(tmp_path_factory.mktemp("gate"))
-    with serving(ground, named=True) as dashboard:
-        made = House(ground, dashboard)
+    site = Site(tmp_path_factory.mktemp("gate"))
+    with serving(site, named=True) as dashboard:
+        made = House(site, dashboard)
         yield made
         made.keeper.close()
 
@@ -93,7 +93,7 @@ def test_every_run_has_secrets_of_its_own() -> None:
 )
 def test_who_belongs_here_may_change_something(house: House, lines: tuple[str, ...], body: str) -> None:
     """Our own forms, with and without scripts, and a program that has the token."""
-    before, sent = house.events(), house.said(body).encode()
+    before, sent = house.events(), house.filled(body).encode()
     answer = ask(house, post(*lines, f"Content-Length: {len(sent)}"), sent)
     assert answer.code == 200
     assert f'href="/session/{house.session}"' in answer.body.decode()
@@ -108,19 +108,19 @@ def test_who_belongs_here_may_change_something(house: House, lines: tuple[str, .
      ("http://evil.example/now", "/session/ID"), ("http://OWN@evil.example/now", "/session/ID"),
      ("javascript:alert(1)", "/session/ID")],
 )  # fmt: skip
-def test_who_did_something_is_back_where_they_were(house: House, came: str, back: str) -> None:
+def test_plain_form_leads_back_to_its_page(house: House, came: str, back: str) -> None:
     """On one of our own pages, whatever is said of where they came from."""
-    sent = house.said("text=back&word=WORD").encode()
+    sent = house.filled("text=back&word=WORD").encode()
     answer = ask(house, post(MEMBER, OURS, f"Referer: {came}", f"Content-Length: {len(sent)}"), sent)
     assert answer.code == 200
-    assert f'href="{house.said(back)}"' in answer.body.decode().partition("<main")[2]
+    assert f'href="{house.filled(back)}"' in answer.body.decode().partition("<main")[2]
 
 
 def test_a_body_without_a_length_is_bounded_too(house: House) -> None:
     """What is sent in pieces is read up to the limit, and refused."""
     before = house.events()
     with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
-        head = house.said(post(MEMBER, OURS, "Transfer-Encoding: chunked")).replace("\n", "\r\n")
+        head = house.filled(post(MEMBER, OURS, "Transfer-Encoding: chunked")).replace("\n", "\r\n")
         made.sendall(head.encode() + b"\r\n\r\n")
         piece = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
         for _ in range(LARGEST // 0x10000 + 2):
@@ -139,16 +139,16 @@ def test_a_body_without_a_length_is_bounded_too(house: House) -> None:
     ["/", "/now", "/session/ID", "/history", "/hours", "/hill", "/devices", "/api/v1/now", "/api/v1/openapi.json",
      "/static/holdfast.css", "/session/ID/dialog/note", "/session/none", "/nothing", "/static/nothing"],
 )  # fmt: skip
-def test_every_page_isbound(house: House, path: str) -> None:
+def test_every_page_has_security_headers(house: House, path: str) -> None:
     """Pages, documents, files, redirections and errors all carry the policy."""
     bound(ask(house, get(path, MEMBER)))
 
 
-def test_a_stream_isbound(house: House) -> None:
+def test_stream_has_security_headers(house: House) -> None:
     """The headers come before the first event."""
     with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
         pages = "page=http://[&version=&page=/session/%00&version=&page=/now&version="  # some are none
-        head = house.said(get(f"/live?{pages}", MEMBER)).replace("\n", "\r\n")
+        head = house.filled(get(f"/live?{pages}", MEMBER)).replace("\n", "\r\n")
         made.sendall(head.encode() + b"\r\n\r\n")
         answer = read_answer(made, stream=True)
     assert answer.code == 200
@@ -156,11 +156,13 @@ def test_a_stream_isbound(house: House) -> None:
     bound(answer)
 
 
-def test_what_breaks_isbound(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_has_security_headers_and_is_logged(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An answer that nobody foresaw says nothing of the inside, carries the policy, and is noted for the doctor."""
-    ground = Ground(tmp_path_factory.mktemp("broken"))
-    session = rich(ground)
-    with serving(ground) as dashboard:
+    site = Site(tmp_path_factory.mktemp("broken"))
+    session = rich(site)
+    with serving(site) as dashboard:
 
         def breaks(*_: object, **__: object) -> str:
             raise RuntimeError("the inside")
@@ -173,7 +175,7 @@ def test_what_breaks_isbound(tmp_path_factory: pytest.TempPathFactory, monkeypat
             assert answer.status_code == 500
             assert "the inside" not in answer.text
             bound(Answer(500, answer.headers, answer.content))
-    noted = "".join(path.read_text() for path in ground.home.glob("*error*"))
+    noted = "".join(path.read_text() for path in site.home.glob("*error*"))
     assert "the inside" in noted
 
 
@@ -201,19 +203,19 @@ def test_a_download_is_no_page_of_ours(house: House, path: str, kind: str) -> No
 
 def test_half_requests_stop_nobody(house: House) -> None:
     """Many connections that say nothing, or not all of it, and some that never read: others are answered."""
-    held: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for number in range(60):
             made = socket.create_connection((LOOPBACK, house.port), timeout=10)
-            held.append(made)
+            sockets.append(made)
             if number % 3 == 1:
                 made.sendall(b"GET /now HTTP/1.1\r\nHost: ")
             elif number % 3 == 2:
-                head = house.said(post(MEMBER, OURS, "Content-Length: 1000")).replace("\n", "\r\n")
+                head = house.filled(post(MEMBER, OURS, "Content-Length: 1000")).replace("\n", "\r\n")
                 made.sendall(head.encode() + b"\r\n\r\ntext=half")
         for path in ("/now", f"/session/{house.session}", "/api/v1/now"):
             assert ask(house, get(path, MEMBER)).code == 200
     finally:
-        for made in held:
+        for made in sockets:
             made.close()
     assert ask(house, get("/now", MEMBER)).code == 200

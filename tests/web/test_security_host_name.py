@@ -17,7 +17,7 @@ from holdfast.core.errors import Conflict, Invalid
 from holdfast.web import serve as served
 from holdfast.web.security import ENTRY, Secrets
 from holdfast.web.serve import Dashboard
-from tests.web.dashboard import Ground, serving
+from tests.web.dashboard import Site, serving
 from tests.web.raw_requests import House, ask, get
 from tests.web.samples import rich
 
@@ -51,15 +51,15 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
 
 def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Browser) -> None:
     """Entered with a ticket, the browser is at the name, where everything works; nobody else gets what it holds."""
-    ground = Ground(tmp_path)
-    session = rich(ground)
-    with serving(ground, named=True) as dashboard, other_server() as (other, shown):
+    site = Site(tmp_path)
+    session = rich(site)
+    with serving(site, named=True) as dashboard, other_server() as (other, shown):
         context = browser.new_context()
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=dashboard.origin)
         page = context.new_page()
-        trouble: list[str] = []
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("console", lambda said: trouble.append(said.text))
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text))
         page.goto(dashboard.ticket())
         page.wait_for_url(f"{dashboard.origin}/now")
         expect(page.locator("#pulse")).to_have_text("live")
@@ -70,7 +70,7 @@ def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Br
         expect(page.locator(".toast").filter(has_text="Copied.").first).to_be_visible()
         page.locator(".actions").get_by_role("button", name="Pause", exact=True).first.click()
         expect(page.locator(".toast").filter(has_text="aused").first).to_be_visible()
-        assert trouble == []
+        assert errors == []
         port = other.rpartition(":")[2]
         for place in (other, f"localhost:{port}", f"x.localhost:{port}"):
             elsewhere = context.new_page()
@@ -78,16 +78,16 @@ def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Br
             elsewhere.reload()
         assert len(shown) >= 6
         assert set(shown) == {""}
-        held = context.cookies()
-        assert [typed_dict_type["domain"] for typed_dict_type in held] == [dashboard.secrets.own.partition(":")[0]]
+        cookies = context.cookies()
+        assert [typed_dict_type["domain"] for typed_dict_type in cookies] == [dashboard.secrets.own.partition(":")[0]]
         context.close()
 
 
-def test_the_name_is_told_to_nobody_who_does_not_belong_here(tmp_path: Path) -> None:
+def test_secret_name_is_not_revealed_to_strangers(tmp_path: Path) -> None:
     """It is long, differs from run to run, and stands in no answer to a stranger; a ticket that crossed is spent."""
-    ground = Ground(tmp_path)
-    with serving(ground, named=True) as dashboard:
-        house = House(ground, dashboard)
+    site = Site(tmp_path)
+    with serving(site, named=True) as dashboard:
+        house = House(site, dashboard)
         plain, name = dashboard.secrets.plain, house.own.partition(".")[0]
         assert len(name) == 32
         assert name != Secrets(house.port, named=True).own.partition(".")[0]
@@ -111,18 +111,18 @@ def test_a_port_that_was_asked_for_is_at_the_address_that_everybody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As is everything where browsers do not find the name; a port that cannot be is refused in our own words."""
-    ground = Ground(tmp_path)
-    free = Dashboard(ground.keeper)
+    site = Site(tmp_path)
+    free = Dashboard(site.keeper)
     free._socket.close()
     assert free.origin.endswith(f".localhost:{free.secrets.port}")
-    asked = Dashboard(ground.keeper, free.secrets.port)
+    asked = Dashboard(site.keeper, free.secrets.port)
     assert asked.origin == f"http://127.0.0.1:{free.secrets.port}"
     with pytest.raises(Conflict, match=f"port {free.secrets.port} cannot be used here"):
-        Dashboard(ground.keeper, free.secrets.port)
+        Dashboard(site.keeper, free.secrets.port)
     asked._socket.close()
     for port in (0, -1, 65536, 99999):
         with pytest.raises(Invalid, match=f"^{port} is not a port number$"):
-            Dashboard(ground.keeper, port)
+            Dashboard(site.keeper, port)
 
     def unknown(*_: object) -> object:
         raise OSError("who is that?")
