@@ -146,7 +146,7 @@ def test_listings_pass_over_a_row_without_events_when_a_member_shares_it(two: Tw
         assert (latest.id, unfinished.id) == (hers, hers)
         (listing,) = (check for check in doctor.examine(keeper) if check.name == "listing")
         assert listing.status == "warning"
-        assert listing.fix == "Somebody else shares these: it is for them to mend."
+        assert listing.fix == "Somebody else shares these: it is up to them to repair them."
 
 
 def test_nobody_takes_the_other_id_of_an_import_first(two: Two) -> None:

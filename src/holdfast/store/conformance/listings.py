@@ -375,14 +375,14 @@ class Installations(StoreFixture):
         """One store, opened by two installations."""
         if not self.shared:
             pytest.skip("a store of this kind is of one installation")
-        return self.store(here="laptop"), self.store(here="desk", writer=BEN)
+        return self.store(here="laptop"), self.store(here="desktop", writer=BEN)
 
     def test_sessions_are_shared(self, two: tuple[Store, Store]) -> None:
         """What one records, the other shows, finds, searches and goes on from."""
         laptop, desktop = two
         put(laptop, SESSION, started(aliases={"craft": "alias-one"}), note("blue paint"))
         assert [row.id for row in desktop.rows(Filter(search="blue"))] == desktop.find("alias-one") == [SESSION]
-        put(desktop, SESSION, note("from the desk"))
+        put(desktop, SESSION, note("from the desktop"))
         assert everything(laptop) == everything(desktop)
         assert [event.writer for event in laptop.events(SESSION)][-1] == BEN
         assert [arrival.event for arrival in laptop.arrived(0, 10)] == [
