@@ -139,8 +139,8 @@ class _Asked:
             origin: list[ChangeOrigin] = []
             for earlier in () if sha in seen else self._made_of(record, path):
                 how = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
-                found = self.recorded_as(earlier, path, seen | {sha})
-                origin += [origin._replace(because=f"{how}; {origin.because}") for origin in found]
+                earlier_origins = self.recorded_as(earlier, path, seen | {sha})
+                origin += [origin._replace(because=f"{how}; {origin.because}") for origin in earlier_origins]
             yield from origin
             if not any(item.id == state.session for item in origin):
                 yield _of_record(state, record)
