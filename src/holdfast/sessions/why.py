@@ -83,9 +83,9 @@ def _find_origins(ws: Workspace, reference: str) -> WhyAnswer:
         return asked.about_line(path, int(number))
     if asked.is_file(reference):
         return asked.about_file(reference)
-    found = asked.commit(reference)
-    if found is not None:
-        return WhyAnswer(_titled(found), found.sha, None, None, _best(asked.of_commit(found)))
+    git_commit = asked.commit(reference)
+    if git_commit is not None:
+        return WhyAnswer(_titled(git_commit), git_commit.sha, None, None, _best(asked.of_commit(git_commit)))
     recorded = [
         commit for state in asked.states for commit in state.commits.values() if commit.sha.startswith(reference)
     ]
@@ -116,10 +116,10 @@ class _Asked:
         if self._git is None or name.startswith("-"):
             return None
         try:
-            found = self._git.commit(name)
+            entry = self._git.commit(name)
         except HoldfastError:
             return None
-        return None if found is None else self._git.precisely(found)
+        return None if entry is None else self._git.precisely(entry)
 
     def of_commit(self, commit: GitCommit) -> list[ChangeOrigin]:
         """Every session that a record connects with the commit."""
