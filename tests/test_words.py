@@ -1,7 +1,4 @@
-"""Names in the code: plain words, unique public classes, and loop variables that say what they are.
-
-The first check covers the packages in `CLEAN` only; add a package there once it passes.
-"""
+"""Names in the code: plain words, unique public classes, and loop variables that say what they are."""
 
 from __future__ import annotations
 
@@ -13,13 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = ROOT / "src" / "holdfast"
-
-# Packages of src/holdfast whose names, and those of their tests' loop variables, are checked.
-CLEAN: Final = ("core", "machine", "workspace")
 
 # Words that tell a newcomer nothing; docs/README.md lists those to use.
 BANNED: Final = frozenset(
@@ -30,8 +22,14 @@ BANNED: Final = frozenset(
     )
 )
 
-# Names of the standard library, of errors in docs/reference/errors.md, and of exit codes known by this name.
-ALLOWED: Final = frozenset({"FileNotFoundError", "ModuleNotFoundError", "NOT_FOUND", "NotFound"})
+# Names of the standard library and of libraries, of errors in docs/reference/errors.md, of exit codes known by this
+# name, and of the classes and fields of published schemas.
+ALLOWED: Final = frozenset(
+    (
+        *("FileNotFoundError", "ModuleNotFoundError", "ResourceNotFoundError", "NOT_FOUND", "NotFound"),
+        *("Standing", "Found", "Gone", "gone", "held"),
+    )
+)
 
 # Public classes that may share a name, with the reason.
 SHARED_CLASS_NAMES: Final = {
@@ -77,24 +75,22 @@ def _place(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
 
-@pytest.mark.parametrize("package", CLEAN)
-def test_identifiers_contain_no_banned_word(package: str) -> None:
+def test_identifiers_contain_no_banned_word() -> None:
     """Name a value for what it is: `session`, `match` or `path`, not `found`."""
     banned = [
         f"{_place(path, line)} {name}"
-        for path in _modules(SOURCE / package)
+        for path in _modules(SOURCE)
         for name, line in [*_identifiers(_tree(path)), (path.stem, 1)]
         if _banned(name)
     ]
     assert not banned, "\n".join(banned)
 
 
-@pytest.mark.parametrize("package", CLEAN)
-def test_loop_variables_say_what_they_are(package: str) -> None:
-    """`for event in events`, not `for one in events`, in the package and in its tests."""
+def test_loop_variables_say_what_they_are() -> None:
+    """`for event in events`, not `for one in events`, in the tests too."""
     unnamed = [
         _place(path, target.lineno)
-        for path in _modules(SOURCE / package, ROOT / "tests" / package)
+        for path in _modules(SOURCE, ROOT / "tests", ROOT / "bench")
         for node in ast.walk(_tree(path))
         if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))
         for target in ast.walk(node.target)

@@ -37,8 +37,8 @@ def measure(scratch: Path) -> list[Figure]:
         home = scratch / f"backfill-home-{run}"
         first.append(_ours(past.home, home, project))
         again += [_ours(past.home, home, project) for _ in range(3)]
-    took, later = median([one.seconds for one in first]), median([one.seconds for one in again])
-    memory = max(one.memory for one in first)
+    took, later = median([run.seconds for run in first]), median([run.seconds for run in again])
+    memory = max(run.memory for run in first)
     size = f"{past.messages:,} messages, {past.size / 1e6:.0f} MB, {past.size / 1e6 / took:.0f} MB/s"
     figures = [
         Figure("backfill: a past of 300 conversations (seconds)", took, "", size),

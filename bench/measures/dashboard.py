@@ -243,8 +243,9 @@ def _live(server: Server, keeper: Keeper) -> list[Figure]:
     listeners, spent = asyncio.run(run())
     made = len(keeper.events(session.id)) - len(before)
     missed = sum(made - len(listener.rows) + len(before) for listener in listeners)
-    a_change = sum(one.bytes for one in listeners) / PAGES / made
-    a_message = sum(one.bytes for one in listeners) / max(sum(one.messages for one in listeners), 1)
+    a_change = sum(listener.bytes for listener in listeners) / PAGES / made
+    messages = sum(listener.messages for listener in listeners)
+    a_message = sum(listener.bytes for listener in listeners) / max(messages, 1)
     whole = len(server.get(f"/session/{session.id}"))
     return [
         Figure(f"dashboard: events missed by {PAGES} open pages, {CHANGES_A_SECOND} a second for {SECONDS} s", missed,

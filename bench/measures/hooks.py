@@ -171,16 +171,16 @@ def _at_once(here: Connected) -> list[Figure]:
             ))
             for number in range(each + (process < CALLS % PROCESSES))
         ]  # fmt: skip
-        one = subprocess.Popen(
+        hook = subprocess.Popen(
             [sys.executable, "-c", script, here.command("PostToolUse")],
             stdin=subprocess.PIPE, cwd=here.project, env=here.environment,
         )  # fmt: skip
-        assert one.stdin is not None
-        one.stdin.write(json.dumps(payloads).encode())
-        one.stdin.close()
-        running.append(one)
-    for one in running:
-        if one.wait():
+        assert hook.stdin is not None
+        hook.stdin.write(json.dumps(payloads).encode())
+        hook.stdin.close()
+        running.append(hook)
+    for hook in running:
+        if hook.wait():
             raise SystemExit("a hook failed")
     took = time.perf_counter() - begin
     log = json.loads(here.run([*here.holdfast, "log", "--type", "command.ran", "--json"]))["events"]
@@ -189,9 +189,9 @@ def _at_once(here: Connected) -> list[Figure]:
         ran = event["data"]["command"].split()
         if ran[0] == "step":
             steps.setdefault(ran[1], []).append(int(ran[2]))
-    disorder = sum(later < earlier for one in steps.values() for earlier, later in pairwise(one))
+    disorder = sum(later < earlier for numbers in steps.values() for earlier, later in pairwise(numbers))
     name = f"hooks: {CALLS} calls from {PROCESSES} processes at once"
     return [
-        Figure(f"{name}, events kept", sum(len(one) for one in steps.values()), f"= {CALLS}", f"{took:.1f} s"),
+        Figure(f"{name}, events kept", sum(map(len, steps.values())), f"= {CALLS}", f"{took:.1f} s"),
         Figure(f"{name}, out of order", disorder, "= 0"),
     ]

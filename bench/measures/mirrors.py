@@ -42,8 +42,8 @@ class _Project:
             session.decide("Hybrid", context="Token kind", options=["JWT", "Cookie", "Hybrid"])
             for text in ("Add unit tests", "Update documentation", "Ask for a review"):
                 session.add_task(text)
-            for one in formats:
-                keeper.mirrors.switch_on(one)
+            for format_name in formats:
+                keeper.mirrors.switch_on(format_name)
 
     def open(self) -> Keeper:
         return Keeper.open(str(self.path), home=str(self.home))

@@ -95,11 +95,11 @@ def _alone(url: str, what: str) -> list[Figure]:
         for call in (insert.call, record.call):
             timed(call, range(PER_ROUND))
         for round_ in range(1, ROUNDS + 1):
-            for name, one in (("bare", insert), ("holdfast", record)):
-                begun_at = (time.process_time(), _processor(one.backend))
-                taken[name] += timed(one.call, range(round_ * PER_ROUND, (round_ + 1) * PER_ROUND))
+            for name, appending in (("bare", insert), ("holdfast", record)):
+                begun_at = (time.process_time(), _processor(appending.backend))
+                taken[name] += timed(appending.call, range(round_ * PER_ROUND, (round_ + 1) * PER_ROUND))
                 spent[name][0] += time.process_time() - begun_at[0]
-                spent[name][1] += _processor(one.backend) - begun_at[1]
+                spent[name][1] += _processor(appending.backend) - begun_at[1]
     detail = ", ".join(f"{name} {micros(mean(some))} (median {micros(median(some))})" for name, some in taken.items())
     events = ROUNDS * PER_ROUND
     used = ", ".join(
@@ -128,13 +128,13 @@ def _at_once(url: str, what: str) -> Figure:
     taken: dict[str, list[float]] = {"bare": [], "holdfast": []}
     with bare(url, AT_ONCE) as insert, ours(url, "at once", at_once=AT_ONCE) as record:
         for round_ in range(ROUNDS):
-            for name, one in (("bare", insert), ("holdfast", record)):
-                some = timed(one.call, range(round_ * PER_ROUND, (round_ + 1) * PER_ROUND, AT_ONCE))
+            for name, appending in (("bare", insert), ("holdfast", record)):
+                some = timed(appending.call, range(round_ * PER_ROUND, (round_ + 1) * PER_ROUND, AT_ONCE))
                 taken[name] += some if round_ else []
     each = {name: mean(some) / AT_ONCE for name, some in taken.items()}
     return Figure(f"postgres: one writer, {AT_ONCE} events a transaction, {what}: rate against bare inserts",
                   each["bare"] / each["holdfast"], "",
-                  ", ".join(f"{name} {micros(one)} an event" for name, one in each.items()))  # fmt: skip
+                  ", ".join(f"{name} {micros(seconds)} an event" for name, seconds in each.items()))  # fmt: skip
 
 
 # ── what is appended ─────────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +158,7 @@ def bare(url: str, at_once: int = 1) -> Iterator[Appending]:
                 cursor.execute(_INSERT, row(number))
                 return
             with line.transaction():
-                cursor.executemany(_INSERT, [row(one) for one in range(number, number + at_once)])
+                cursor.executemany(_INSERT, [row(position) for position in range(number, number + at_once)])
 
         yield Appending(insert, line.info.backend_pid)
 
@@ -171,8 +171,8 @@ def ours(url: str, here: str, session: str | None = None, at_once: int = 1) -> I
 
     def record(number: int) -> None:
         with store.transaction(about=session) as transaction:
-            for one in range(number, number + at_once):
-                transaction.record(session, Draft(_data(one), time.time_ns() // 10**6, "bench"))
+            for position in range(number, number + at_once):
+                transaction.record(session, Draft(_data(position), time.time_ns() // 10**6, "bench"))
 
     try:
         yield Appending(record, store.run_query(lambda pipeline: pipeline.backend))
@@ -246,7 +246,7 @@ def _write(
     with ExitStack() as stack:
         kinds = [
             [stack.enter_context(bare(url)).call for _ in range(lines)],
-            [stack.enter_context(ours(url, f"{here}-{one}", session)).call for one in range(lines)],
+            [stack.enter_context(ours(url, f"{here}-{line}", session)).call for line in range(lines)],
         ]
         for calls in kinds:
             for call in calls:

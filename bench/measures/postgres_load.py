@@ -192,7 +192,7 @@ def _event(place: int, session: int, owner: str, one: Event) -> str:
 
 
 def _line(*values: object) -> str:
-    return "\t".join("\\N" if one is None else _escaped(str(one)) for one in values) + "\n"
+    return "\t".join("\\N" if value is None else _escaped(str(value)) for value in values) + "\n"
 
 
 def _escaped(value: str) -> str:
@@ -286,16 +286,16 @@ class Kept:
         at = _BEGIN + (number * 7_919_000) % _YEAR
         prev, size, last = None, 0, 0
         salts = chance.randbytes(16 * EVENTS_EACH)
-        for seq, one in enumerate(story(number, stock, chance), 1):
+        for seq, item in enumerate(story(number, stock, chance), 1):
             at += 20_000
             event = seal(
                 session=session, writer=f"writer-{owner}", seq=seq, prev=prev, clock=at * 1000, at=at, actor=owner,
-                type=one.type, version=one.version, data=one.canonical, salt=salts[16 * seq - 16 : 16 * seq],
+                type=item.type, version=item.version, data=item.canonical, salt=salts[16 * seq - 16 : 16 * seq],
             )  # fmt: skip
             prev = event.hash
             self.log.append(event)
-            apply(self.state, event, one.data)
-            self.words.update(one.words)
+            apply(self.state, event, item.data)
+            self.words.update(item.words)
             if is_due(seq - last, size):
                 frozen = freeze(self.state)
                 last, size = seq, len(frozen)

@@ -106,8 +106,8 @@ def _among(folder: Path, events: int) -> tuple[float, float, list[str]]:
     folder.mkdir()
     with _fleet(folder, f"folder:{folder / 'remote'}", DEVICES) as fleet:
         for number, keeper in enumerate(fleet):
-            for one in range(SESSIONS // DEVICES if events else 0):
-                _session(keeper, number * 10_000 + one, events // SESSIONS)
+            for index in range(SESSIONS // DEVICES if events else 0):
+                _session(keeper, number * 10_000 + index, events // SESSIONS)
             sync(keeper)
         first = fleet[0]
         sync(first)

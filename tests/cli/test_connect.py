@@ -113,7 +113,7 @@ def test_the_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytes
     servers = settings.parents[1] / ".claude.json"
     (one,) = cli.document("connect", "claude", "--no-mcp")["connections"]
     assert (one["server"], one["notes"], servers.exists()) == (None, [], False)
-    assert {one["name"]: one["server"] for one in cli.document("agents")["agents"]}["claude"] is None
+    assert {agent["name"]: agent["server"] for agent in cli.document("agents")["agents"]}["claude"] is None
     assert "created" in cli("connect", "claude").out
     assert "yes" in cli("agents").out
     monkeypatch.setattr(install, "can_serve", lambda: False)

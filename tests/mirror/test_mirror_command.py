@@ -95,7 +95,7 @@ def test_broken_file_is_reported_and_the_command_does_its_job(hf: Calls) -> None
     (bad,) = one["rejected"]
     assert set(bad) == {"path", "aside", "reason", "at"}
     assert (hf.project / bad["aside"]).read_text() == "{broken"
-    check = next(one for one in hf.json("doctor")["checks"] if one["name"] == "mirrors")
+    check = next(check for check in hf.json("doctor")["checks"] if check["name"] == "mirrors")
     assert (check["status"], bad["aside"] in check["detail"]) == ("warning", True)
     assert json.loads((hf.project / ORCHESTRATOR).read_text())["goal"] == "Build the shop"
 

@@ -141,13 +141,16 @@ def test_sessions_taken_in_opposite_order_end_in_busy_for_one(team: Team) -> Non
 
     with ThreadPoolExecutor(2) as pool:
         done = {name: pool.submit(go, name, *order) for name, order in {"a": (one, two), "b": (two, one)}.items()}
-        results = {name: one.result(60) for name, one in done.items()}
+        results = {name: future.result(60) for name, future in done.items()}
     assert sorted(results.values()) == [False, True]
     winner = next(name for name, done in results.items() if done)
     with closing(team.store()) as store:
         assert_sound(store)
         states = [store.state(session) for session in (one, two)]
-        assert sorted(one.text for state in states if state for one in state.notes) == [f"{winner} 1", f"{winner} 2"]
+        assert sorted(note.text for state in states if state for note in state.notes) == [
+            f"{winner} 1",
+            f"{winner} 2",
+        ]
 
 
 def test_who_has_little_time_does_not_wait_for_a_session(team: Team) -> None:
@@ -249,6 +252,6 @@ def test_what_is_remembered_between_transactions_is_never_stale(team: Team) -> N
             hash_ = note(writes, one, f"n {number}")
             state = reads.state(one)
             assert state is not None
-            assert [one.text for one in state.notes] == [f"n {before}" for before in range(number + 1)]
+            assert [added.text for added in state.notes] == [f"n {before}" for before in range(number + 1)]
             assert hash_ in {head.hash for head in state.heads.values()}
         assert_sound(first)

@@ -207,7 +207,7 @@ def test_statuses_of_agents_and_tasks_are_chosen_too(devices: Devices) -> None:
     there.drop_task(task)
     devices.meet()
     for found in begun.conflicts():
-        wanted = next(n for n, one in enumerate(found.conflict.values, 1) if one.device == "desktop")
+        wanted = next(n for n, value in enumerate(found.conflict.values, 1) if value.device == "desktop")
         begun.resolve(found.conflict.id, wanted)
     devices.meet()
     one, two = devices.documents(begun.id)

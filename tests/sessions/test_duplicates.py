@@ -51,7 +51,7 @@ def test_agents_likewise(tmp_path: Path) -> None:
     session.find_agent("a-1").fail("broken")
     with pytest.raises(Refused, match="completed already"):
         first.done()
-    assert [agents.status_of(one) for one in session.state().agents.values()] == ["error", "completed"]
+    assert [agents.status_of(agent) for agent in session.state().agents.values()] == ["error", "completed"]
     devices.meet()
     one, other = devices.documents(session.id)
     assert one == other

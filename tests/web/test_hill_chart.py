@@ -40,7 +40,7 @@ def test_every_scope_is_a_slider_inside_the_drawing(scopes: list[tuple[str, int]
     root, dots = drawn(scopes, land)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     assert len(dots) == len(scopes)
-    by_key = {one.attrib["id"].partition("-")[2]: one for one in dots}
+    by_key = {dot.attrib["id"].partition("-")[2]: dot for dot in dots}
     for number, (name, at) in enumerate(scopes):
         one = by_key[f"k{number}"]
         x, y = place(one)

@@ -285,7 +285,7 @@ class _CopyBar:
         self._call = call
         self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
         self._wanted = not call.json and not call.quiet
-        self._said: set[str] = set()
+        self._announced: set[str] = set()
         self._shown = False
         self._next = 0.0
 
@@ -294,8 +294,8 @@ class _CopyBar:
             return
         step = _STEPS[far.doing].format(count(far.of, "session"))
         if not self._paint.tty:
-            if far.doing not in self._said:
-                self._said.add(far.doing)
+            if far.doing not in self._announced:
+                self._announced.add(far.doing)
                 self._call.note(step)
             return
         now = monotonic()
