@@ -47,7 +47,7 @@ class Call:
         return self._keeper
 
     def open_keeper(self) -> Keeper:
-        """A keeper as this call's words and environment say; a surface with several threads has several."""
+        """A keeper for this call's options and environment; a surface with several threads has several."""
         words = self.parsed.globals
         keeper = Keeper.open(
             words.project or ".",
@@ -61,12 +61,12 @@ class Call:
 
     @property
     def store(self) -> str | None:
-        """The URL of the store, as this call's words and environment say; None for the home's own."""
+        """The URL of the store, by option or environment; None for the home's own."""
         written = self.parsed.globals.store
         return self.url(written) if written else self.environ.get("HOLDFAST_STORE") or None
 
     def url(self, written: str) -> str:
-        """The address that a word means: a password that stood in it was taken out of sight."""
+        """The full address: a password in the arguments was removed from sight (see `passwords`)."""
         from holdfast.cli.passwords import full
 
         return full(written)
@@ -98,7 +98,7 @@ class Call:
         return AgentDirs(os.path.expanduser("~"), (keeper or self.keeper).place.root, self.environ, sys.platform)
 
     def session_to_read(self) -> SessionHandle:
-        """The one that is asked for; else the current one, else the latest of the project, which is then named."""
+        """The named session; else the current one, else the latest of the project, with a note that names it."""
         reference = self.parsed.values.get("id")
         if isinstance(reference, str):
             return self.keeper.session(reference, at=self.at)
@@ -142,7 +142,7 @@ class Call:
         *,
         error: HoldfastError | None = None,
     ) -> None:
-        """Print a result: one JSON document, or what a person reads. `error`: what else failed, for programs."""
+        """Print a result: one JSON document, or text for a person. `error`: what else failed, for programs."""
         if self.json and error is not None:
             from holdfast.cli.errors import legible, print_error
 
@@ -163,7 +163,7 @@ class Call:
             self._name_session(session)
 
     def _name_session(self, session: Session) -> None:
-        """Which session it was, where several are open in the work tree and nobody said which one."""
+        """Name the session, where several are open in the work tree and the command named none."""
         command = self.parsed.command
         begins = command is not None and command.name in ("start", "fork")  # these say themselves which it is
         if begins or self.quiet or self.json or self.keeper.conversation is not None:
@@ -189,7 +189,7 @@ class Call:
         return errors[0].exit_code if errors else 0
 
     def note(self, text: str) -> None:
-        """Something worth knowing that is not the result: what was done is done, should nobody be able to read it."""
+        """Print a note that is not the result; failing to print it does not fail the command."""
         if not self.quiet and not self.json:
             try:
                 sys.stderr.write(str(self.paint.plain(text, lines=True)) + "\n")
@@ -197,7 +197,7 @@ class Call:
                 return
 
     def tell(self) -> None:
-        """What the person should know besides the result: secrets cut out, a break due."""
+        """Print notes in addition to the result: notices, removed secrets, a break that is due."""
         recorder = self.keeper.recorder
         self.tell_of_mirrors()
         if self.at is not None and self.at > self.keeper.now() + 600_000:
@@ -211,7 +211,7 @@ class Call:
             self.note(reminder(*recorder.tally.reached[-1]))
 
     def tell_of_mirrors(self) -> None:
-        """Mirrored files that were set aside, left alone or not written."""
+        """Print notices, such as mirrored files that were moved to quarantine, left alone or not written."""
         if self._keeper is not None and self._keeper.notices:
             for sentence in self._keeper.notices:
                 self.note(sentence)
@@ -219,11 +219,11 @@ class Call:
             self._keeper.mirrors.mark_reported()
 
     def asks(self) -> bool:
-        """Whether there is a person to ask."""
+        """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty()
 
     def tell_of_settings(self) -> None:
-        """Settings files that cannot be read, if this call came to need them."""
+        """Print which settings files cannot be read, if this call needed them."""
         problems = () if self._keeper is None else self._keeper.settings_problems()
         for problem in problems:
             from holdfast.workspace.settings import describe_problem
@@ -240,7 +240,7 @@ class Call:
 
 
 def put(text: str = "") -> None:
-    """Write a result, at once: what cannot be written must be known while it can still be said."""
+    """Write a result and flush, so that a failure is known while it can still be reported."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -256,7 +256,7 @@ def put(text: str = "") -> None:
 
 
 def let_go(stream: TextIO) -> None:
-    """What could not be printed must not fail a second time when Python ends, with a code of its own."""
+    """Discard the rest of a stream, so that Python does not fail once more, with its own exit code, when it ends."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,6 +1,6 @@
 """Text in terminal cells: made harmless, measured, cut and wrapped.
 
-What Holdfast shows was often written by a model, a web page or a stranger. `safe` turns everything that
+What Holdfast shows was often written by a model, a web page or an unknown person. `safe` turns everything that
 could move the cursor, hide or reorder text into a visible escape. `unicodedata` is imported only when a
 text needs it: loading it costs more than the rest of this module.
 """

@@ -26,13 +26,13 @@ def main(argv: list[str] | None = None) -> int:
 
     agent, *more = [word for word in quick if not word.startswith("-")] or [""]
     if agent in hooking.OWN_WORDS:
-        agent = ""  # nobody's name: what is said is kept all the same
+        agent = ""  # no agent's name: the payload is kept all the same
     code = hooking.main(["status", agent] if words_of(words)[0] == "statusline" else [agent, *more])
     return 2 if code == hooking.BLOCKED else 0
 
 
 def _out_of_sight(words: list[str], *, program: bool) -> list[str]:
-    """The words without the passwords in them, as a program that runs anew if it is one."""
+    """The arguments without passwords; a program restarts with them."""
     from holdfast.cli import passwords
 
     without = passwords.moved(words)

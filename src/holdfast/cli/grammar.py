@@ -124,7 +124,7 @@ class Parsed(_Values):
 
 
 def wants_json(argv: Sequence[str]) -> bool:
-    """Whether errors must be JSON, told without parsing. Exact, as no option takes `--json` for its value."""
+    """Whether errors must be JSON, without parsing. Exact, as no option takes `--json` for its value."""
     for word in argv:
         if word == "--":
             return False
@@ -294,7 +294,7 @@ class _Line:
                 self.flags.update(dict.fromkeys(param.flags, param))
             parsed.values.setdefault(param.name, empty)
 
-    # What goes wrong, said so that the next attempt succeeds.
+    # Errors, worded so that the next attempt succeeds.
 
     def _place(self) -> str:
         return " ".join((PROGRAM, *self.parsed.path))

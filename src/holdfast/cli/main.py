@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return _say(Interrupted("interrupted"), call, json=json)
     except BrokenPipeError:
-        # The reader has gone (`| head`): nobody is left to be told.
+        # The reader has ended (`| head`): no message would be read.
         let_go(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
@@ -77,7 +77,7 @@ def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
             say_error(error, call, json=as_json)
             break
         except (HoldfastError, OSError, ValueError, MemoryError):
-            continue  # the code tells in any case
+            continue  # the exit code remains
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -162,7 +162,7 @@ class Paint:
         return self.join(self.style(filled, _LEVELS.get(level, "")), self.dim("·" * (cells - len(filled))))
 
     def heading(self, text: str, aside: str = "") -> Painted:
-        """A title, and beside it what is worth a quiet word."""
+        """A title, followed by a dim remark."""
         return self.cut(self.join(self.bold(text), "  " if aside else "", self.dim(aside)), self.width)
 
     def pairs(self, items: Sequence[tuple[str, str]], *, indent: int = 0) -> Painted:
@@ -225,7 +225,7 @@ class Paint:
 def terminal(stream: TextIO | None, *, no_color: bool = False, environ: Mapping[str, str]) -> Paint:
     """How to paint on a stream, from what it is and what the environment asks for.
 
-    Saying no is stronger than saying yes: `--no-color` and `NO_COLOR`, then `FORCE_COLOR`, then the terminal.
+    No is stronger than yes: `--no-color` and `NO_COLOR`, then `FORCE_COLOR`, then the terminal.
     """
     tty = _is_tty(stream)
     encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")

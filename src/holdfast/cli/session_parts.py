@@ -1,6 +1,6 @@
 """A session for the eye: the pieces that `status`, `show` and the lists share.
 
-Quiet by design: aligned, no boxes, colour only where something wants attention, and words beside every mark.
+Quiet by design: aligned, no boxes, colour only where something needs attention, and a word next to every mark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.paint import Style
 
-# Status: mark, mark in ASCII, style. The word always stands beside it or in the heading above.
+# Status: mark, mark in ASCII, style. The word is always next to it or in the heading above.
 _MARKS: dict[str, tuple[str, str, Style]] = {
     "pending": ("○", "o", "dim"), "running": ("●", "*", "green"), "in_progress": ("●", "*", "green"),
     "paused": ("◐", "=", "yellow"), "blocked": ("◐", "=", "yellow"), "completed": ("✓", "+", "dim"),
@@ -28,7 +28,7 @@ _MARKS: dict[str, tuple[str, str, Style]] = {
 _SESSION: dict[str, Style] = {
     "in_progress": "green", "paused": "yellow", "error": "red", "aborted": "dim", "created": "cyan",
 }  # fmt: skip
-# What wants attention comes first.
+# What needs attention comes first.
 _URGENT = ("interrupted", "error", "timeout", "running", "paused", "pending", "aborted", "completed")
 _NEXT = ("in_progress", "blocked", "pending", "completed", "dropped")
 

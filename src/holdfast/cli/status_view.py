@@ -40,7 +40,7 @@ def render_status(
     ended: Sequence[str] = (), failed: FailedAgents | None = None, hint: bool = True,
     others: Sequence[Mapping[str, object]] = (),
 ) -> Painted:  # fmt: skip
-    """`gone` are agents, `ended` conversations that ended without saying so; `others` are open here, too.
+    """`lost_ids` are agents, `ended` conversations that ended without saying so; `others` are open here, too.
 
     `failed` are agents that did since the person wrote last.
     """
@@ -86,7 +86,7 @@ def render_status(
 
 
 def _other_words(other: Mapping[str, object], clock: Clock) -> str:
-    """How another session of the work tree stands."""
+    """The status of another session of the work tree."""
     open_tasks = other["open_tasks"]
     tasks = [count(open_tasks, "open task")] if isinstance(open_tasks, int) and open_tasks else []
     return ", ".join([str(other["status"]).replace("_", " "), *tasks, clock.ago(str(other["updated_at"]))])

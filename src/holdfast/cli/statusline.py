@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _SPEAKING: Final = ("claude",)  # the agents that have a status line
 _LONGEST_ID: Final = 200  # characters: what is longer is not a conversation's
 _LARGEST: Final = 4 * 1024 * 1024
-_OUTDATED: Final = 10 * 60_000  # ms: should a glance ever have been missed, it is not wrong for longer
+_OUTDATED: Final = (
+    10 * 60_000
+)  # ms: should an update of the cache ever have been missed, the line is not wrong for longer
 _OUTDATED_BY_OTHERS: Final = 60_000  # ms: on a server, sessions go on from other machines too
 _SELDOM: Final = 2.0  # seconds between two payloads handed over, and between two processes that take them in
 _BAR: Final = 10

@@ -267,7 +267,7 @@ def _paint_connection(paint: Paint, connected: ConnectResult, verdict: str, *, l
 
 
 def _paint_files(paint: Paint, files: Sequence[TouchedFile]) -> Iterator[Painted]:
-    """Each file; many that fared alike in one directory are told together."""
+    """Each file; many with the same change in one directory are one line."""
     together: dict[tuple[str, str], list[TouchedFile]] = {}
     for file in files:
         together.setdefault((os.path.dirname(file.path), file.change), []).append(file)
@@ -300,6 +300,6 @@ def _new_lines(file: TouchedFile) -> list[str]:
     return [
         line
         for line in unified_diff(before, after, lineterm="", n=0)
-        # Only insertions are made: a line shown as gone is there again, longer.
+        # Only insertions are made: a removed line is there again, longer.
         if line[:1] == "+" and line[:3] != "+++"
     ]

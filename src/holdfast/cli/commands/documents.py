@@ -36,7 +36,7 @@ def import_(call: Call) -> int:
     code = call.failed(failed)
     for imported in results:
         _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(results) > 1 else "")
-    # The notes have said so, file by file.
+    # The notes have reported them, file by file.
     call.keeper.recorder.tally.redacted.clear()
     call.tell()
     return code

@@ -121,7 +121,7 @@ def log(call: Call) -> None:
         raise Invalid("the limit must be at least 1")
     session = call.session_to_read()
     at, kind = call.at, words.text("type")
-    session.state(at=at)  # a session that is erased, or had not begun, is not found
+    session.state(at=at)  # raises for a session that is deleted, or had not started
     events = [
         event
         for event in call.keeper.events(session.id)
@@ -320,7 +320,7 @@ def delete(call: Call) -> None:
             raise Refused(
                 "nothing was deleted", hint=f"Run: holdfast delete {session.id[:8]} {flags}", session=session.id
             )
-        force = True  # the question said that it is unfinished
+        force = True  # the question mentioned that it is unfinished
     deleted = call.keeper.delete(session.id, force=force, at=call.at)
     call.answer({"deleted": deleted}, lambda paint: "" if call.quiet else paint.join("Erased ", deleted[:8]))
     call.tell_of_mirrors()

@@ -130,7 +130,7 @@ def _take_up_latest(call: Call, *, force: bool = False) -> None:
 
 
 def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
-    """The file that was worked on later; raises where it cannot be continued, and where nobody said yes to it.
+    """The file that was worked on later; raises if it cannot be continued, or if nobody confirmed it.
 
     What git tracks and what is older than the latest session here may have been put there by anybody.
     """
@@ -144,7 +144,7 @@ def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
         if since is not None and file.changed < since:
             return None
         if file.error is not None and at_work:
-            continue  # named beside the answer
+            continue  # a note names it
         if file.error is not None:
             raise project_files.answer(call.keeper, file)
         why = project_files.doubt(call.keeper, file)
@@ -174,7 +174,7 @@ def _no_session_hint(call: Call) -> str:
 
 
 def _sync_first(call: Call) -> None:
-    """Hear what other devices did, where there is a remote to ask; without one, nothing of it is loaded."""
+    """Sync with other devices, if there is a remote; without one, nothing of sync is loaded."""
     if os.path.lexists(call.keeper.home.remotes):
         from holdfast.sync.background import catch_up
 

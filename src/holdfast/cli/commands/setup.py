@@ -27,7 +27,7 @@ _NONE = "none"
 
 
 class InitChoices(NamedTuple):
-    """What the person chose; None where nobody was asked."""
+    """What the person chose; None where nothing was asked."""
 
     connect: list[str] | None
     mirrors: list[str] | None
@@ -49,7 +49,7 @@ def init(call: Call) -> int:
     from holdfast.formats import project_files
 
     for name in _named_agents(call):
-        title(name)  # says so, before anything is asked or done
+        title(name)  # raises for an unknown name, before anything is asked or done
     where = call.agent_dirs()
     setups = find(call.keeper, where)
     wanted = _choices(call, setups)
@@ -176,7 +176,7 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
     on = {mirrored.format for mirrored in call.keeper.mirrors.status()} if wanted.mirrors else set()
     for name in wanted.mirrors or []:
         if name in on:
-            continue  # it is wanted, and it is so: whoever runs this again is not told off
+            continue  # already on: running this again is no error
         try:
             call.keeper.mirrors.switch_on(name)
             mirrors.append(name)
@@ -205,7 +205,7 @@ def _connect_agents(
     from holdfast.conversations.connect.apply import connect
 
     scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
-    # Hooks that came with the project and are not heard yet stay the project's.
+    # Hooks that came with the project and have no script yet stay the project's.
     shared = {setup.name for setup in setups if setup.silent and setup.connected == "project"}
     done: list[ConnectResult] = []
     problems: list[HoldfastError] = []

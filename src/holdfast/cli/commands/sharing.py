@@ -244,7 +244,7 @@ def redact(call: Call) -> None:
     from holdfast.sync.outgoing import NEVER, preview
 
     session = call.keeper.session(call.parsed.text("id") or "@")
-    call.keeper.state(session.id)  # one that is erased is not found
+    call.keeper.state(session.id)  # raises for a deleted session
     outgoing = preview(call.keeper, session.id)
     call.answer(
         {

@@ -40,7 +40,7 @@ def status(call: Call) -> None:
         project_files.notes(call.keeper, at_work=session is not None) if call.at is None and reference == "@" else []
     )
     if session is None:
-        call.keeper.settings  # noqa: B018 (read, so that what is wrong with them is told)
+        call.keeper.settings  # noqa: B018 (read, so that problems with them are reported)
         deleted = _deleted_elsewhere(call) if call.at is None else None
         notes = [*([] if deleted is None else [deleted]), *call.keeper.notices, *files]
         call.answer({"session": None, **_with_notes(notes)}, lambda paint: _no_session(call, paint, files))
@@ -104,7 +104,7 @@ def _ended_sentences(document: Session, lost: frozenset[str], ended: list[str]) 
 
 
 def _deleted_elsewhere(call: Call) -> str | None:
-    """That the session one was at here is gone because another device deleted it: said once."""
+    """Whether another device deleted the session that was current here; reported once."""
     if not os.path.lexists(call.keeper.home.remotes):
         return None
     from holdfast.sync.session_status import take_deleted_session
@@ -374,7 +374,7 @@ def ui(call: Call) -> None:
 
     where = call.agent_dirs()
     with call.open_keeper() as keeper:
-        # What cannot be read is said here, in the terminal: a page would only be empty.
+        # Report an unreadable store here, in the terminal: a page would only be empty.
         keeper.home.refuse_impossible()
         keeper.existing_store()
     dashboard = Dashboard(lambda: _dashboard_keeper(call, where), call.parsed.integer("port"))

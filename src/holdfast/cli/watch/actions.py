@@ -27,7 +27,7 @@ def act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) ->
 
 
 def asks_others(keeper: Keeper, action: KeyAction) -> bool:
-    """Whether it takes a while, because other devices are heard first."""
+    """Whether it takes a while, because it syncs with other devices first."""
     return action.verb == "resume" and os.path.lexists(keeper.home.remotes)
 
 

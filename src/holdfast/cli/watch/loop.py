@@ -63,7 +63,7 @@ class Screen:
 _ESCAPE: Final = 0.05  # seconds after which Escape is a key and not the beginning of one
 _WHOLE: Final = 30.0  # seconds after which everything is looked at again: ages grow, and processes end, without news
 _AGAIN: Final = 1.0  # seconds until what could not be read is tried again
-_SOON: Final = 0.3  # seconds after which it is said that something takes its time
+_SOON: Final = 0.3  # seconds after which a message says that something takes a while
 _WAITING: Final = ActionResult("Waiting for the store…")
 _SYNCING: Final = ActionResult("Syncing with other devices…")
 
@@ -84,7 +84,7 @@ def watch(
             news,
             lambda action: BackgroundCall(open_keeper, action, prepare, terminal.wake),
         )
-        loop.look()  # where nothing can be read at all, that is said before anything is drawn
+        loop.look()  # raises for an unreadable store before anything is drawn
         with terminal:
             loop.run()
 
@@ -97,7 +97,7 @@ class _Arrivals(NamedTuple):
 
 
 class _News:
-    """What arrived since somebody asked; told in one thread, asked for in another."""
+    """What arrived since the last `take`; written in one thread, read in another."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake, self._lock = wake, threading.Lock()
@@ -127,7 +127,7 @@ class _Loop:
     ) -> None:
         self._looking, self._terminal, self._paint, self._news = looking, terminal, look, news
         self._begin = begin
-        # What is under way, what is said meanwhile, and whether the person wants to leave nevertheless.
+        # The action under way, its message, and whether the person wants to leave nevertheless.
         self._doing: BackgroundCall | None = None
         self._meanwhile, self._leaving = _WAITING, False
         self._keys, self._screen = KeyReader(), Screen(look)
@@ -205,7 +205,7 @@ class _Loop:
             self._say(self._meanwhile)
 
     def _done(self, doing: BackgroundCall) -> None:
-        """What cannot be done is said, and what was written stays to be sent again."""
+        """Show the result or the error; after an error, the typed text stays."""
         self._doing, self._leaving = None, False
         prompt, action = self._scene.prompt, doing.action
         try:
@@ -220,7 +220,7 @@ class _Loop:
         self._scene = self._scene._replace(message=message)
 
     def _refresh(self) -> None:
-        """Look again if it is time to. What cannot be read just now is said, and what was there stays."""
+        """Look again if it is time to. If the store cannot be read, show the error and keep what was there."""
         try:
             self.look()
         except HoldfastError as error:

@@ -64,7 +64,7 @@ class Scene(NamedTuple):
         return self.cards[self.place] if self.cards else None
 
     def settled(self) -> Scene:
-        """With a session chosen if there is one: where the old one has gone, the one in its place."""
+        """With a session chosen if there is one: if the old one is missing, the one in its place."""
         card = self.card
         return self._replace(chosen=None if card is None else card.session.id)
 
