@@ -29,10 +29,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.agents import FailedAgents
 
-MOST_AGENTS = 10
-MOST_TASKS = 6
-MOST_LINES = 4
-MOST_OTHERS = 6
+MAX_AGENTS = 10
+MAX_TASKS = 6
+MAX_LINES = 4
+MAX_OTHERS = 6
 
 
 def render_status(
@@ -61,20 +61,20 @@ def render_status(
         *(agent.id for agent in session.agents if agent.status == "interrupted" and agent.id in lately),
     ]
     if silent:
-        lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MOST_LINES])))
-        blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MOST_LINES))
+        lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MAX_LINES])))
+        blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MAX_LINES))
     if session.agents:
-        lines = agents_line(paint, session.agents, MOST_AGENTS, lost_ids)
+        lines = agents_line(paint, session.agents, MAX_AGENTS, lost_ids)
         blocks.append(
             _block(paint, "Agents", agents_summary(session.agents, limits(session.mode).agents, lost_ids), lines)
         )
     if session.tasks:
-        lines = tasks_line(paint, session.tasks, MOST_TASKS)
+        lines = tasks_line(paint, session.tasks, MAX_TASKS)
         blocks.append(_block(paint, "Plan", tasks_summary(session.tasks), lines))
     if others:
         rows = [
             [str(other["id"])[:8], str(other["goal"]), paint.dim(_other_words(other, clock))]
-            for other in others[:MOST_OTHERS]
+            for other in others[:MAX_OTHERS]
         ]
         columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
@@ -153,14 +153,14 @@ def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
     if session.waiting:
         rows = [
             [wait.for_, wait.text or "", paint.dim(clock.ago(wait.at))]
-            for wait in session.waiting[:MOST_LINES]
+            for wait in session.waiting[:MAX_LINES]
         ]  # fmt: skip
         columns = [Column("", weight=1, most=24, style="yellow"), Column("", weight=3, least=12), Column("")]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Waiting for you", "", lines, len(session.waiting) - len(rows)))
     disputed = [conflict for conflict in session.conflicts if conflict.chosen is None]
     if disputed:
-        rows = [[conflict.field, paint.dim(f"{len(conflict.values)} values")] for conflict in disputed[:MOST_LINES]]
+        rows = [[conflict.field, paint.dim(f"{len(conflict.values)} values")] for conflict in disputed[:MAX_LINES]]
         columns = [Column("", weight=1, least=12, style="red"), Column("", weight=1, least=12)]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Conflicts", "", lines, len(disputed) - len(rows)))

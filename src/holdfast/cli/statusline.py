@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from holdfast.conversations.status_cache import Fields
 
 _SPEAKING: Final = ("claude",)  # the agents that have a status line
-_LONGEST_ID: Final = 200  # characters: what is longer is not a conversation's
+_MAX_ID_LENGTH: Final = 200  # characters: what is longer is not a conversation's
 _LARGEST: Final = 4 * 1024 * 1024
-_OUTDATED: Final = (
-    10 * 60_000
-)  # ms: should an update of the cache ever have been missed, the line is not wrong for longer
+_OUTDATED: Final = 10 * 60_000  # ms: if an update of the cache was missed, the line is wrong no longer than this
 _OUTDATED_BY_OTHERS: Final = 60_000  # ms: on a server, sessions go on from other machines too
 _SELDOM: Final = 2.0  # seconds between two payloads handed over, and between two processes that take them in
 _BAR: Final = 10
@@ -103,7 +101,7 @@ def _object(raw: bytes) -> Fields | None:
 
 def _conversation(agent: str, payload: Fields) -> str:
     own = payload.get("session_id")
-    if isinstance(own, str) and own.strip() and own.isprintable() and len(own) <= _LONGEST_ID:
+    if isinstance(own, str) and own.strip() and own.isprintable() and len(own) <= _MAX_ID_LENGTH:
         return f"{agent}:{own}"
     return f"{status_cache.DIRECTORY_PREFIX}{_directory(payload)}"
 

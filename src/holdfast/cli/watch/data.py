@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.sessions.overview import SessionCard
 
-_MOST_EVENTS: Final = 200
+_MAX_EVENTS: Final = 200
 
 
 class WatchData:
@@ -30,7 +30,7 @@ class WatchData:
         self._file: int | None = None
         # Of one session at a time: the events read so far, and where in the log they end.
         self._of: str | None = None
-        self._events: deque[EventLine] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
         self._last: Position | None = None
 
     @property

@@ -79,7 +79,7 @@ def ticks(card: SessionCard) -> bool:
     return working or any(agent.status == "running" and agent.id not in card.lost for agent in session.agents)
 
 
-_MOST_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
+_MAX_TYPED_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
 _TOO_LONG: Final = ActionResult(
     "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", wrong=True
 )
@@ -102,7 +102,7 @@ def press(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, KeyAction
         return _write(scene, scene.prompt, key)
     if key.name != "text":
         return _command(scene._replace(message=None), key.name, page)
-    if len(key.text) > _MOST_AT_ONCE:
+    if len(key.text) > _MAX_TYPED_AT_ONCE:
         return scene, None
     for place, char in enumerate(key.text):
         scene, action = _command(scene._replace(message=None), _LETTERS.get(char, char), page)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.sessions.overview import SessionCard
 
 _ROOMY: Final = 12  # lines from which nothing need be brief
-_MOST: Final = 100  # rows of one block, however large the screen is
+_MAX_ROWS: Final = 100  # rows of one block, however large the screen is
 
 Block = tuple[Painted, int, Callable[[int], Painted]]  # its heading, the rows it would like, so many of them drawn
 
@@ -69,9 +69,9 @@ def _shared(blocks: Sequence[Block], room: int, *, apart: bool) -> list[Painted]
     blocks = blocks[: max(room // (cost + 1), 0)]
     left = room - cost * len(blocks)
     given = [0] * len(blocks)
-    while left > 0 and any(given[n] < min(block[1], _MOST) for n, block in enumerate(blocks)):
+    while left > 0 and any(given[n] < min(block[1], _MAX_ROWS) for n, block in enumerate(blocks)):
         for n, block in enumerate(blocks):
-            if left > 0 and given[n] < min(block[1], _MOST):
+            if left > 0 and given[n] < min(block[1], _MAX_ROWS):
                 given[n], left = given[n] + 1, left - 1
     lines: list[Painted] = []
     for (heading, _, draw), most in zip(blocks, given, strict=True):
