@@ -81,7 +81,7 @@ class Guested(Several):
     def note_inside(self, words: str) -> str:
         """The session that a note of the conversation goes to."""
         self.patch.setenv("CLAUDE_CODE_SESSION_ID", TALK)
-        found = str(self.session("note", words)["id"])
-        assert self.session("status")["id"] == found
+        session = str(self.session("note", words)["id"])
+        assert self.session("status")["id"] == session
         self.patch.delenv("CLAUDE_CODE_SESSION_ID")
-        return found
+        return session

@@ -60,9 +60,9 @@ def test_unreadable_archive_is_listed_as_unreadable(call: Calling, mirror: str) 
         call("import", f"{ARCHIVES}/{ALIAS}.json")
     torn = call.project / ARCHIVES / "2024-01-01-aaaaaa.json"
     torn.write_bytes(spec_examples.ORCHESTRATOR[:700])
-    found = call.document("history")
-    assert [row["aliases"]["orchestrator"] for row in found["sessions"]] == [ALIAS]
-    (unreadable,) = found["unreadable"]
+    document = call.document("history")
+    assert [row["aliases"]["orchestrator"] for row in document["sessions"]] == [ALIAS]
+    (unreadable,) = document["unreadable"]
     assert unreadable["path"] == f"{ARCHIVES}/{torn.name}"
     assert unreadable["reason"]
     shown = call("history")
@@ -73,7 +73,7 @@ def test_unreadable_archive_is_listed_as_unreadable(call: Calling, mirror: str) 
 
 
 def test_history_names_archives_that_are_not_in_the_log(call: Calling) -> None:
-    told = call("history").err
-    assert f"holdfast import {ARCHIVES}" in told
+    output = call("history").err
+    assert f"holdfast import {ARCHIVES}" in output
     assert call("import", ARCHIVES).code == 0
     assert ARCHIVES not in call("history").err

@@ -53,7 +53,7 @@ def test_agents_of_one_id(several: Several) -> None:
     assert {item["status"] for item in ended} == {"completed"}
 
 
-def test_an_id_of_its_own_needs_nothing(several: Several) -> None:
+def test_id_of_its_own_needs_nothing(several: Several) -> None:
     """Who has no twin is shown and told as ever."""
     several.document("task", "add", "Alone", "--id", "own")
     assert "own (" not in several("task", "list").out

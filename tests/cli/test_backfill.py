@@ -39,7 +39,7 @@ def write(talk: str, *lines: str, minute: int = 0) -> Path:
     return path
 
 
-def test_the_past_becomes_history(call: Calling) -> None:
+def test_past_becomes_history(call: Calling) -> None:
     """It says what was recorded, and a second time that there is nothing new."""
     write("talk-1", "Fix the login", "And the logout")
     write("talk-2", "Write the docs", "In English")
@@ -69,7 +69,7 @@ def test_json_names_every_agent(call: Calling) -> None:
     )
 
 
-def test_damage_is_told_and_harmless(call: Calling) -> None:
+def test_damage_is_reported_and_harmless(call: Calling) -> None:
     """Files that cannot be read are named on the standard error, and the exit code is 0."""
     path = write("talk-1", "Fix the login")
     path.write_bytes(b"\0\0\0\n{{{\n")
@@ -95,7 +95,7 @@ def test_nothing_to_read(call: Calling) -> None:
     assert call("backfill", "--quiet").out == ""
 
 
-def test_the_bar_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """It fills one line of the standard error, changes only with the percentage, and goes when it is done."""
     bar = _BackfillBar.__new__(_BackfillBar)
     bar._paint, bar._wanted, bar._shown = Paint(width=60, tty=True), True, ""

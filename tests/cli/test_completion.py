@@ -146,15 +146,15 @@ def fish(lines: list[tuple[list[str], str]], folder: Path) -> list[set[str]]:
     for before, current in lines:
         line = " ".join(["holdfast", *before, current])
         text += f"complete -C '{line}' | string replace -r '\\t.*' ''; echo =====\n"
-    found = answers(shell("fish", text, folder))
-    return [{word.rstrip("/").replace("\\ ", " ") for word in words} for words in found]
+    result = answers(shell("fish", text, folder))
+    return [{word.rstrip("/").replace("\\ ", " ") for word in words} for words in result]
 
 
 @pytest.mark.parametrize("complete", [bash, zsh, fish])
-def test_a_real_shell_offers_what_is_declared(complete: Completer, folder: Path) -> None:
+def test_real_shell_offers_what_is_declared(complete: Completer, folder: Path) -> None:
     """Commands, verbs, options, choices, files and programs are offered where they belong, and nowhere else."""
-    found = complete([(before, current) for before, current, _ in CASES], folder)
-    assert [(*case[:2], words) for case, words in zip(CASES, found, strict=True)] == CASES
+    result = complete([(before, current) for before, current, _ in CASES], folder)
+    assert [(*case[:2], words) for case, words in zip(CASES, result, strict=True)] == CASES
 
 
 def test_bash_completes_a_value_after_an_equals_sign(folder: Path) -> None:
@@ -178,8 +178,8 @@ def test_bash_completes_a_value_after_an_equals_sign(folder: Path) -> None:
 @pytest.mark.parametrize("complete", [zsh, fish])
 def test_other_shells_complete_a_value_after_an_equals_sign(complete: Completer, folder: Path) -> None:
     """zsh and fish keep `--mode=re` as one word."""
-    (found,) = complete([(["start"], "--mode=re")], folder)
-    assert {word.removeprefix("--mode=") for word in found} == {"release"}
+    (result,) = complete([(["start"], "--mode=re")], folder)
+    assert {word.removeprefix("--mode=") for word in result} == {"release"}
 
 
 def test_bash_survives_an_empty_word_and_an_unknown_command(folder: Path) -> None:
@@ -188,7 +188,7 @@ def test_bash_survives_an_empty_word_and_an_unknown_command(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_the_shell_itself_finds_no_fault_with_the_syntax(name: str, folder: Path) -> None:
+def test_shell_itself_finds_no_fault_with_the_syntax(name: str, folder: Path) -> None:
     """Each script passes its shell's own syntax check."""
     file = folder / "script"
     file.write_text(script(name, COMMANDS), encoding="utf-8")
@@ -206,7 +206,7 @@ def test_bash_works_in_its_oldest_form_still_shipped() -> None:
         assert newer not in text
 
 
-def test_an_unknown_shell_is_invalid_input() -> None:
+def test_unknown_shell_is_invalid_input() -> None:
     """Asking for a shell we have no script for is exit 4, and names those there are."""
     with pytest.raises(Invalid) as caught:
         script("tcsh", COMMANDS)

@@ -72,7 +72,7 @@ def found(pair: Pair) -> dict[str, Any]:
     return dict(conflict)
 
 
-def test_the_json_of_conflicts(pair: Pair) -> None:
+def test_json_of_conflicts(pair: Pair) -> None:
     """The conflicts as the session's document has them, and beside them each side as far as it is known."""
     session = disagreeing(pair)
     document = pair.document("conflicts")
@@ -109,7 +109,7 @@ def test_what_a_person_reads(pair: Pair) -> None:
     assert settled.err == ""
 
 
-def test_a_session_without_conflicts(pair: Pair) -> None:
+def test_session_without_conflicts(pair: Pair) -> None:
     """An empty list, and a plain sentence; without a session, not found."""
     pair.refused(3, "conflicts")
     pair.session("start", "G")
@@ -126,9 +126,9 @@ def test_of_a_session_that_was_completed_elsewhere(pair: Pair) -> None:
     pair.at("laptop")
     assert pair.document("status") == {"holdfast": 1, "session": None}
     assert f"holdfast conflicts {session[:8]}" in pair("status").out
-    told = pair("conflicts")
-    assert "goal" in told.out
-    assert f"--take N {session[:8]}" in told.err
+    result = pair("conflicts")
+    assert "goal" in result.out
+    assert f"--take N {session[:8]}" in result.err
     for conflict in pair.document("conflicts")["conflicts"]:
         pair.document("resolve", conflict["id"], "--take", "1")
     assert "conflicts" not in pair("status").out
@@ -138,9 +138,9 @@ def test_open_conflicts_of_other_sessions_are_named(pair: Pair) -> None:
     """Who asks without a session, or at one that all agree on, is told where to look."""
     session = disagreeing(pair)
     pair.session("start", "Something else", "--replace")
-    told = pair("conflicts")
-    assert told.out == "No conflicts.\n"
-    assert f"holdfast conflicts {session[:8]}" in told.err
+    result = pair("conflicts")
+    assert result.out == "No conflicts.\n"
+    assert f"holdfast conflicts {session[:8]}" in result.err
     with (
         Keeper.open(str(pair.project), home=str(pair.homes["laptop"])) as keeper,
         keeper.transaction() as transaction,
@@ -244,7 +244,7 @@ def test_resume_as_a_device_left_it(pair: Pair) -> None:
     assert pair.session("resume", "--device", "laptop")["id"] in (session, other)
 
 
-def test_the_events_of_it_are_in_the_log(pair: Pair) -> None:
+def test_events_of_it_are_in_the_log(pair: Pair) -> None:
     """A choice is a line of the log like any other."""
     disagreeing(pair)
     pair.session("resolve", found(pair)["id"], "--take", "1")

@@ -31,7 +31,7 @@ def settings(nobodys_environment: Path) -> Path:
     return path
 
 
-def test_connect_says_what_it_changes(cli: Calling, settings: Path) -> None:
+def test_connect_reports_what_it_changes(cli: Calling, settings: Path) -> None:
     """The answer names files and what became of them; for people, the lines that are new and what to do next."""
     (one,) = cli.document("connect", "claude")["connections"]
     assert (one["agent"], one["scope"], one["obstacles"]) == ("claude", "user", [])
@@ -44,10 +44,10 @@ def test_connect_says_what_it_changes(cli: Calling, settings: Path) -> None:
     (again,) = cli.document("connect", "claude")["connections"]
     assert [file["change"] for file in again["files"]] == ["unchanged", "unchanged"]
     cli.document("disconnect", "claude")
-    said = cli("connect", "claude", "goose").out
-    assert f"edited {settings}" in said
-    assert '+ "hooks": {' in said
-    assert "holdfast backfill claude goose" in said
+    output = cli("connect", "claude", "goose").out
+    assert f"edited {settings}" in output
+    assert '+ "hooks": {' in output
+    assert "holdfast backfill claude goose" in output
     assert "already" in cli("connect", "claude").out
     assert cli("connect", "claude", "--quiet").out == ""
 
@@ -85,30 +85,30 @@ def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     cli("connect", "claude", "goose")
-    found = {item["name"]: item for item in cli.document("agents")["agents"]}
-    assert len(found) == 9
-    assert found["claude"]["server"] == {
+    document = {item["name"]: item for item in cli.document("agents")["agents"]}
+    assert len(document) == 9
+    assert document["claude"]["server"] == {
         "scope": "user", "path": str(settings.parents[1] / ".claude.json"), "missing": None,
     }  # fmt: skip
-    assert found["goose"]["server"] is None
-    assert (found["claude"]["title"], found["claude"]["found"], found["claude"]["connected"]) == (
+    assert document["goose"]["server"] is None
+    assert (document["claude"]["title"], document["claude"]["found"], document["claude"]["connected"]) == (
         "Claude Code",
         True,
         "user",
     )
-    assert (found["codex"]["program"], found["codex"]["connected"]) == (str(program), None)
-    assert (found["goose"]["found"], found["goose"]["connected"]) == (False, "user")
-    assert (found["cline"]["found"], found["cline"]["program"]) == (False, None)
+    assert (document["codex"]["program"], document["codex"]["connected"]) == (str(program), None)
+    assert (document["goose"]["found"], document["goose"]["connected"]) == (False, "user")
+    assert (document["cline"]["found"], document["cline"]["program"]) == (False, None)
     data = json.loads(settings.read_text())
     settings.write_text(json.dumps(data | {"disableAllHooks": True}))
     (obstacle,) = {item["name"]: item for item in cli.document("agents")["agents"]}["claude"]["obstacles"]
     assert "disableAllHooks" in obstacle
-    said = cli("agents").out
-    assert "disableAllHooks" in said
-    assert "holdfast connect codex" in said
+    output = cli("agents").out
+    assert "disableAllHooks" in output
+    assert "holdfast connect codex" in output
 
 
-def test_the_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--no-mcp` leaves it out; without its extra the agent is connected all the same, and told how to get it."""
     servers = settings.parents[1] / ".claude.json"
     (one,) = cli.document("connect", "claude", "--no-mcp")["connections"]
@@ -125,23 +125,23 @@ def test_the_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytes
 @pytest.mark.usefixtures("settings")
 def test_connect_shows_where_the_server_stands(cli: Calling, nobodys_environment: Path) -> None:
     """However long the list of new lines is, one line names it; also where it is the person's own."""
-    said = cli("connect", "claude", "opencode").out
-    assert f"  server holdfast in {nobodys_environment / '.claude.json'}\n" in said
-    assert f"  server holdfast in {nobodys_environment / '.config' / 'opencode' / 'opencode.json'}\n" in said
+    output = cli("connect", "claude", "opencode").out
+    assert f"  server holdfast in {nobodys_environment / '.claude.json'}\n" in output
+    assert f"  server holdfast in {nobodys_environment / '.config' / 'opencode' / 'opencode.json'}\n" in output
     assert "server holdfast" not in cli("connect", "codex", "--no-mcp").out
     program = nobodys_environment / "holdfast"
     program.write_text("")
     theirs = nobodys_environment / ".cursor" / "mcp.json"
     theirs.parent.mkdir()
     theirs.write_text(json.dumps({"mcpServers": {"mine": {"command": str(program), "args": ["mcp"]}}}))
-    said = cli("connect", "cursor").out
-    assert f"  server mine in {theirs}\n" in said
-    assert "that entry is yours" in said
+    output = cli("connect", "cursor").out
+    assert f"  server mine in {theirs}\n" in output
+    assert "that entry is yours" in output
     assert "by hand" in cli("agents").out
     assert "that entry is yours, and stays" in cli("disconnect", "cursor").out
 
 
-def test_a_connect_that_fails_says_that_nothing_stands(cli: Calling, nobodys_environment: Path) -> None:
+def test_connect_that_fails_reports_that_nothing_stands(cli: Calling, nobodys_environment: Path) -> None:
     """Links in a circle where the servers should be: `agents` and `doctor` know of no connection."""
     servers = nobodys_environment / ".cursor" / "mcp.json"
     servers.parent.mkdir()
@@ -151,7 +151,7 @@ def test_a_connect_that_fails_says_that_nothing_stands(cli: Calling, nobodys_env
     assert {item["name"]: item["connected"] for item in cli.document("agents")["agents"]}["cursor"] is None
 
 
-def test_the_table_knows_who_can_be_connected() -> None:
+def test_table_knows_who_can_be_connected() -> None:
     """What completion and help offer is what there is; hooks and the past stay those of the eight agents."""
     declared = {command.name: command.params for command in COMMANDS}
     offered = {name: next(item.choices for item in declared[name] if item.name in ("agents", "agent"))
@@ -166,36 +166,36 @@ def test_claude_desktop(cli: Calling, nobodys_environment: Path) -> None:
     config.parent.mkdir(parents=True)
     config.write_text('{"globalShortcut": ""}')
     assert "holdfast connect claude-desktop" in cli("agents").out
-    said = cli("connect", "claude-desktop").out
-    assert "Claude Desktop  connected for you, with the MCP server and nothing else" in said
-    assert "project" not in said
-    assert f"server holdfast in {config}" in said
+    output = cli("connect", "claude-desktop").out
+    assert "Claude Desktop  connected for you, with the MCP server and nothing else" in output
+    assert "project" not in output
+    assert f"server holdfast in {config}" in output
     assert "already, for you, with the MCP server" in cli("connect", "claude-desktop").out
-    assert "backfill" not in said
+    assert "backfill" not in output
     assert cli.refused(4, "connect", "claude-desktop", "--scope", "project")
     assert cli.refused(4, "backfill", "claude-desktop")
-    found = {item["name"]: item for item in cli.document("agents")["agents"]}["claude-desktop"]
-    assert (found["connected"], found["server"]["path"]) == ("user", str(config))
+    document = {item["name"]: item for item in cli.document("agents")["agents"]}["claude-desktop"]
+    assert (document["connected"], document["server"]["path"]) == ("user", str(config))
     cli("disconnect", "claude-desktop")
     assert config.read_text() == '{"globalShortcut": ""}'
 
 
-def test_agents_tell_of_a_script_that_is_gone(cli: Calling, settings: Path) -> None:
+def test_agents_tell_of_a_script_that_is_missing(cli: Calling, settings: Path) -> None:
     """The table, a sentence with the file, the command that mends it; and a word for scripts."""
     cli("connect", "claude")
     (cli.home / "hooks" / "hook").unlink()
-    said = cli("agents").out
-    assert "for you, script missing" in said
-    assert "settings.json" in said
-    assert "holdfast connect claude" in said
+    output = cli("agents").out
+    assert "for you, script missing" in output
+    assert "settings.json" in output
+    assert "holdfast connect claude" in output
     missing = {item["name"]: item["script_missing"] for item in cli.document("agents")["agents"]}
-    assert [name for name, gone in missing.items() if gone] == ["claude"]
-    said = cli("connect", "claude").out
-    assert "Claude Code  connected for you" in said
-    assert "was created now" in said
+    assert [name for name, entry in missing.items() if entry] == ["claude"]
+    output = cli("connect", "claude").out
+    assert "Claude Code  connected for you" in output
+    assert "was created now" in output
     assert "script missing" not in cli("agents").out
     assert "for you" in cli("agents").out
-    assert str(settings) in said
+    assert str(settings) in output
 
 
 def test_uninstall(cli: Calling, settings: Path) -> None:
@@ -203,9 +203,9 @@ def test_uninstall(cli: Calling, settings: Path) -> None:
     before = settings.read_bytes()
     cli("start", "a goal")
     cli("connect", "claude", "codex", "cline")
-    said = cli("uninstall").out
-    assert f"stays in {cli.home}" in said
-    assert "pip uninstall holdfast" in said
+    output = cli("uninstall").out
+    assert f"stays in {cli.home}" in output
+    assert "pip uninstall holdfast" in output
     assert settings.read_bytes() == before
     assert cli.session("status")["goal"] == "a goal"
     document = cli.document("uninstall")
@@ -217,7 +217,7 @@ def test_uninstall(cli: Calling, settings: Path) -> None:
     assert str(settings) in done.err
 
 
-def test_the_doctor_is_told_where_to_look(cli: Calling, settings: Path) -> None:
+def test_doctor_is_reported_where_to_look(cli: Calling, settings: Path) -> None:
     """`doctor` names what stands in the way of a connected agent."""
     cli("connect", "claude")
     checks = {item["name"]: item for item in cli.document("doctor")["checks"]}
@@ -249,7 +249,7 @@ def test_hooks_use_the_store_they_were_connected_with(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "hooks").exists()
 
 
-def test_a_file_with_nothing_of_ours_stops_no_disconnect(tmp_path: Path) -> None:
+def test_file_with_nothing_of_ours_stops_no_disconnect(tmp_path: Path) -> None:
     """Codex was never connected and its file is broken: that is nobody's business here."""
     project, person = tmp_path / "project", tmp_path / "person"
     (person / ".codex").mkdir(parents=True)

@@ -71,7 +71,7 @@ def test_earlier_than_the_last_event_is_invalid(cli: Calling, words: str) -> Non
     assert cli.document("log")["events"] == before
 
 
-def test_the_very_moment_of_the_last_event_is_allowed(cli: Calling) -> None:
+def test_very_moment_of_the_last_event_is_allowed(cli: Calling) -> None:
     """Not earlier is not before."""
     tell(cli, (0, "start G"), (10, "message"), (10, "message"))
 
@@ -95,7 +95,7 @@ def test_less_than_a_day_ahead_is_allowed(cli: Calling) -> None:
     assert session["notes"][0]["at"] == format_time(ahead)
 
 
-def test_a_clock_time_means_today(cli: Calling) -> None:
+def test_clock_time_means_today(cli: Calling) -> None:
     """`HH:MM` is of today, in this machine's zone."""
     from holdfast.core.times import DAY, parse_time
     from holdfast.machine.wall import Wall
@@ -122,13 +122,13 @@ def test_reading_at_a_time_shows_what_was_true_then(cli: Calling) -> None:
 # ── stories ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_gap_of_five_minutes_is_work(cli: Calling) -> None:
+def test_gap_of_five_minutes_is_work(cli: Calling) -> None:
     """Idle means more than the threshold."""
     session = tell(cli, (0, "start G"), (5, "message"), (10, "message"))
     assert (working(session), pauses(session)) == (10, [])
 
 
-def test_a_longer_gap_is_one_idle_pause_from_the_earlier_sign_to_the_later(cli: Calling) -> None:
+def test_longer_gap_is_one_idle_pause_from_the_earlier_sign_to_the_later(cli: Calling) -> None:
     """Recorded when the later arrives, and counted once."""
     session = tell(cli, (0, "start G"), (2, "message"), (2 + 5 + 1 / 60, "message"), (8, "message"))
     assert session["status"] == "in_progress"
@@ -162,13 +162,13 @@ def test_everything_recorded_is_a_sign_of_activity(cli: Calling, sign: str) -> N
     assert pauses(session) == []
 
 
-def test_a_foreground_agent_up_to_ten_minutes_is_work(cli: Calling) -> None:
+def test_foreground_agent_up_to_ten_minutes_is_work(cli: Calling) -> None:
     """While it runs nobody is idle; the threshold itself is still work."""
     session = tell(cli, (0, "start G"), (1, "agent start a --type t"), (11, "agent done a"))
     assert (working(session), pauses(session)) == (11, [])
 
 
-def test_a_foreground_agent_longer_than_ten_minutes_is_one_task_pause(cli: Calling) -> None:
+def test_foreground_agent_longer_than_ten_minutes_is_one_task_pause(cli: Calling) -> None:
     """Covering its whole run."""
     session = tell(
         cli, (0, "start G"), (1, "agent start a --type t --task Build"), (12, "agent done a"), (13, "message")
@@ -186,7 +186,7 @@ def test_while_it_runs_the_task_pause_is_open(cli: Calling) -> None:
     assert (pauses(session), session["time"]["pauses"][0]["ended_at"]) == ([("task", 30)], None)
 
 
-def test_a_background_agent_changes_nothing_about_the_persons_time(cli: Calling) -> None:
+def test_background_agent_changes_nothing_about_the_persons_time(cli: Calling) -> None:
     """Neither a task pause, nor a reason not to be idle."""
     session = tell(
         cli, (0, "start G"), (1, "agent start a --type t --background"), (31, "agent done a"), (32, "message")
@@ -194,7 +194,7 @@ def test_a_background_agent_changes_nothing_about_the_persons_time(cli: Calling)
     assert pauses(session) == [("idle", 30)]
 
 
-def test_a_manual_pause_ends_by_resume_or_the_persons_message(cli: Calling) -> None:
+def test_manual_pause_ends_by_resume_or_the_persons_message(cli: Calling) -> None:
     """Other signs of activity within it change nothing, and no idle pause is counted on top."""
     session = tell(
         cli, (0, "start G"), (2, "pause lunch"), (10, "message --role assistant"), (20, "note x"), (32, "message"),
@@ -311,7 +311,7 @@ def test_ninety_minutes_pause_the_session_once(cli: Calling) -> None:
     assert len(cli.document("log", "--type", "session.timed_out")["events"]) == 1
 
 
-def test_a_pause_or_an_end_also_records_what_was_reached(cli: Calling) -> None:
+def test_pause_or_an_end_also_records_what_was_reached(cli: Calling) -> None:
     """They are signs of activity: the flags say what working time was, and the pause stays the person's own."""
     for verb in ("pause", "stop", "fail"):
         tell(cli, (0, "start G --replace"), *kept_busy(88))

@@ -74,7 +74,7 @@ def test_discard_returns_and_deletes_the_branch(cli: Calling) -> None:
 
 @pytest.mark.parametrize("how", [["--keep"], ["--discard", "--reason", "r"]])
 @pytest.mark.parametrize("dirt", ["untracked", "modified", "staged"])
-def test_a_dirty_tree_stops_both(cli: Calling, how: list[str], dirt: str) -> None:
+def test_dirty_tree_stops_both(cli: Calling, how: list[str], dirt: str) -> None:
     """Nothing uncommitted is ever lost: exit 1, branch and session as before; then it works."""
     cli.repository()
     session = cli.session("start", "G", "--branch")
@@ -100,7 +100,7 @@ def test_starting_with_a_dirty_tree_takes_it_along(cli: Calling) -> None:
     assert (cli.project / "README.md").read_text() == "changed"
 
 
-def test_a_detached_start_can_be_discarded_but_not_kept(cli: Calling) -> None:
+def test_detached_start_can_be_discarded_but_not_kept(cli: Calling) -> None:
     """There is no branch to return to: `--keep` says so, `--discard` returns to the commit."""
     cli.repository()
     commit = cli.git("rev-parse", "HEAD")
@@ -131,7 +131,7 @@ def test_before_the_first_commit(cli: Calling) -> None:
     assert branches(cli) == ["main"]
 
 
-def test_a_branch_that_exists_is_a_conflict(cli: Calling) -> None:
+def test_branch_that_exists_is_a_conflict(cli: Calling) -> None:
     """Exit 5; no session, and the work tree stays where it was."""
     cli.repository()
     cli.git("branch", "session/20260105-project-same")
@@ -158,7 +158,7 @@ def test_in_a_worktree(cli: Calling, tmp_path: Path) -> None:
     assert sorted(branches(cli)) == sorted(["main", "side", main["branch"]])
 
 
-def test_a_conflict_changes_nothing(cli: Calling) -> None:
+def test_conflict_changes_nothing(cli: Calling) -> None:
     """Exit 5, back on the session's branch, in progress, nothing merged."""
     cli.repository()
     session = cli.session("start", "G", "--branch")
@@ -174,7 +174,7 @@ def test_a_conflict_changes_nothing(cli: Calling) -> None:
     assert cli.session("status")["status"] == "in_progress"
 
 
-def test_a_plain_stop_leaves_the_branch_alone(cli: Calling) -> None:
+def test_plain_stop_leaves_the_branch_alone(cli: Calling) -> None:
     """Only `--keep` and `--discard` touch git."""
     cli.repository()
     session = cli.session("start", "G", "--branch")
@@ -182,7 +182,7 @@ def test_a_plain_stop_leaves_the_branch_alone(cli: Calling) -> None:
     assert cli.git("branch", "--show-current") == session["branch"]
 
 
-def test_a_reason_that_cannot_be_stored_stops_before_the_branch_is_touched(cli: Calling) -> None:
+def test_reason_that_cannot_be_stored_stops_before_the_branch_is_touched(cli: Calling) -> None:
     """A failed command changes nothing, git included."""
     from holdfast import Keeper
     from holdfast.core.errors import Invalid
@@ -194,7 +194,7 @@ def test_a_reason_that_cannot_be_stored_stops_before_the_branch_is_touched(cli: 
     assert branch in branches(cli)
 
 
-def test_a_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even when the very last step fails."""
     from holdfast.core.errors import Failed
     from holdfast.store.journal import Journal
@@ -212,7 +212,9 @@ def test_a_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monke
 
 
 @pytest.mark.parametrize("end", [("--keep",), ("--discard", "--reason", "no use")])
-def test_branch_of_an_imported_session_is_said_to_be_missing_where_it_is(cli: Calling, end: tuple[str, ...]) -> None:
+def test_branch_of_an_imported_session_is_reported_to_be_missing_where_it_is(
+    cli: Calling, end: tuple[str, ...]
+) -> None:
     """Its program may have made the branch elsewhere, or never: no hint speaks of it."""
     cli.repository()
     document = cli.project / "session.json"

@@ -44,11 +44,11 @@ def test_after_two_dashes_nothing_is_an_option(cli: Calling) -> None:
     """A text may begin with a dash."""
     cli.session("start", "G")
     assert cli.session("--json", "note", "--no-color", "--quiet", "--at=23:59", "x")["notes"][-1]["text"] == "x"
-    told = cli("--json", "note", "--", "--json")
-    assert json.loads(told.out)["session"]["notes"][-1]["text"] == "--json"
+    result = cli("--json", "note", "--", "--json")
+    assert json.loads(result.out)["session"]["notes"][-1]["text"] == "--json"
 
 
-def test_quiet_says_nothing_but_results(cli: Calling) -> None:
+def test_quiet_reports_nothing_but_results(cli: Calling) -> None:
     """Confirmations and notes are left out; errors and results are not."""
     assert cli("start", "G", "--quiet") == (0, "", "")
     for words in (["note", "x"], ["pause"], ["resume"], ["task", "add", "x"], ["agent", "start", "a", "--type", "t"],
@@ -89,7 +89,7 @@ def test_wrong_global_options_are_usage(cli: Calling, words: list[str]) -> None:
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_subdirectory_belongs_to_the_nearest_git_root(cli: Calling) -> None:
+def test_subdirectory_belongs_to_the_nearest_git_root(cli: Calling) -> None:
     """The current session is the same anywhere in the work tree."""
     cli.repository()
     session = cli.session("start", "G")["id"]
@@ -111,7 +111,7 @@ def test_without_git_the_directory_itself_is_the_project(cli: Calling) -> None:
     assert cli.session("start", "H")["project"]["name"] == "below"
 
 
-def test_a_worktree_has_its_own_current_session_in_the_same_project(cli: Calling, tmp_path: Path) -> None:
+def test_worktree_has_its_own_current_session_in_the_same_project(cli: Calling, tmp_path: Path) -> None:
     """Two work trees work on two sessions at once, and history shows both in either."""
     cli.repository()
     tree = tmp_path / "tree"
@@ -154,7 +154,7 @@ def test_unpacked_archive_does_not_join_the_project_whose_repository_it_names(
     assert [row["id"] for row in cli.document("history")["sessions"]] == [session["id"]]
 
 
-def test_a_project_is_found_again_after_a_move(cli: Calling, tmp_path: Path) -> None:
+def test_project_is_located_again_after_a_move(cli: Calling, tmp_path: Path) -> None:
     """By what git says: a renamed directory keeps its history."""
     cli.repository()
     session = cli.session("start", "G")["id"]
@@ -200,7 +200,7 @@ def test_projects_are_kept_apart(cli: Calling, tmp_path: Path) -> None:
     assert {row["id"] for row in cli.document("history", "--all-projects")["sessions"]} == {one, two}
 
 
-def test_a_project_that_is_not_there(cli: Calling) -> None:
+def test_project_that_is_not_there(cli: Calling) -> None:
     """Exit 3 for a missing directory, 4 for a file."""
     cli.refused(3, "start", "G", "--project", str(cli.project / "none"))
     (cli.project / "file").write_text("")
@@ -217,12 +217,12 @@ def test_everything_is_under_the_home_and_private(cli: Calling) -> None:
     cli.session("start", "G")
     cli.document("config", "set", "history.limit", "5")
     assert stat.S_IMODE(cli.home.stat().st_mode) == 0o700
-    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in cli.home.iterdir()}
-    assert set(found) == {"store.db", "writer.json", "config.toml"}
-    assert set(found.values()) == {0o600}
+    entries = {path.name: stat.S_IMODE(path.stat().st_mode) for path in cli.home.iterdir()}
+    assert set(entries) == {"store.db", "writer.json", "config.toml"}
+    assert set(entries.values()) == {0o600}
 
 
-def test_the_store_is_chosen_by_option_then_environment(cli: Calling, tmp_path: Path) -> None:
+def test_store_is_chosen_by_option_then_environment(cli: Calling, tmp_path: Path) -> None:
     """`--store` over HOLDFAST_STORE over the home's own."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -238,14 +238,14 @@ def test_the_store_is_chosen_by_option_then_environment(cli: Calling, tmp_path: 
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "sqlite:///", "x", "sqlite:relative", "/tmp/x", "sqlite://"])
-def test_a_store_that_is_no_url_is_invalid(cli: Calling, url: str) -> None:
+def test_store_that_is_no_url_is_invalid(cli: Calling, url: str) -> None:
     """Exit 4, from the option and from the environment."""
     cli.refused(4, "start", "G", "--store", url)
     cli.patch.setenv("HOLDFAST_STORE", url)
     cli.refused(4, "start", "G")
 
 
-def test_the_actor_signs_every_event(cli: Calling) -> None:
+def test_actor_signs_every_event(cli: Calling) -> None:
     """HOLDFAST_ACTOR, else the user's name."""
     cli.session("start", "G")
     cli.patch.setenv("HOLDFAST_ACTOR", "Ada")
@@ -339,7 +339,7 @@ def test_broken_settings_are_named_and_left_alone(cli: Calling, broken: bytes) -
     assert config.read_bytes() == broken
 
 
-def test_a_byte_order_mark_does_not_matter(cli: Calling) -> None:
+def test_byte_order_mark_does_not_matter(cli: Calling) -> None:
     """Editors on Windows write one."""
     cli.home.mkdir()
     (cli.home / "config.toml").write_bytes(b"\xef\xbb\xbf[history]\r\nlimit = 3\r\n")
@@ -351,7 +351,7 @@ def test_a_byte_order_mark_does_not_matter(cli: Calling) -> None:
 # ── backup, restore, completion ──────────────────────────────────────────────────────────────────────────
 
 
-def test_a_backup_brings_everything_back(cli: Calling, tmp_path: Path) -> None:
+def test_backup_brings_everything_back(cli: Calling, tmp_path: Path) -> None:
     """Into an empty home, and into one that went on: nothing there is lost."""
     session = cli.session("start", "G")["id"]
     cli.session("note", "before")
@@ -418,7 +418,7 @@ def test_as_a_process_codes_and_streams_are_the_same(cli: Calling) -> None:
     assert spoken.stderr.startswith(b"holdfast: the session is paused")
 
 
-def test_the_installed_script_is_the_same_program(cli: Calling) -> None:
+def test_installed_script_is_the_same_program(cli: Calling) -> None:
     """`holdfast` beside this Python."""
     script = Path(sys.executable).with_name("holdfast")
     if not script.exists():

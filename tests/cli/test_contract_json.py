@@ -110,7 +110,7 @@ def full(cli: Calling) -> str:
     return str(session)
 
 
-def test_the_session_document_has_exactly_its_keys(cli: Calling) -> None:
+def test_session_document_has_exactly_its_keys(cli: Calling) -> None:
     """Bare or full, in the order of the contract, at every depth."""
     bare = cli.session("start", "G")
     shaped(bare, SESSION)
@@ -120,7 +120,7 @@ def test_the_session_document_has_exactly_its_keys(cli: Calling) -> None:
         shaped(cli.session(*words), SESSION)
 
 
-def test_a_bare_session_has_null_for_what_is_not_known(cli: Calling) -> None:
+def test_bare_session_has_null_for_what_is_not_known(cli: Calling) -> None:
     """Absent facts are null, never missing; lists are empty, counts zero."""
     session = cli.session("start", "G", "--at", at(0))
     nothing = [name for name, value in session.items() if value is None]
@@ -181,7 +181,7 @@ def test_history_has_exactly_its_keys(cli: Calling) -> None:
     ]
 
 
-def test_the_log_has_every_field_of_the_event(cli: Calling) -> None:
+def test_log_has_every_field_of_the_event(cli: Calling) -> None:
     """Numbered from 1, each bound to the one before."""
     session = full(cli)
     events = cli.document("log", session)["events"]
@@ -221,12 +221,12 @@ def test_backup_and_restore_say_what_they_did(cli: Calling, tmp_path: Path) -> N
     """Where to, how large; how many events were new."""
     cli.session("start", "G")
     copy = tmp_path / "copy.db"
-    told = cli.document("backup", str(copy))
-    assert (told["file"], told["bytes"]) == (str(copy), copy.stat().st_size)
+    document = cli.document("backup", str(copy))
+    assert (document["file"], document["bytes"]) == (str(copy), copy.stat().st_size)
     assert cli.document("restore", str(copy))["restored"] == 0
 
 
-def test_an_error_names_its_operation_and_session(cli: Calling) -> None:
+def test_error_names_its_operation_and_session(cli: Calling) -> None:
     """All seven keys, with what is known in them."""
     session = cli.session("start", "G")["id"]
     cli.session("pause")

@@ -122,8 +122,8 @@ def test_history_is_newest_first_and_finds_words(cli: Calling) -> None:
         ids.append(cli.session("start", goal, "--replace", "--at", at(number))["id"])
     cli.session("note", "Remember the crème", "--at", at(5))
     assert [row["id"] for row in cli.document("history")["sessions"]] == ids[::-1]
-    for words, found in (("bridge", 0), ("CAFE", 1), ("creme", 2), ("the boa", 2)):
-        assert [row["id"] for row in cli.document("history", "--search", words)["sessions"]] == [ids[found]]
+    for words, entry in (("bridge", 0), ("CAFE", 1), ("creme", 2), ("the boa", 2)):
+        assert [row["id"] for row in cli.document("history", "--search", words)["sessions"]] == [ids[entry]]
     assert cli.document("history", "--search", "nothing")["sessions"] == []
     assert [row["id"] for row in cli.document("history", "--status", "in_progress")["sessions"]] == [ids[2]]
     assert cli.document("history", "--since", "2026-01-06")["sessions"] == []

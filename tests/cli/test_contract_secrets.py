@@ -33,31 +33,31 @@ def raw(cli: Calling) -> bytes:
 
 
 @pytest.mark.parametrize("secret", CANARIES)
-def test_a_secret_reaches_no_byte_of_the_home(cli: Calling, secret: str) -> None:
+def test_secret_reaches_no_byte_of_the_home(cli: Calling, secret: str) -> None:
     """Through every text the commands take: replaced, counted, told; also in the branch's name and the commit."""
     cli.repository()
-    said = f"use {secret} here"
-    told = cli("start", said, "--scope", said, "--task", said, "--tag", said, "--branch")
-    assert told.code == 0
-    assert "Removed secrets" in told.err
-    assert secret not in told.out + told.err
+    result = f"use {secret} here"
+    outcome = cli("start", result, "--scope", result, "--task", result, "--tag", result, "--branch")
+    assert outcome.code == 0
+    assert "Removed secrets" in outcome.err
+    assert secret not in outcome.out + outcome.err
     for words in (
-        ["note", said],
-        ["decide", said, "--context", said, "--option", said, "--why", said],
-        ["task", "add", said, "--phase", said],
-        ["task", "block", "t1", "--outcome", said],
-        ["agent", "start", "a", "--type", "t", "--task", said],
-        ["agent", "fail", "a", "--category", "logical", "--message", said],
+        ["note", result],
+        ["decide", result, "--context", result, "--option", result, "--why", result],
+        ["task", "add", result, "--phase", result],
+        ["task", "block", "t1", "--outcome", result],
+        ["agent", "start", "a", "--type", "t", "--task", result],
+        ["agent", "fail", "a", "--category", "logical", "--message", result],
         ["agent", "retry", "a"],
-        ["agent", "done", "a", "--summary", said],
-        ["edit", "--summary", said, "--goal", said],
-        ["hill", said, "3"],
-        ["pause", said],
+        ["agent", "done", "a", "--summary", result],
+        ["edit", "--summary", result, "--goal", result],
+        ["hill", result, "3"],
+        ["pause", result],
         ["resume"],
-        ["fail", said],
+        ["fail", result],
         ["resume"],
-        ["away", "--from", "00:00", "--to", "00:00", said],
-        ["run", "--", "true", said],
+        ["away", "--from", "00:00", "--to", "00:00", result],
+        ["run", "--", "true", result],
     ):
         out = cli(*words)
         assert out.code == (4 if words[0] == "away" else 0), (words, out)
@@ -70,7 +70,7 @@ def test_a_secret_reaches_no_byte_of_the_home(cli: Calling, secret: str) -> None
     assert secret.lower().encode() not in raw(cli).lower()
 
 
-def test_the_count_is_part_of_the_session(cli: Calling) -> None:
+def test_count_is_part_of_the_session(cli: Calling) -> None:
     """How many, and of which kinds; the text around them stays."""
     session = cli.session("start", f"Rotate {CANARIES[0]} soon")
     assert session["goal"].startswith("Rotate ")
@@ -80,7 +80,7 @@ def test_the_count_is_part_of_the_session(cli: Calling) -> None:
     assert sum(session["extra"]["redacted"].values()) == 3
 
 
-def test_a_search_does_not_find_what_was_cut_out(cli: Calling) -> None:
+def test_search_does_not_find_what_was_cut_out(cli: Calling) -> None:
     """The index is made of what is stored."""
     cli.session("start", f"Rotate {CANARIES[0]}")
     assert cli.document("history", "--search", "c4n4ry0")["sessions"] == []
@@ -95,9 +95,7 @@ def test_hashes_ids_and_paths_are_kept(cli: Calling, text: str) -> None:
     assert "redacted" not in session["extra"]
 
 
-def test_an_error_does_not_repeat_a_secret_into_the_log_of_errors(
-    cli: Calling, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_does_not_repeat_a_secret_into_the_log_of_errors(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     """What went wrong unexpectedly is kept as places in the code, without anybody's text."""
     from holdfast.keeper.session import SessionHandle
 

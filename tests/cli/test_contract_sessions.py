@@ -22,15 +22,17 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 # ── start ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_start_records_everything_it_is_told(cli: Calling) -> None:
+def test_start_records_everything_it_is_reported(cli: Calling) -> None:
     """Each option of `start` is a field of the document."""
     session = cli.session(
         "start", "Add OAuth", "--scope", "auth", "--task", "Token exchange", "--mode", "optimize",
         "--feature", "add-oauth", "--tag", "one", "--tag", "two", "--tag", "one", "--model", "opus",
     )  # fmt: skip
     assert UUID4.match(session["id"])
-    told = {name: session[name] for name in ("goal", "scope", "task", "mode", "feature", "tags", "model", "status")}
-    assert told == {
+    entries = {
+        name: session[name] for name in ("goal", "scope", "task", "mode", "feature", "tags", "model", "status")
+    }
+    assert entries == {
         "goal": "Add OAuth", "scope": "auth", "task": "Token exchange", "mode": "optimize", "feature": "add-oauth",
         "tags": ["one", "two"], "model": "opus", "status": "in_progress",
     }  # fmt: skip
@@ -130,7 +132,7 @@ def test_continues_names_the_whole_id(cli: Calling) -> None:
 # ── the lifecycle ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_way_of_a_session(cli: Calling) -> None:
+def test_way_of_a_session(cli: Calling) -> None:
     """in_progress to paused and back, failed and resumed, completed."""
     cli.session("start", "G")
     assert cli.session("pause", "lunch")["status"] == "paused"
@@ -267,8 +269,8 @@ def test_edit_changes_only_what_is_named(cli: Calling) -> None:
         "edit", "--goal", "H", "--mode", "debug", "--progress", "0.65", "--scope", "s", "--summary", "sum",
         "--tag", "b", "--tag", "a",
     )  # fmt: skip
-    told = [session[name] for name in ("goal", "mode", "progress", "scope", "summary", "tags")]
-    assert told == ["H", "debug", 0.65, "s", "sum", ["a", "b"]]
+    entries = [session[name] for name in ("goal", "mode", "progress", "scope", "summary", "tags")]
+    assert entries == ["H", "debug", 0.65, "s", "sum", ["a", "b"]]
     again = cli.session("edit", "--progress", "0")
     assert (again["progress"], again["goal"]) == (0, "H")
 
@@ -300,7 +302,7 @@ def test_notes_and_messages(cli: Calling) -> None:
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
+def test_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
     """All four ways lead to the same session, in every command that takes one."""
     cli.repository()
     session = cli.session("start", "Add OAuth with PKCE", "--scope", "auth", "--branch", "--at", at(0))
@@ -320,7 +322,7 @@ def test_a_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
 @pytest.mark.parametrize(
     "name", ["zzzz", "00000000-0000-4000-8000-000000000000", "no-such-alias", "%", "_", "*", "'"]
 )
-def test_an_unknown_session_is_not_found(cli: Calling, name: str) -> None:
+def test_unknown_session_is_not_found(cli: Calling, name: str) -> None:
     """Exit 3, with a hint where to look."""
     cli.session("start", "G")
     for verb in (
@@ -342,7 +344,7 @@ def test_fewer_than_four_characters_are_no_prefix(cli: Calling) -> None:
     assert cli.session("show", session[:4])["id"] == session
 
 
-def test_an_ambiguous_name_lists_the_candidates(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_name_lists_the_candidates(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions with one beginning are told apart by nobody but the person."""
     ids = iter(["abcd0000-0000-4000-8000-000000000001", "abcd0000-0000-4000-8000-000000000002"])
     monkeypatch.setattr("holdfast.sessions.start.new_id", lambda: next(ids))
@@ -398,7 +400,7 @@ def test_archive_and_unarchive(cli: Calling) -> None:
     cli.refused(2, "archive")
 
 
-def test_an_ended_session_can_still_be_archived(cli: Calling) -> None:
+def test_ended_session_can_still_be_archived(cli: Calling) -> None:
     """Putting away is not work on the session."""
     session = cli.session("start", "G")["id"]
     cli.session("stop")

@@ -22,7 +22,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_life_of_an_agent(cli: Calling) -> None:
+def test_life_of_an_agent(cli: Calling) -> None:
     """Started, measured, done: each verb answers with the agent as it then is."""
     agent = cli.document("agent", "start", "arch-1", "--type", "architect", "--task", "Design", "--at", at(1))[
         "agent"
@@ -38,10 +38,10 @@ def test_the_life_of_an_agent(cli: Calling) -> None:
     agent = cli.document("agent", "done", "arch-1", "--summary", "Two pages", "--tokens", "1200", "--at", at(3))[
         "agent"
     ]
-    told = [
+    entries = [
         agent[name] for name in ("status", "result", "summary", "tokens", "progress", "completed_at", "duration_ms")
     ]
-    assert told == ["completed", "success", "Two pages", 1200, 1.0, at(3), 120_000]
+    assert entries == ["completed", "success", "Two pages", 1200, 1.0, at(3), 120_000]
 
 
 def test_failing_and_retrying(cli: Calling) -> None:
@@ -103,7 +103,7 @@ def test_what_an_agent_may_do_next(cli: Calling, status: str) -> None:
             assert agents[name] == status
 
 
-def test_an_agents_id_is_taken_once(cli: Calling) -> None:
+def test_agents_id_is_taken_once(cli: Calling) -> None:
     """A second start under one id is a conflict, also after the first has ended."""
     cli.session("agent", "start", "a", "--type", "t")
     cli.refused(5, "agent", "start", "a", "--type", "t")
@@ -180,7 +180,7 @@ def test_too_many_agents_are_recorded_with_a_warning(cli: Calling) -> None:
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_life_of_a_task(cli: Calling) -> None:
+def test_life_of_a_task(cli: Calling) -> None:
     """Added, started, done, with outcome and artifacts."""
     cli.session("agent", "start", "a", "--type", "t", "--at", at(0))
     added = cli.document("task", "add", "Write it", "--phase", "one", "--agent", "a", "--at", at(1))
@@ -192,8 +192,8 @@ def test_the_life_of_a_task(cli: Calling) -> None:
     done = cli.document(
         "task", "done", "t1", "--outcome", "written", "--artifact", "a.md", "--artifact", "b/c.md", "--at", at(3)
     )
-    told = [done["task"][name] for name in ("status", "outcome", "artifacts", "started_at", "completed_at")]
-    assert told == ["completed", "written", ["a.md", "b/c.md"], at(2), at(3)]
+    entries = [done["task"][name] for name in ("status", "outcome", "artifacts", "started_at", "completed_at")]
+    assert entries == ["completed", "written", ["a.md", "b/c.md"], at(2), at(3)]
     assert done["session"]["progress"] == 1
 
 
@@ -305,7 +305,7 @@ def test_paths_are_meant_from_where_one_stands(cli: Calling) -> None:
     (below / "a.py").write_text("a")
     (cli.project / "top.py").write_text("t")
     cli.patch.chdir(below)
-    found = {
+    document = {
         words[0]: cli.document("file", *words)["file"]["path"]
         for words in (
             ["a.py", "--action", "created"],
@@ -315,7 +315,7 @@ def test_paths_are_meant_from_where_one_stands(cli: Calling) -> None:
             ["gone.py", "--action", "deleted"],
         )
     }
-    assert found == {
+    assert document == {
         "a.py": "src/deep/a.py", "../../top.py": "top.py", str(below / "a.py"): "src/deep/a.py",
         "top.py": "top.py", "gone.py": "src/deep/gone.py",
     }  # fmt: skip
@@ -338,7 +338,7 @@ def test_paths_outside_the_project_are_invalid(cli: Calling, path: str) -> None:
     assert cli.session("status")["files"] == []
 
 
-def test_a_directory_that_is_a_link_leads_nowhere_else(cli: Calling, tmp_path: Path) -> None:
+def test_directory_that_is_a_link_leads_nowhere_else(cli: Calling, tmp_path: Path) -> None:
     """A link out of the project is not a way out of it."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("s")

@@ -31,17 +31,17 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def exported(several: Several, session: str = "@") -> dict[str, Any]:
-    found = several.document("export", session, "--format", "craft")["document"]
-    assert isinstance(found, dict)
-    return found
+    document = several.document("export", session, "--format", "craft")["document"]
+    assert isinstance(document, dict)
+    return document
 
 
 def mirrored(several: Several) -> dict[str, Any]:
     folder = several.project / ".craft/cache/orchestration-sessions"
     [file] = [path for path in folder.glob("*.json") if path.name != "index.json"]
-    found = json.loads(file.read_text())
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(file.read_text())
+    assert isinstance(document, dict)
+    return document
 
 
 def imported(several: Several) -> str:
@@ -64,13 +64,13 @@ def test_project_is_the_path_on_the_device_that_looks(several: Several) -> None:
     several.at("desktop")
     several.patch.chdir(elsewhere)
     several.session("resume", session)
-    found = exported(several)
-    assert found["project"] == str(elsewhere)
-    assert found["metadata"]["project_paths"] == [str(several.project)]
+    result = exported(several)
+    assert result["project"] == str(elsewhere)
+    assert result["metadata"]["project_paths"] == [str(several.project)]
     several("mirror", "on", "craft")
     file = elsewhere / f".craft/cache/orchestration-sessions/{session}.json"
     shown = json.loads(file.read_text())
-    assert (shown["project"], shown["metadata"]) == (found["project"], found["metadata"])
+    assert (shown["project"], shown["metadata"]) == (result["project"], result["metadata"])
     assert several("validate", str(file)).code == 0
     # Somebody else's edit of the file does not make this path a fact about the session.
     before = len(several.document("log")["events"])
@@ -80,9 +80,9 @@ def test_project_is_the_path_on_the_device_that_looks(several: Several) -> None:
     several.sync()
     several.sync("laptop")
     several.patch.chdir(several.project)
-    found = exported(several, session)
-    assert (found["project"], found["goal"]) == (str(several.project), "Build the whole shop")
-    assert "project_paths" not in found["metadata"]
+    result = exported(several, session)
+    assert (result["project"], result["goal"]) == (str(several.project), "Build the whole shop")
+    assert "project_paths" not in result["metadata"]
 
 
 @pytest.mark.parametrize("rest", [{}, {"x-tool": 1}])
@@ -93,9 +93,9 @@ def test_project_of_an_import_is_as_it_came_until_it_is_touched(several: Several
         several.document("import", "craft.json")
     assert exported(several, session) == {**IMPORTED, **rest}
     several.session("resume", session)
-    found = exported(several, session)
-    assert found["project"] == str(several.project)
-    assert found["metadata"]["project_paths"] == [IMPORTED["project"]]
+    result = exported(several, session)
+    assert result["project"] == str(several.project)
+    assert result["metadata"]["project_paths"] == [IMPORTED["project"]]
 
 
 def test_project_of_an_import_stays_this_devices_when_its_file_is_edited(several: Several) -> None:
@@ -107,17 +107,17 @@ def test_project_of_an_import_stays_this_devices_when_its_file_is_edited(several
     before = json.loads(file.read_text())
     file.write_text(json.dumps({**before, "pending_tasks": ["Write the tests"], "x-tool": 1}, indent=2))
     several.session("status")
-    found = json.loads(file.read_text())
-    assert (found["project"], found["x-tool"]) == (str(several.project), 1)
-    assert found["metadata"]["project_paths"] == [IMPORTED["project"]]
+    document = json.loads(file.read_text())
+    assert (document["project"], document["x-tool"]) == (str(several.project), 1)
+    assert document["metadata"]["project_paths"] == [IMPORTED["project"]]
 
 
 def test_imported_device_names_stay_in_devices(several: Several) -> None:
     session = imported(several)
     several.session("resume", session)
     assert several.session("note", "Going on here")["devices"] == ["MacBook Pro", "iMac", "laptop"]
-    found = exported(several, session)
-    assert (found["device"], found["teleportation"]["devices"]) == ("laptop", ["MacBook Pro", "iMac", "laptop"])
+    result = exported(several, session)
+    assert (result["device"], result["teleportation"]["devices"]) == ("laptop", ["MacBook Pro", "iMac", "laptop"])
 
 
 def test_own_sessions_say_the_version_of_the_format_they_follow(several: Several) -> None:

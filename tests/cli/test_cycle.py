@@ -42,12 +42,12 @@ def test_cycle_lists_its_sessions_with_hours_per_scope(cli: Calling) -> None:
     worked(cli, "Another cycle", "CLI Layer", 8, "2026-02-16")
     cli("start", "Go on", "--scope", "CLI Layer", "--at", at(0, "2026-02-16"))
     cli("hill", "Domain Layer", "7", "--at", at(1, "2026-02-16"))
-    found = cli.document("cycle", "--at", at(0, "2026-02-11"))["cycle"]
-    assert (found["since"], found["until"], found["weeks"]) == ("2026-01-05", "2026-02-15", 6)
-    assert [(line["key"], line["sessions"], line["working_ms"]) for line in found["scopes"]] == [
+    document = cli.document("cycle", "--at", at(0, "2026-02-11"))["cycle"]
+    assert (document["since"], document["until"], document["weeks"]) == ("2026-01-05", "2026-02-15", 6)
+    assert [(line["key"], line["sessions"], line["working_ms"]) for line in document["scopes"]] == [
         ("Domain Layer", 2, 52 * MINUTE), ("CLI Layer", 1, 20 * MINUTE),
     ]  # fmt: skip
-    assert found["total"]["working_ms"] == 72 * MINUTE
+    assert document["total"]["working_ms"] == 72 * MINUTE
     text = cli("cycle", "--at", at(0, "2026-02-11")).out
     assert "## Cycle 2026-01-05 to 2026-02-15" in text
     assert "| Domain Layer | 2 | 52 min |" in text
@@ -64,12 +64,12 @@ def test_session_over_the_edge_of_a_cycle_counts_where_it_was_worked_on(cli: Cal
     cli("start", "Late", "--scope", "S", "--at", "2026-02-15T23:50:00Z")
     for moment in ("2026-02-15T23:54:00Z", "2026-02-15T23:58:00Z", "2026-02-16T00:02:00Z", "2026-02-16T00:06:00Z"):
         cli("message", "--at", moment)
-    found = cli.document("cycle", "--start", "2026-01-05", "--at", "2026-02-16T00:06:00Z")["cycle"]
-    assert (found["since"], found["total"]["working_ms"]) == ("2026-02-16", 6 * MINUTE)
+    document = cli.document("cycle", "--start", "2026-01-05", "--at", "2026-02-16T00:06:00Z")["cycle"]
+    assert (document["since"], document["total"]["working_ms"]) == ("2026-02-16", 6 * MINUTE)
     (cli.project / "first.md").write_text("")
     cli("cycle", "-o", "first.md", "--start", "2026-01-05", "--at", "2026-02-15T23:50:00Z")
-    found = cli.document("cycle", "-o", "first.md", "--at", "2026-02-16T00:06:00Z")["cycle"]
-    assert (found["since"], found["total"]["working_ms"]) == ("2026-01-05", 10 * MINUTE)
+    document = cli.document("cycle", "-o", "first.md", "--at", "2026-02-16T00:06:00Z")["cycle"]
+    assert (document["since"], document["total"]["working_ms"]) == ("2026-01-05", 10 * MINUTE)
 
 
 def test_cycle_file_keeps_its_cycle_and_what_people_wrote(cli: Calling) -> None:

@@ -36,7 +36,7 @@ def listed(several: Several, name: str) -> dict[str, Any]:
     return next(item for item in several.document("device", "list")["devices"] if item["name"] == name)
 
 
-def test_what_is_held_back_is_shown_and_taken_in(several: Several) -> None:
+def test_what_is_pending_is_shown_and_taken_in(several: Several) -> None:
     """`device list` and `doctor` name it with the command; after that it is there, and nothing waits any more."""
     session = removed(several)
     assert listed(several, "desk")["held"] == {"events": 0, "pushes": 1}
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_stays(several: Several) -> None:
 # ── at the removed device ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_removed_device_knows_that_it_is_out(several: Several) -> None:
+def test_removed_device_knows_that_it_is_out(several: Several) -> None:
     """It cannot read who removed it; that others write what it cannot open tells it enough."""
     several.at("laptop")
     several.session("start", "Ship it")
@@ -141,7 +141,7 @@ def test_a_removed_device_knows_that_it_is_out(several: Several) -> None:
     assert listed(several, "desk")["status"] == "member"
 
 
-def test_a_planted_head_makes_nobody_removed(several: Several) -> None:
+def test_planted_head_makes_nobody_removed(several: Several) -> None:
     """Bytes that no key opens, above a head that is still there, prove nothing: anybody can put them there."""
     several.at("laptop")
     several.session("start", "Ship it")

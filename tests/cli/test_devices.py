@@ -50,7 +50,7 @@ def test_show_names_the_vaults(several: Several) -> None:
     assert vault["words"] in several("device", "show").out
 
 
-def test_a_device_asks_and_is_let_in(several: Several) -> None:
+def test_device_asks_and_is_let_in(several: Several) -> None:
     """It is pending on both sides, and a member once it was approved by its fingerprint, however that is written."""
     several.create_vault()
     several.at("desk")
@@ -113,7 +113,7 @@ def test_list_without_anything(several: Several) -> None:
     assert several.document("device", "list")["devices"] == []
 
 
-def test_rename_is_heard_elsewhere(several: Several) -> None:
+def test_rename_is_received_elsewhere(several: Several) -> None:
     """The new name stands here at once, and at the others after a sync; also when the remote was away meanwhile."""
     several.create_vault()
     several.join("desk")
@@ -137,7 +137,7 @@ def test_names_that_cannot_be(several: Several) -> None:
         several.refused(4, "device", "rename", name)
 
 
-def test_names_of_strangers_are_shown_harmless(several: Several) -> None:
+def test_names_of_unknown_people_are_shown_harmless(several: Several) -> None:
     """Whoever asks to join chooses a name; no control sequence of it reaches the terminal."""
     several.create_vault()
     with Keeper.open(str(several.project), home=str(several.root / "home-evil"), device="evil") as keeper:
@@ -154,7 +154,7 @@ def test_names_of_strangers_are_shown_harmless(several: Several) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(spoken.out + spoken.err)
 
 
-def test_a_removed_device_is_cut_off(several: Several) -> None:
+def test_removed_device_is_cut_off(several: Several) -> None:
     """What it wrote before stays, what it writes afterwards reaches nobody, and it reads nothing new."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
@@ -176,7 +176,7 @@ def test_a_removed_device_is_cut_off(several: Several) -> None:
     assert several.notes(session) == ["before", "for the others only"]
 
 
-def test_a_removed_device_comes_back(several: Several) -> None:
+def test_removed_device_comes_back(several: Several) -> None:
     """It asks again, like any other, and is let in with all that happened meanwhile."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
@@ -223,7 +223,7 @@ def test_two_devices_of_one_name(several: Several) -> None:
     assert (removed["fingerprint"], removed["remotes"], removed["declined"]) == (phone, ["home"], False)
 
 
-def test_a_request_can_be_declined(several: Several) -> None:
+def test_request_can_be_declined(several: Several) -> None:
     """Whoever is not wanted disappears from the list."""
     several.create_vault()
     several.at("stranger")
@@ -236,11 +236,11 @@ def test_a_request_can_be_declined(several: Several) -> None:
 
 def recover(several: Several, code: str) -> tuple[int, str]:
     several.patch.setattr("sys.stdin", io.StringIO(code + "\n"))
-    told = several("remote", "add", "home", several.url, "--recover", "--json")
-    return told.code, told.out
+    result = several("remote", "add", "home", several.url, "--recover", "--json")
+    return result.code, result.out
 
 
-def test_recovery_when_all_devices_are_gone(several: Several) -> None:
+def test_recovery_when_all_devices_are_missing(several: Several) -> None:
     """The code alone is on stdout; with it a new device is let in and has everything, and may let others in."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()

@@ -17,7 +17,7 @@ def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Calling(tmp_path, monkeypatch, capsys)
 
 
-def test_an_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> None:
+def test_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> None:
     """Session, device, writer and value; edits take effect, in another session too; a repair changes nothing."""
     session = str(calling.session("start", "Ship it")["id"])
     with Keeper.open(home=str(calling.home)) as keeper:

@@ -23,9 +23,9 @@ def checks(several: Several, *, code: int = 0) -> dict[str, dict[str, Any]]:
     """Every check by its name; none comes twice."""
     done = several("doctor", "--json")
     assert done.code == code, done
-    found = json.loads(done.out)["checks"]
-    named = {match["name"]: match for match in found}
-    assert len(named) == len(found)
+    document = json.loads(done.out)["checks"]
+    named = {match["name"]: match for match in document}
+    assert len(named) == len(document)
     return named
 
 
@@ -37,22 +37,22 @@ def test_without_a_remote_nobody_is_asked(several: Several, monkeypatch: pytest.
     """No keys are made and no remote is opened by looking."""
     monkeypatch.setattr(open_vault, "open_remote", lambda *_, **__: pytest.fail("nobody was to be asked"))
     several.session("start", "Ship it")
-    found = checks(several)
-    assert (found["keys"]["status"], found["remotes"]["status"]) == ("ok", "ok")
+    result = checks(several)
+    assert (result["keys"]["status"], result["remotes"]["status"]) == ("ok", "ok")
     assert not (home(several) / "device.json").exists()
 
 
-def test_a_sound_device_with_a_remote(several: Several) -> None:
+def test_sound_device_with_a_remote(several: Several) -> None:
     """The keys are named by their fingerprint, the remote by its address and when it was last synced."""
     several.create_vault()
     several.session("start", "Ship it")
     assert "never synced" in checks(several)["remote home"]["detail"]
     several.document("sync")
-    found = checks(several)
-    assert {entry["status"] for name, entry in found.items() if name != "modes"} == {"ok"}, found
-    assert several.words in found["keys"]["detail"]
-    assert several.url in found["remote home"]["detail"]
-    assert "last synced at 20" in found["remote home"]["detail"]
+    result = checks(several)
+    assert {entry["status"] for name, entry in result.items() if name != "modes"} == {"ok"}, result
+    assert several.words in result["keys"]["detail"]
+    assert several.url in result["remote home"]["detail"]
+    assert "last synced at 20" in result["remote home"]["detail"]
 
 
 def test_offline_is_a_warning(several: Several) -> None:
@@ -60,24 +60,24 @@ def test_offline_is_a_warning(several: Several) -> None:
     several.create_vault()
     several.away()
     several("sync")
-    found = checks(several)["remote home"]
-    assert found["status"] == "warning"
-    assert "cannot be reached" in found["detail"]
-    assert "the last sync failed" in found["detail"]
+    result = checks(several)["remote home"]
+    assert result["status"] == "warning"
+    assert "cannot be reached" in result["detail"]
+    assert "the last sync failed" in result["detail"]
 
 
-def test_a_device_that_waits(several: Several) -> None:
+def test_device_that_waits(several: Several) -> None:
     """The command that lets it in stands there, with its whole fingerprint; and what is held back."""
     several.create_vault()
     several.at("desktop")
     several.session("start", "Before")
     several.document("remote", "add", "home", several.url)
-    found = checks(several)["remote home"]
-    assert found["status"] == "warning"
-    assert "waits to be let in" in found["detail"]
-    assert "1 earlier session held back" in found["detail"]
-    assert f"holdfast device approve {several.words}" in found["fix"]
-    assert "holdfast remote confirm home WORDS" in found["fix"]
+    result = checks(several)["remote home"]
+    assert result["status"] == "warning"
+    assert "waits to be let in" in result["detail"]
+    assert "1 earlier session held back" in result["detail"]
+    assert f"holdfast device approve {several.words}" in result["fix"]
+    assert "holdfast remote confirm home WORDS" in result["fix"]
 
 
 def test_what_was_turned_away(several: Several) -> None:
@@ -91,13 +91,13 @@ def test_what_was_turned_away(several: Several) -> None:
             pack.write_bytes(b"\0" * pack.stat().st_size)
     several.at("laptop")
     several.document("sync")
-    found = checks(several)["remote home"]
-    assert found["status"] == "warning"
-    assert "not accepted from desktop" in found["detail"]
-    assert found["fix"]
+    result = checks(several)["remote home"]
+    assert result["status"] == "warning"
+    assert "not accepted from desktop" in result["detail"]
+    assert result["fix"]
 
 
-def test_what_this_device_published_and_is_gone(several: Several) -> None:
+def test_what_this_device_published_and_is_missing(several: Several) -> None:
     """Packs and heads of our own that the remote does not show any more are missed."""
     several.create_vault()
     several.session("start", "Ship it")
@@ -127,9 +127,9 @@ def test_another_vault_in_its_place(several: Several) -> None:
     several.at("laptop")
     assert "replaced the vault" in checks(several)["remote home"]["detail"]
     (several.folder / "vault").unlink()
-    found = checks(several)["remote home"]
-    assert "no longer there" in found["detail"]
-    assert "holdfast sync --put-back" in str(found["fix"])
+    result = checks(several)["remote home"]
+    assert "no longer there" in result["detail"]
+    assert "holdfast sync --put-back" in str(result["fix"])
     several.document("sync", "--put-back")
     assert (several.folder / "vault").read_bytes() == ours
     assert checks(several)["remote home"]["status"] == "ok"
@@ -141,19 +141,19 @@ def test_damaged_keys_are_a_failure(several: Several) -> None:
     kept = home(several) / "device.json"
     whole = kept.read_bytes()
     kept.write_bytes(whole[:40])
-    found = checks(several, code=6)
-    assert (found["keys"]["status"], found["remotes"]["status"]) == ("failed", "warning")
+    result = checks(several, code=6)
+    assert (result["keys"]["status"], result["remotes"]["status"]) == ("failed", "warning")
     assert kept.read_bytes() == whole[:40]
     kept.unlink()
-    found = checks(several, code=6)
-    assert "is missing" in found["keys"]["detail"]
+    result = checks(several, code=6)
+    assert "is missing" in result["keys"]["detail"]
     assert not kept.exists()
     kept.write_bytes(whole)
     if os.name != "nt":
         kept.chmod(0o644)
-        found = checks(several, code=6)
-        assert "open to others" in found["keys"]["detail"]
-        assert "chmod 600" in found["keys"]["fix"]
+        result = checks(several, code=6)
+        assert "open to others" in result["keys"]["detail"]
+        assert "chmod 600" in result["keys"]["fix"]
         several("doctor", "--repair")
         kept.chmod(0o600)
     assert checks(several)["keys"]["status"] == "ok"
@@ -164,12 +164,12 @@ def test_damaged_lists_are_a_failure(several: Several, name: str) -> None:
     """What cannot be read is named, and left as it is."""
     several.create_vault()
     (home(several) / name).write_text("{")
-    found = checks(several, code=6)
-    assert found["remotes"]["status"] == "failed"
+    result = checks(several, code=6)
+    assert result["remotes"]["status"] == "failed"
     assert (home(several) / name).read_text() == "{"
 
 
-def test_a_backup_holds_no_keys(several: Several) -> None:
+def test_backup_holds_no_keys(several: Several) -> None:
     """What is backed up is the log: neither the device's keys nor those of any vault are in it."""
     several.create_vault()
     several.session("start", "Ship it")
@@ -200,7 +200,7 @@ def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
     several.document("sync")
 
 
-def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
+def test_remote_that_lost_who_belongs_there(several: Several) -> None:
     """Entries that are gone are missed, with the command that puts them back."""
     several.create_vault()
     session = str(several.session("start", "Ship it")["id"])
@@ -208,23 +208,23 @@ def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
     for entry in (several.folder / "m").rglob("*"):
         if entry.is_file():
             entry.unlink()
-    found = checks(several)["remote home"]
-    assert "no new device can join" in found["detail"]
-    assert "holdfast sync --put-back" in found["fix"]
+    result = checks(several)["remote home"]
+    assert "no new device can join" in result["detail"]
+    assert "holdfast sync --put-back" in result["fix"]
     several.document("sync", "--put-back")
     assert checks(several)["remote home"]["status"] == "ok"
     several.join("desktop")
     assert several.session("show", session)["goal"] == "Ship it"
 
 
-def test_a_copied_home_misses_nothing(several: Several) -> None:
+def test_copied_home_misses_nothing(several: Several) -> None:
     """A copy packs anew what was deleted: neither home takes that for packs that were lost."""
     several.create_vault()
-    gone = str(several.session("start", "To be deleted")["id"])
+    session = str(several.session("start", "To be deleted")["id"])
     several.document("sync")
     several.session("start", "To be kept", "--replace")
     several.document("sync")
-    several.document("delete", gone, "--confirm", "--force")
+    several.document("delete", session, "--confirm", "--force")
     several.document("sync")
     shutil.copytree(home(several), home(several, "copied"))
     several.at("copied")

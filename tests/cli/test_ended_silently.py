@@ -103,7 +103,7 @@ def test_stop_names_the_agents_that_still_run(cli: Talking) -> None:
     assert "finished" not in stopped.err
 
 
-def test_stop_says_nothing_of_agents_when_none_runs(cli: Talking) -> None:
+def test_stop_reports_nothing_of_agents_when_none_runs(cli: Talking) -> None:
     """An agent whose process is gone does not run."""
     cli("start", "Carts")
     program = cli.begin()
@@ -130,7 +130,7 @@ def test_resume_of_a_completed_session_begins_one_that_continues_it(cli: Talking
     assert cli.session("show", first)["status"] == "completed"
 
 
-def test_resume_of_an_aborted_session_says_so_in_json(cli: Talking) -> None:
+def test_resume_of_an_aborted_session_reports_it_in_json(cli: Talking) -> None:
     """The answer is the new session, with the sentence among its notes."""
     first = cli.session("start", "Carts")["id"]
     cli("abort")

@@ -95,7 +95,7 @@ def test_so_it_is_with_status_lines(hooks: Hooks, words: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("words", [("statusline", "claude", "--json"), ("--json", "statusline", "claude")])
 @pytest.mark.parametrize("given", [b"", b"no json", b"[]", b'{"session_id": "\\ud800", "cwd": 7}'])
-def test_a_status_line_gave_no_document(hooks: Hooks, words: tuple[str, ...], given: bytes) -> None:
+def test_status_line_gave_no_document(hooks: Hooks, words: tuple[str, ...], given: bytes) -> None:
     """`--json` is one document whatever it is given; and an error is one, too."""
     done = hooks.run(*words, given=given)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -172,14 +172,14 @@ def test_hostile_ids_and_paths_do_no_harm(hooks: Hooks, said: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse"])
-def test_a_payload_of_50_megabytes(hooks: Hooks, event: str) -> None:
+def test_payload_of_50_megabytes(hooks: Hooks, event: str) -> None:
     """Taken in like any other, with or without an answer to wait for; of its text a little is kept."""
     given = hooks.payload(event, prompt="Add login " + "x" * HUGE)
     hooks.undisturbed("hook", "claude", given=given)
     with hooks.taken_in() as keeper:
-        found = keeper.history(all_projects=True)
-    assert len(found) == (event == "UserPromptSubmit")
-    assert all(len(row.goal) < 1000 for row in found)
+        result = keeper.history(all_projects=True)
+    assert len(result) == (event == "UserPromptSubmit")
+    assert all(len(row.goal) < 1000 for row in result)
     assert sum(path.stat().st_size for path in hooks.home.rglob("*") if path.is_file()) < 5_000_000
 
 
@@ -213,7 +213,7 @@ def test_streams_may_be_closed(hooks: Hooks, streams: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_an_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> None:
+def test_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> None:
     """Another process may have drained the spool between handing over and answering."""
     hooks.undisturbed("hook", "claude", given=hooks.payload())
     given = hooks.payload("SessionStart", source="resume")
@@ -228,19 +228,19 @@ def test_an_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> 
 # ── the ground ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_home_that_is_a_file(hooks: Hooks) -> None:
+def test_home_that_is_a_file(hooks: Hooks) -> None:
     hooks.home.write_text("mine")
     hooks.undisturbed("hook", "claude", given=hooks.payload())
     assert hooks.home.read_text() == "mine"
 
 
 @pytest.mark.parametrize("home", ["", "/proc/nowhere", "\udcff"])
-def test_a_home_that_cannot_be(hooks: Hooks, home: str) -> None:
+def test_home_that_cannot_be(hooks: Hooks, home: str) -> None:
     hooks.environ["HOLDFAST_HOME"] = home
     hooks.undisturbed("hook", "claude", given=hooks.payload())
 
 
-def test_a_store_that_is_no_store(hooks: Hooks) -> None:
+def test_store_that_is_no_store(hooks: Hooks) -> None:
     """The payload waits until it is mended."""
     hooks.home.mkdir()
     (hooks.home / "store.db").write_bytes(b"no store at all" * 1000)
@@ -250,7 +250,7 @@ def test_a_store_that_is_no_store(hooks: Hooks) -> None:
 
 
 @pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
-def test_a_locked_store(hooks: Hooks, kind: str) -> None:
+def test_locked_store(hooks: Hooks, kind: str) -> None:
     """Nobody waits for it; what was said is taken in when it is free again."""
     hooks.undisturbed("hook", "claude", given=hooks.payload())
     hooks.taken_in().close()
@@ -299,7 +299,7 @@ def _mounts() -> None:
     ],
     ids=["full", "no names", "read-only", "read-only, in use"],
 )
-def test_a_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words: tuple[str, ...]) -> None:
+def test_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words: tuple[str, ...]) -> None:
     """A full disk, one without room for another name, one that may only be read: nobody is held up or told."""
     hooks.home.mkdir()
     script = f'mount -t tmpfs -o {options} none "$HOLDFAST_HOME" && ({then}; true) && exec "$0" "$@"'

@@ -24,12 +24,12 @@ def test_mirrored_file_with_the_id_of_another_projects_session_is_left_alone(cli
     cli.session("note", "precious")
     file = tmp_path / "copy.json"
     cli.document("export", session, "--format", "craft", "-o", str(file))
-    said = json.loads(file.read_text())
-    said |= {"goal": "Taken over", "status": "completed", "updated_at": "2099-01-01T00:00:00.000Z"}
-    said["metadata"].pop("notes", None)
+    document = json.loads(file.read_text())
+    document |= {"goal": "Taken over", "status": "completed", "updated_at": "2099-01-01T00:00:00.000Z"}
+    document["metadata"].pop("notes", None)
     evil = tmp_path / "evil"
     (evil / CRAFT).mkdir(parents=True)
-    (evil / CRAFT / f"{session}.json").write_text(json.dumps(said))
+    (evil / CRAFT / f"{session}.json").write_text(json.dumps(document))
     cli.patch.chdir(evil)
     cli.document("start", "Something here")
     cli("mirror", "on", "craft")

@@ -58,8 +58,8 @@ class Agent:
         )  # fmt: skip
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.holdfast("log", "--type", kind)["events"]
-        return found
+        result: list[dict[str, Any]] = self.holdfast("log", "--type", kind)["events"]
+        return result
 
 
 def test_file_and_commit_of_a_command_are_recorded_by_the_process_that_a_hook_starts(tmp_path: Path) -> None:

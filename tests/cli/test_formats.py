@@ -51,11 +51,11 @@ def ordered(value: object) -> str:
         ("timer", examples.TIMER_JUST_STARTED, "20251104-domain-task"),
     ],
 )
-def test_a_valid_document_comes_out_as_it_went_in(holdfast: Calling, name: str, content: bytes, alias: str) -> None:
+def test_valid_document_comes_out_as_it_went_in(holdfast: Calling, name: str, content: bytes, alias: str) -> None:
     """Every field, its spelling and the order of keys; and it is found by the id it came with."""
-    found = holdfast.document("import", put(holdfast, "a.json", content))
-    assert found["notes"] == []
-    assert found["files"][0]["result"] == "new"
+    document = holdfast.document("import", put(holdfast, "a.json", content))
+    assert document["notes"] == []
+    assert document["files"][0]["result"] == "new"
     assert ordered(exported(holdfast, alias, name)) == ordered(json.loads(content))
     assert holdfast.session("show", alias)["aliases"][name] == alias
 
@@ -74,17 +74,18 @@ def test_two_machines_that_import_one_file_make_one_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The session's id and the key of each event follow from the document alone."""
-    found = []
+    entries = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         there = Calling(tmp_path / name, monkeypatch, capsys)
         session = there.document("import", put(there, "a.json", examples.ORCHESTRATOR))["sessions"][0]
-        found.append((session, [event["key"] for event in there.document("log", session)["events"] if event["key"]]))
-    assert found[0] == found[1]
-    assert len(found[0][1]) > 5
+        events = there.document("log", session)["events"]
+        entries.append((session, [event["key"] for event in events if event["key"]]))
+    assert entries[0] == entries[1]
+    assert len(entries[0][1]) > 5
 
 
-def test_a_document_that_changed_since_is_united_with_its_session(holdfast: Calling) -> None:
+def test_document_that_changed_since_is_united_with_its_session(holdfast: Calling) -> None:
     """What was done here meanwhile stays; what the file says anew is added."""
     document = json.loads(examples.ORCHESTRATOR)
     session = holdfast.document("import", put(holdfast, "a.json", document))["sessions"][0]
@@ -92,16 +93,16 @@ def test_a_document_that_changed_since_is_united_with_its_session(holdfast: Call
     holdfast.document("note", "done here")
     document["pending_tasks"].append("Write the changelog")
     document["goal"] = "Add sensitivity analysis and document it"
-    found = holdfast.document("import", put(holdfast, "a.json", document))
-    assert found["files"][0]["result"] == "united"
-    assert found["sessions"] == [session]
+    answer = holdfast.document("import", put(holdfast, "a.json", document))
+    assert answer["files"][0]["result"] == "united"
+    assert answer["sessions"] == [session]
     shown = holdfast.session("show", session)
     assert shown["goal"] == "Add sensitivity analysis and document it"
     assert [note["text"] for note in shown["notes"]] == ["done here"]
     assert "Write the changelog" in [task["text"] for task in shown["tasks"]]
 
 
-def test_a_real_history_directory(holdfast: Calling) -> None:
+def test_real_history_directory(holdfast: Calling) -> None:
     """Ids are kept as aliases, repeating is safe, and a file that cannot be read stops no other."""
     for number in range(3):
         document = json.loads(examples.ORCHESTRATOR)
@@ -112,10 +113,10 @@ def test_a_real_history_directory(holdfast: Calling) -> None:
     put(holdfast, ".claude/orchestrator-history/2025-12-24-ffffff.json", b'{"schema_version": "1.0", "session_id')
     code, out, _ = holdfast("import", ".claude/orchestrator-history", "--json")
     assert code == 4
-    found = json.loads(out)
-    results = sorted(match["result"] for match in found["files"])
+    answer = json.loads(out)
+    results = sorted(match["result"] for match in answer["files"])
     assert results == ["new", "new", "new", "not read"]
-    assert "ffffff" in next(match["path"] for match in found["files"] if match["error"])
+    assert "ffffff" in next(match["path"] for match in answer["files"] if match["error"])
     assert len(holdfast.document("history")["sessions"]) == 3
     assert holdfast.session("show", "2025-12-21-abc121")["status"] == "completed"
     assert holdfast("import", ".").code == 4
@@ -131,9 +132,9 @@ def test_export_in_every_other_format_is_valid(holdfast: Calling) -> None:
     for name in FORMATS:
         out = f"out-{name}" if name == "contract" else f"{name}.json"
         assert holdfast("export", session, "--format", name, "-o", out).code == 0
-        found = holdfast.document("validate", out)
-        assert all(match["valid"] for match in found["files"]), found
-        assert {match["format"] for match in found["files"]} == {name}
+        document = holdfast.document("validate", out)
+        assert all(match["valid"] for match in document["files"]), document
+        assert {match["format"] for match in document["files"]} == {name}
 
 
 def test_export_prints_the_document_itself(holdfast: Calling) -> None:
@@ -151,21 +152,21 @@ def test_export_is_as_of_the_last_event(holdfast: Calling) -> None:
     assert first == [exported(holdfast, "@", name) for name in FORMATS]
 
 
-def test_a_finished_session_in_the_timer_format_says_so(holdfast: Calling) -> None:
+def test_finished_session_in_the_timer_format_reports_it(holdfast: Calling) -> None:
     session = holdfast.session("start", "Add OAuth")["id"]
     holdfast.document("stop")
     notes = holdfast.document("export", session, "--format", "timer")["notes"]
     assert "completed" in notes[0]["message"]
 
 
-def test_secrets_in_a_document_are_cut_out_and_told(holdfast: Calling) -> None:
+def test_secrets_in_a_document_are_cut_out_and_reported(holdfast: Calling) -> None:
     """In fields we know, in fields we do not, and in values whose key says what they are."""
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     document = json.loads(examples.ORCHESTRATOR)
     document["goal"] = f"Use {token}"
     document["own"] = {"deep": [f"again {token}"], "api_key": "Zx81Kq07Lm55Pw23Rt"}
-    found = holdfast.document("import", put(holdfast, "a.json", document))
-    assert any("removed secrets" in note["message"].lower() for note in found["notes"])
+    answer = holdfast.document("import", put(holdfast, "a.json", document))
+    assert any("removed secrets" in note["message"].lower() for note in answer["notes"])
     for path in holdfast.home.rglob("*"):
         if path.is_file():
             assert token.encode() not in path.read_bytes()
@@ -174,7 +175,7 @@ def test_secrets_in_a_document_are_cut_out_and_told(holdfast: Calling) -> None:
     assert shown["own"]["deep"][0].startswith("again [redacted:")
 
 
-def test_what_went_wrong_with_one_path_is_told_with_its_code(holdfast: Calling) -> None:
+def test_what_went_wrong_with_one_path_is_reported_with_its_code(holdfast: Calling) -> None:
     holdfast.refused(3, "import", "nothing.json")
     put(holdfast, "empty/readme.txt", b"nothing")
     holdfast.refused(3, "import", "empty")
@@ -197,12 +198,12 @@ def test_converting_there_and_back_with_carry_restores_everything(holdfast: Call
         assert ordered(back["document"]) == ordered(json.loads(examples.ORCHESTRATOR))
 
 
-def test_without_carry_the_losses_are_told(holdfast: Calling) -> None:
+def test_without_carry_the_losses_are_reported(holdfast: Calling) -> None:
     put(holdfast, "a.json", examples.ORCHESTRATOR)
-    found = holdfast.document("convert", "a.json", "--to", "timer")
-    assert any(note["path"].startswith("$.agents") for note in found["notes"])
+    document = holdfast.document("convert", "a.json", "--to", "timer")
+    assert any(note["path"].startswith("$.agents") for note in document["notes"])
     code, out, err = holdfast("convert", "a.json", "--to", "timer")
-    assert (code, json.loads(out)) == (0, found["document"])
+    assert (code, json.loads(out)) == (0, document["document"])
     assert "timer cannot express it" in err
 
 
@@ -215,15 +216,15 @@ def test_convert_keeps_nothing(holdfast: Calling) -> None:
 # ── migrate ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_migrating_writes_the_new_version_beside_the_old_and_can_be_undone(holdfast: Calling) -> None:
+def test_migrating_writes_the_new_version_next_to_the_old_and_can_be_undone(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     del document["schema_version"]
     document["status"] = "completed"
     path = put(holdfast, "a.json", document)
     before = (holdfast.project / path).read_bytes()
-    found = holdfast.document("migrate", path)["files"][0]
-    assert found["result"] == "migrated"
-    assert (holdfast.project / found["kept"]).read_bytes() == before
+    answer = holdfast.document("migrate", path)["files"][0]
+    assert answer["result"] == "migrated"
+    assert (holdfast.project / answer["kept"]).read_bytes() == before
     assert holdfast.document("validate", path)["files"][0]["valid"]
     assert holdfast.document("migrate", path)["files"][0]["result"] == "current"
     holdfast.document("migrate", path, "--back")
@@ -231,7 +232,7 @@ def test_migrating_writes_the_new_version_beside_the_old_and_can_be_undone(holdf
     holdfast.refused(3, "migrate", path, "--back")
 
 
-def test_an_unknown_newer_version_is_refused_by_name(holdfast: Calling) -> None:
+def test_unknown_newer_version_is_refused_by_name(holdfast: Calling) -> None:
     documents = {"orchestrator": ("schema_version", "2.0", examples.ORCHESTRATOR),
                  "craft": ("schema_version", "2.0.0", examples.CRAFT)}  # fmt: skip
     for name, (key, version, content) in documents.items():
@@ -240,22 +241,22 @@ def test_an_unknown_newer_version_is_refused_by_name(holdfast: Calling) -> None:
         path = put(holdfast, f"{name}.json", document)
         before = (holdfast.project / path).read_bytes()
         code, out, _ = holdfast("migrate", path, "--json")
-        found = json.loads(out)["files"][0]
-        assert (code, found["result"]) == (4, "refused")
-        assert version in found["error"]
+        answer = json.loads(out)["files"][0]
+        assert (code, answer["result"]) == (4, "refused")
+        assert version in answer["error"]
         assert (holdfast.project / path).read_bytes() == before
         assert version in json.loads(holdfast("import", path, "--json").out)["files"][0]["error"]
 
 
-def test_a_feature_of_the_contract_is_migrated_file_by_file(holdfast: Calling) -> None:
+def test_feature_of_the_contract_is_migrated_file_by_file(holdfast: Calling) -> None:
     """Comments stay; only what was out of date is written anew."""
     folder = ".ai-session/ai-orchestrator-2025-01-09"
     state = examples.CONTRACT_STATE.replace(b"15:30:45Z", b"09:30:45-06:00")
     put(holdfast, f"{folder}/state.yaml", b"# ours\n" + state)
     put(holdfast, f"{folder}/implementation-plan.yaml", examples.CONTRACT_PLAN)
     put(holdfast, ".ai-session/active-features.yaml", examples.CONTRACT_REGISTRY)
-    found = holdfast.document("migrate", ".ai-session")["files"]
-    assert [match["result"] for match in found] == ["migrated"]
+    document = holdfast.document("migrate", ".ai-session")["files"]
+    assert [match["result"] for match in document] == ["migrated"]
     text = (holdfast.project / folder / "state.yaml").read_text()
     assert text.startswith("# ours\n")
     assert "2025-01-09T15:30:45Z" in text
@@ -331,9 +332,9 @@ def test_salvaging_refuses_no_text_that_has_no_syntax_to_break(holdfast: Calling
 def salvaged(holdfast: Calling, document: object, path: str = ".claude/session-state.json") -> dict[str, Any]:
     """Import a file as it is now, with --salvage; what became of it."""
     put(holdfast, path, json.dumps(document).encode())
-    (found,) = holdfast.document("import", "--salvage", path)["files"]
-    assert isinstance(found, dict)
-    return found
+    (answer,) = holdfast.document("import", "--salvage", path)["files"]
+    assert isinstance(answer, dict)
+    return answer
 
 
 def test_salvaged_session_shows_the_names_its_file_gave_it(holdfast: Calling) -> None:
@@ -353,8 +354,8 @@ def plan(holdfast: Calling, session: str) -> dict[str, str]:
 
 
 def test_salvaging_gives_the_mapping_in_json_too(holdfast: Calling) -> None:
-    found = holdfast.document("import", "--salvage", put(holdfast, "hand.json", HAND_MADE))
-    assert {"path": "$.working_on", "message": "taken as the goal"} in found["notes"]
+    document = holdfast.document("import", "--salvage", put(holdfast, "hand.json", HAND_MADE))
+    assert {"path": "$.working_on", "message": "taken as the goal"} in document["notes"]
 
 
 @pytest.mark.parametrize(
@@ -378,19 +379,19 @@ def test_salvaging_gives_the_mapping_in_json_too(holdfast: Calling) -> None:
     ids=lambda document: str(document)[:30],
 )
 def test_salvaging_refuses_no_readable_document_and_keeps_all_of_it(holdfast: Calling, document: object) -> None:
-    found = salvaged(holdfast, document, "odd.json")
-    assert (found["format"], found["result"], found["error"]) == (None, "new", None)
-    assert holdfast.document("show", found["session"])["session"]["extra"]["salvaged"] == document
+    result = salvaged(holdfast, document, "odd.json")
+    assert (result["format"], result["result"], result["error"]) == (None, "new", None)
+    assert holdfast.document("show", result["session"])["session"]["extra"]["salvaged"] == document
 
 
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b"null", b'{"goal": ', b""])
-def test_salvaging_says_why_there_is_nothing_to_keep(holdfast: Calling, raw: bytes) -> None:
+def test_salvaging_gives_the_reason_there_is_nothing_to_keep(holdfast: Calling, raw: bytes) -> None:
     code, out, _ = holdfast("import", "--salvage", put(holdfast, "empty.json", raw))
     assert code == 4
     assert "the file is empty" in out or "recover" in out or "Name a file" in out
 
 
-def test_a_later_version_of_a_hand_made_file_adds_to_its_session(holdfast: Calling) -> None:
+def test_later_version_of_a_hand_made_file_adds_to_its_session(holdfast: Calling) -> None:
     first = {"working_on": "A shelf", "next_steps": ["Cut", "Sand"], "updated_at": "2025-05-01T10:00:00Z"}
     made = salvaged(holdfast, first)
     assert salvaged(holdfast, first)["result"] == "known"
@@ -413,13 +414,13 @@ def test_a_later_version_of_a_hand_made_file_adds_to_its_session(holdfast: Calli
     assert (other["session"], other["result"]) == (made["session"], "united")
 
 
-def test_a_hand_made_file_of_another_path_is_another_session(holdfast: Calling) -> None:
+def test_hand_made_file_of_another_path_is_another_session(holdfast: Calling) -> None:
     one = salvaged(holdfast, {"todo": "Cut"}, "one.json")
     two = salvaged(holdfast, {"todo": "Sand"}, "two.json")
     assert (two["result"], two["session"] != one["session"]) == ("new", True)
 
 
-def test_a_hand_made_file_is_known_by_its_own_id(holdfast: Calling) -> None:
+def test_hand_made_file_is_known_by_its_own_id(holdfast: Calling) -> None:
     """Whatever the file is called by now; and commands take the id."""
     made = salvaged(holdfast, {"session_id": "shelf-2025", "todo": "Cut"}, "one.json")
     again = salvaged(holdfast, {"session_id": "shelf-2025", "todo": ["Cut", "Sand"]}, "moved/two.json")
@@ -428,7 +429,7 @@ def test_a_hand_made_file_is_known_by_its_own_id(holdfast: Calling) -> None:
     assert holdfast.document("show", "one.json")["session"]["id"] == made["session"]
 
 
-def test_a_hand_made_file_goes_on_after_its_session_has_ended(holdfast: Calling) -> None:
+def test_hand_made_file_goes_on_after_its_session_has_ended(holdfast: Calling) -> None:
     done = {"goal": "A shelf", "completed": ["Cut"], "status": "completed"}
     made = salvaged(holdfast, done)
     assert holdfast.document("show", made["session"])["session"]["status"] == "completed"
@@ -443,7 +444,7 @@ def test_a_hand_made_file_goes_on_after_its_session_has_ended(holdfast: Calling)
         assert [salvaged(holdfast, version)[key] for key in ("session", "result")] == [session, "known"]
 
 
-def test_a_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
+def test_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
     """With what is wrong and what to do; so too with --quiet, which leaves out only what went well."""
     put(holdfast, "own.json", {"todo": "x"})
     put(holdfast, "torn.json", examples.ORCHESTRATOR[:300])
@@ -462,7 +463,7 @@ def test_a_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
         assert advice in line
 
 
-def test_secrets_are_told_once(holdfast: Calling) -> None:
+def test_secrets_are_reported_once(holdfast: Calling) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     document = {**json.loads(examples.ORCHESTRATOR), "goal": f"Use {token}"}
     assert holdfast("import", put(holdfast, "a.json", document)).err.lower().count("removed secrets") == 1
@@ -494,7 +495,7 @@ def test_migrate_names_files_as_they_were_named(holdfast: Calling) -> None:
     holdfast.refused(2, "migrate", "-")
 
 
-def test_what_was_migrated_comes_back_even_when_the_new_file_is_gone(holdfast: Calling) -> None:
+def test_what_was_migrated_comes_back_even_when_the_new_file_is_missing(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     del document["schema_version"]
     put(holdfast, "a.json", document)
@@ -527,7 +528,7 @@ def test_show_has_no_extra_where_only_spellings_are_kept(holdfast: Calling) -> N
     assert "Extra" not in holdfast("show", "2025-12-27-abc123").out
 
 
-def test_a_feature_goes_by_its_directory(holdfast: Calling) -> None:
+def test_feature_goes_by_its_directory(holdfast: Calling) -> None:
     folder = feature(holdfast)
     for path in (".ai-session", folder, "."):
         (one,) = holdfast.document("import", path)["files"]
@@ -539,13 +540,13 @@ def test_a_feature_goes_by_its_directory(holdfast: Calling) -> None:
     assert line.count("state.yaml") == 1
 
 
-def test_a_file_only_called_like_one_of_the_contract_gets_no_lock_beside_it(holdfast: Calling) -> None:
+def test_file_only_called_like_one_of_the_contract_gets_no_lock_next_to_it(holdfast: Calling) -> None:
     put(holdfast, "infra/state.yaml", b"resources: []\n")
     assert holdfast("import", "infra/state.yaml").code == 4
     assert [path.name for path in (holdfast.project / "infra").iterdir()] == ["state.yaml"]
 
 
-def test_a_document_of_another_format_than_was_said(holdfast: Calling) -> None:
+def test_document_of_another_format_than_was_named(holdfast: Calling) -> None:
     path = put(holdfast, "t.json", examples.TIMER_JUST_STARTED)
     code, out, _ = holdfast("import", path, "--format", "craft", "--json")
     (one,) = json.loads(out)["files"]
@@ -598,7 +599,7 @@ def test_nothing_is_imported_when_one_of_the_paths_is_not_there(holdfast: Callin
     assert (code, [item["result"] for item in json.loads(out)["files"]]) == (3, ["not read", "new"])
 
 
-def test_a_broken_session_among_other_files_is_told(holdfast: Calling) -> None:
+def test_broken_session_among_other_files_is_reported(holdfast: Calling) -> None:
     put(holdfast, "d/torn.json", examples.ORCHESTRATOR[:300])
     put(holdfast, "d/good.json", examples.ORCHESTRATOR)
     put(holdfast, "d/other.json", b'{"name": "x"}')
@@ -613,7 +614,7 @@ def test_a_broken_session_among_other_files_is_told(holdfast: Calling) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
 @pytest.mark.parametrize("command", ["import", "validate", "recover", "migrate"])
-def test_a_name_that_is_no_utf_8_is_told(holdfast: Calling, command: str) -> None:
+def test_name_that_is_no_utf_8_is_reported(holdfast: Calling, command: str) -> None:
     path = os.fsencode(holdfast.project) + b"/b\xff\x1b.json"
     with open(path, "wb") as file:
         file.write(examples.ORCHESTRATOR)
@@ -645,7 +646,7 @@ def test_hostile_input_is_an_answer_with_advice(holdfast: Calling, name: str) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_and_a_link_to_itself_hold_nothing_up(holdfast: Calling) -> None:
+def test_pipe_and_a_link_to_itself_hold_nothing_up(holdfast: Calling) -> None:
     os.mkfifo(holdfast.project / "pipe.json")
     (holdfast.project / "self.json").symlink_to("self.json")
     for words in (["import"], ["convert", "--to", "craft"], ["migrate"], ["recover"]):
@@ -672,13 +673,13 @@ def test_where_sessions_were_collected_no_broken_file_is_passed_over(
     for name, raw in {**BROKEN, **OTHERS, "good.json": examples.ORCHESTRATOR}.items():
         put(holdfast, f"{folder}/{name}", raw)
     code, out, _ = holdfast(command, "old", "--json")
-    told = {Path(item["path"]).name for item in json.loads(out)["files"]}
+    document = {Path(item["path"]).name for item in json.loads(out)["files"]}
     assert code == 4
-    assert told == {*(name for name in BROKEN if folder == "old" or name.endswith(".json")), "good.json"}
+    assert document == {*(name for name in BROKEN if folder == "old" or name.endswith(".json")), "good.json"}
 
 
 @pytest.mark.parametrize("command", ["import", "validate"])
-def test_in_a_project_other_peoples_broken_files_are_not_told(holdfast: Calling, command: str) -> None:
+def test_in_a_project_other_peoples_broken_files_are_not_reported(holdfast: Calling, command: str) -> None:
     put(holdfast, ".claude/orchestrator-session.json", examples.ORCHESTRATOR)
     put(holdfast, "broken.json", b"{")
     assert holdfast(command, ".").code == 0

@@ -37,14 +37,14 @@ def test_status_at_a_moment_ignored_what_was_current_then(cli: Calling) -> None:
     assert cli.session("show", "@", "--at", at(2))["status"] == "in_progress"
 
 
-def test_an_exit_code_of_255_was_taken_for_a_signal(cli: Calling) -> None:
+def test_exit_code_of_255_was_taken_for_a_signal(cli: Calling) -> None:
     """It is what ssh and others say of any failure: logical, and not tried again."""
     cli("start", "G")
     assert process(cli, "run", "--retries", "2", "--", "sh", "-c", "echo ran; exit 255").stdout == "ran\n"
     assert cli.session("status")["agents"][0]["error"]["category"] == "logical"
 
 
-def test_a_run_inside_a_run_waited_for_the_one_around_it(cli: Calling) -> None:
+def test_run_inside_a_run_waited_for_the_one_around_it(cli: Calling) -> None:
     """The command inside is part of the agent that waits for it."""
     cli("start", "G", "--mode", "debug")
     inner = [sys.executable, "-m", "holdfast", "run", "--type", "inner", "--", "echo", "nested"]
@@ -98,7 +98,7 @@ def test_errors_of_run_came_out_in_two_places(cli: Calling) -> None:
         assert done.stderr.startswith('{"holdfast":1,"error"')
 
 
-def test_a_file_of_another_project_was_recorded_as_this_ones(cli: Calling, tmp_path: Path) -> None:
+def test_file_of_another_project_was_recorded_as_this_ones(cli: Calling, tmp_path: Path) -> None:
     """A session that goes on elsewhere takes only files of its own project."""
     session = cli.session("start", "B")["id"]
     other = tmp_path / "other"
@@ -109,16 +109,16 @@ def test_a_file_of_another_project_was_recorded_as_this_ones(cli: Calling, tmp_p
     cli.refused(4, "file", "y.txt", "--action", "created")
 
 
-def test_an_agent_that_died_before_it_was_recorded_was_never_noticed(cli: Calling) -> None:
+def test_agent_that_died_before_it_was_recorded_was_never_noticed(cli: Calling) -> None:
     """A process that is not there is gone, not unknown."""
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    result = subprocess.Popen([sys.executable, "-c", ""])
+    result.wait()
     cli("start", "G")
-    cli("agent", "start", "a", "--type", "t", "--pid", str(gone.pid))
+    cli("agent", "start", "a", "--type", "t", "--pid", str(result.pid))
     assert cli.document("resume")["interrupted"] == ["a"]
 
 
-def test_a_file_that_is_no_backup_was_called_a_damaged_store(cli: Calling) -> None:
+def test_file_that_is_no_backup_was_called_a_damaged_store(cli: Calling) -> None:
     """The words are about the backup, and the code says that the input is wrong."""
     cli("start", "G")
     Path("b.db").write_text("garbage")
@@ -137,20 +137,20 @@ def test_broken_settings_in_a_repository_stopped_all_work_there(cli: Calling) ->
     assert checks["settings"] == "warning"
 
 
-def test_a_time_in_the_future_moved_the_rest_without_a_word(cli: Calling) -> None:
+def test_time_in_the_future_moved_the_rest_without_a_word(cli: Calling) -> None:
     """It is allowed for a day ahead, and said what follows from it."""
     cli("start", "G")
-    told = cli("note", "later", "--at", format_time(Wall().now() + 3 * HOUR))
-    assert (told.code, "in the future" in told.err) == (0, True)
+    result = cli("note", "later", "--at", format_time(Wall().now() + 3 * HOUR))
+    assert (result.code, "in the future" in result.err) == (0, True)
 
 
-def test_the_word_help_was_no_command(cli: Calling) -> None:
+def test_word_help_was_no_command(cli: Calling) -> None:
     """`holdfast help` and `holdfast help COMMAND` are what people try first."""
     assert "holdfast start" in cli("help", "start").out
     assert cli("help").code == 0
 
 
-def test_a_store_that_vanished_was_called_well(cli: Calling) -> None:
+def test_store_that_vanished_was_called_well(cli: Calling) -> None:
     """A home that has written and has no store is worth a warning."""
     cli("start", "G")
     for name in os.listdir(cli.home):
@@ -160,7 +160,7 @@ def test_a_store_that_vanished_was_called_well(cli: Calling) -> None:
     assert checks["store"] == "warning"
 
 
-def test_a_run_that_failed_was_listed_as_completed(cli: Calling) -> None:
+def test_run_that_failed_was_listed_as_completed(cli: Calling) -> None:
     """Of an agent that was tried again, each run says how it ended itself."""
     cli("start", "G", "--at", at(0))
     cli("agent", "start", "a", "--type", "t", "--at", at(1))

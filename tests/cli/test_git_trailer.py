@@ -133,7 +133,7 @@ def test_user_scope_without_a_directory_for_all_hooks_is_refused(shop: Repositor
     assert "--scope project" in shop.holdfast("connect", "git", "--scope", "user", code=1)["error"]["hint"]
 
 
-def test_hook_does_nothing_once_holdfast_is_gone(shop: Repository) -> None:
+def test_hook_does_nothing_once_holdfast_is_missing(shop: Repository) -> None:
     shop.holdfast("start", "Add the tax")
     shop.holdfast("connect", "git")
     shop.home.rename(shop.home.with_name("gone"))

@@ -131,19 +131,19 @@ def test_every_way_to_write_an_option(words: list[str]) -> None:
     assert read("start", "x", *words).text("output") == "f"
 
 
-def test_the_last_of_a_repeated_option_wins() -> None:
+def test_last_of_a_repeated_option_wins() -> None:
     """A shell alias may set an option that the person then sets otherwise."""
     assert read("start", "x", "--mode", "debug", "--mode", "release").text("mode") == "release"
 
 
-def test_verbs_are_found_below_their_command() -> None:
+def test_verbs_are_detected_below_their_command() -> None:
     """A verb's parameters are its own, and options may stand between its words."""
     parsed = read("agent", "--json", "start", "--type", "builder", "a1")
     assert parsed.path == ("agent", "start")
     assert parsed.values == {"id": "a1", "type": "builder"}
 
 
-def test_a_command_with_verbs_may_run_without_one() -> None:
+def test_command_with_verbs_may_run_without_one() -> None:
     """With a handler of its own the verb is optional, and a word that is no verb is its argument."""
     assert read("device").path == ("device",)
     assert read("device", "laptop").text("name") == "laptop"
@@ -158,7 +158,7 @@ def test_everything_after_two_dashes_is_verbatim() -> None:
     assert not read("note", "--", "--json").globals.json
 
 
-def test_the_rest_belongs_to_the_command_to_run() -> None:
+def test_rest_belongs_to_the_command_to_run() -> None:
     """`run` hands over everything after `--`, options, bytes that are no UTF-8 and all."""
     parsed = read("run", "--timeout", "5", "--", "pytest", "-q", "--json", "--", "\udcff")
     assert parsed.rest == ["pytest", "-q", "--json", "--", "\udcff"]
@@ -166,14 +166,14 @@ def test_the_rest_belongs_to_the_command_to_run() -> None:
     assert not parsed.globals.json
 
 
-def test_a_single_dash_and_negative_numbers_are_values() -> None:
+def test_single_dash_and_negative_numbers_are_values() -> None:
     """`-` means standard input or output, and -3 is a number, not an option."""
     assert read("start", "-", "-o", "-").text("output") == "-"
     assert read("start", "x", "--limit", "-3").integer("limit") == -3
     assert read("agent", "progress", "a", "-.5").number("share") == -0.5
 
 
-def test_an_empty_text_is_a_text() -> None:
+def test_empty_text_is_a_text() -> None:
     """Whether it may be empty is for the command to say."""
     assert read("note", "").need("text") == ""
     assert read("start", "x", "--mode=default", "--output=").text("output") == ""
@@ -205,7 +205,7 @@ def test_an_empty_text_is_a_text() -> None:
         (["stop", "--keep", "--discard"], "--keep and --discard cannot be used together", ""),
     ],
 )
-def test_wrong_usage_is_exit_2_and_says_what_to_do(argv: list[str], message: str, hint: str) -> None:
+def test_wrong_usage_is_exit_2_and_reports_what_to_do(argv: list[str], message: str, hint: str) -> None:
     """Each mistake has one sentence and a hint that leads on."""
     error = refused(*argv)
     assert isinstance(error, Usage)
@@ -242,12 +242,12 @@ def test_wrong_values_are_exit_4(argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("good", ["2026-11-15", "2026-11-15T09:30:00Z", "09:30"])
-def test_a_date_may_be_a_day_or_a_time(good: str) -> None:
+def test_date_may_be_a_day_or_a_time(good: str) -> None:
     """It stays as written; what it means needs the clock, which the parser has not."""
     assert read("start", "x", f"--since={good}").text("since") == good
 
 
-def test_an_invalid_value_names_what_is_allowed() -> None:
+def test_invalid_value_names_what_is_allowed() -> None:
     """A wrong choice lists the right ones, and the likely one first."""
     error = refused("start", "x", "--mode", "relaese")
     assert error.message == "--mode: 'relaese' is none of its values"
@@ -261,7 +261,7 @@ def test_undecodable_bytes_are_named_without_repeating_them() -> None:
     assert error.message == r"'caf\udce9\x1b' is not valid UTF-8"
 
 
-def test_the_first_mistake_from_the_left_is_the_one_reported() -> None:
+def test_first_mistake_from_the_left_is_the_one_reported() -> None:
     """The same line always fails the same way."""
     assert "--limit" in refused("start", "--limit", "x", "--mode", "y", "--nope").message
     assert "--nope" in refused("start", "--nope", "--limit", "x").message
@@ -325,9 +325,9 @@ def test_globals_mean_the_same_anywhere(line: list[str], extra: list[list[str]],
     for place in range(len(line) + 1):
         moved += [word for words, at in zip(extra, chosen, strict=True) if at == place for word in words]
         moved += line[place : place + 1]
-    found = read(*moved)
-    assert (found.path, found.values, found.rest) == (expected.path, expected.values, expected.rest)
-    assert found.globals.values == expected.globals.values
+    result = read(*moved)
+    assert (result.path, result.values, result.rest) == (expected.path, expected.values, expected.rest)
+    assert result.globals.values == expected.globals.values
 
 
 WORDS = st.one_of(
@@ -414,7 +414,7 @@ def test_what_was_meant_is_close_and_comes_closest_first() -> None:
     assert meant("x" * 10_000, names) == []
 
 
-def test_the_table_of_these_tests_is_sound() -> None:
+def test_table_of_these_tests_is_sound() -> None:
     """A table without contradictions has no faults."""
     assert faults(COMMANDS) == []
 
@@ -430,7 +430,7 @@ def test_program_table_is_sound_and_names_functions_that_exist() -> None:
             assert callable(getattr(import_module(f"holdfast.cli.commands.{module}"), function)), command.handler
 
 
-def test_contradictions_in_a_table_are_found() -> None:
+def test_contradictions_in_a_table_are_detected() -> None:
     """Each kind of mistake in a declaration has its sentence."""
     table = (
         Command("a", "", (Argument("x", "", many=True), Argument("x", "", kind="flag")), group="g"),
@@ -461,7 +461,7 @@ def test_contradictions_in_a_table_are_found() -> None:
     ]
 
 
-def test_the_usage_line_reads_like_the_contract() -> None:
+def test_usage_line_reads_like_the_contract() -> None:
     """Required parts stand bare, optional ones in brackets, alternatives with a bar."""
     by_name = {command.name: command for command in COMMANDS}
     agent_start = by_name["agent"].verbs[0]
@@ -473,7 +473,7 @@ def test_the_usage_line_reads_like_the_contract() -> None:
     assert "[--mode debug|default|optimize|release] [--tag TAG…]" in usage(["start"], START)
 
 
-def test_the_program_help_groups_all_commands() -> None:
+def test_program_help_groups_all_commands() -> None:
     """Every command and global option is there, under its heading."""
     text = help_text(COMMANDS, (), Paint(80))
     lines = text.split("\n")

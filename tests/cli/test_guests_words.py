@@ -85,8 +85,8 @@ def test_guests_words_draw_no_new_conversation_into_a_session(guested: Guested) 
     go anywhere else than to the conversation's session.
     """
     sessions = [guested.shared, begin_by_prompt(guested)]
-    for number, (name, said) in enumerate(SAID.items()):
-        guested.force(sessions, *said)
+    for number, (name, entry) in enumerate(SAID.items()):
+        guested.force(sessions, *entry)
         talk = f"{NEXT[:-4]}{number:04d}" if name != "conversations" else NEXT
         guested.say("UserPromptSubmit", talk, prompt=f"Private: {name}")
         assert f"Private: {name}" in goals(guested), name
@@ -230,8 +230,8 @@ def test_guests_word_on_a_commit_is_not_certain_and_not_first(guested: Guested) 
     claim = CommitRecorded(sha=sha, message="Mine", conversation=f"claude:{TALK}", certainty="certain")
     guested.force([guested.private], CommitRecorded(sha=sha, message="Mine"), by="laptop", to="laptop")
     guested.force([guested.shared], claim, ahead=HOUR)
-    found = guested.document("why", sha)["sessions"]
-    assert [(match["id"], match["certainty"]) for match in found] == [
+    document = guested.document("why", sha)["sessions"]
+    assert [(match["id"], match["certainty"]) for match in document] == [
         (guested.private, "certain"), (guested.shared, "likely"),
     ]  # fmt: skip
 

@@ -68,15 +68,15 @@ def test_signals_that_are_ignored_at_the_start_stay_ignored(
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        heard = told(process, first)
+        result = told(process, first)
         if name == "ui":
-            assert request(heard)  # from now on it serves, and has its own say about signals
+            assert request(result)  # from now on it serves, and has its own say about signals
         for number in (signal.SIGINT, signal.SIGHUP):
             process.send_signal(number)
         if name == "ui":
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(2)  # while it ends, it would still answer
-            assert request(heard)
+            assert request(result)
         else:
             assert told(process, again)
         process.terminate()

@@ -75,7 +75,7 @@ def test_answers(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("answers", ["", "y\n", "vim\n", "y\n\n", "n\ntimer\n"])
-def test_the_end_of_input_did_not_mean_yes(cli: Calling, monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
+def test_end_of_input_did_not_mean_yes(cli: Calling, monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
     """Ctrl-D at any question stops it like Ctrl-C does, and nothing was done by then."""
     monkeypatch.setattr(sys, "stdin", Terminal(answers))
     done = cli("init")

@@ -105,8 +105,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*words: str) -> tuple[int, str, str]:
         code = main(list(words))
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        result = capsys.readouterr()
+        return code, result.out, result.err
 
     return call
 
@@ -125,14 +125,14 @@ def drawn(name: str, where: Path, session: str, width: int, **how: Any) -> str:
     paint = Paint(width, tty=True, **how)
     with Keeper.open(str(where / "shop"), home=str(where / "home")) as keeper:
         state = keeper.state(session, at=NOW)
-        found = keeper.session(session).document(at=NOW)
+        answer = keeper.session(session).document(at=NOW)
     if name == "timeline":
         from holdfast.cli.commands import views
         from holdfast.core import view
 
         return str(chart(paint, views._timeline_chart(state, view.worktime(state, NOW), NOW)))
     draw = render_status if name == "glance" else whole
-    return str(draw(paint, found, Clock(NOW))).replace(session[:8], "01234567")
+    return str(draw(paint, answer, Clock(NOW))).replace(session[:8], "01234567")
 
 
 STATUS_80 = """\
@@ -235,7 +235,7 @@ def test_off_a_terminal_nothing_is_drawn(shop: str, run: Run) -> None:
     assert not set(run("timeline", "--at", AT)[1]) & set("█▒░━┬")
 
 
-def test_a_long_goal_and_sixty_agents_stay_a_screen(run: Run, shop: str) -> None:
+def test_long_goal_and_sixty_agents_stay_a_screen(run: Run, shop: str) -> None:
     """A goal of 300 characters takes three lines, and lists say how much they leave out."""
     assert run("edit", "--goal", "word " * 60, "--at", AT)[0] == 0
     for number in range(60):
@@ -297,7 +297,7 @@ def test_status_of_another_session_and_moment(run: Run, shop: str) -> None:
         (["stop"], "09:00 to 11:50", "--continues"),
     ],
 )
-def test_status_says_how_to_go_on(run: Run, shop: str, verb: list[str], words: str, next_step: str) -> None:
+def test_status_reports_how_to_go_on(run: Run, shop: str, verb: list[str], words: str, next_step: str) -> None:
     """Every status has its sentence and its next step; `--quiet` needs none."""
     assert run(*verb, "--at", AT)[0] == 0
     _, out, _ = run("status", shop, "--at", AT)
@@ -387,9 +387,9 @@ def test_log_is_every_event_oldest_first(run: Run, shop: str) -> None:
 
 def test_budget_names_who_uses_the_context(run: Run, shop: str) -> None:
     """Tokens, the mode's line and the agents, largest first."""
-    found = document(run, "budget", "--at", AT)
-    assert found["context"]["tokens"] == 93_000
-    assert found["compress_at_percent"] == 60
+    result = document(run, "budget", "--at", AT)
+    assert result["context"]["tokens"] == 93_000
+    assert result["compress_at_percent"] == 60
     _, out, _ = run("budget", "--at", AT)
     assert "reached" in out
     assert out.index("code-1") < out.index("arch-1")
@@ -414,14 +414,14 @@ def test_report_prints_the_document(run: Run, shop: str) -> None:
 @pytest.mark.parametrize("by", ["scope", "day", "project", "agent"])
 def test_stats_in_three_forms(run: Run, shop: str, by: str) -> None:
     """A table with its total, a document, and comma-separated values."""
-    found = document(run, "stats", "--by", by, "--at", AT)
-    assert found["by"] == by
+    result = document(run, "stats", "--by", by, "--at", AT)
+    assert result["by"] == by
     _, out, _ = run("stats", "--by", by, "--at", AT)
     assert "Total" in out
     _, table, _ = run("stats", "--by", by, "--csv", "--at", AT)
     head, *lines = table.splitlines()
     assert head.split(",")[0] == by
-    assert len(lines) == len(found["lines"])
+    assert len(lines) == len(result["lines"])
     if by == "scope":
         assert lines == [f"auth,1,{65 * MINUTE},{8 * MINUTE},{57 * MINUTE},0,0,4"]
 
@@ -452,10 +452,10 @@ def test_stats_show_worked_time_without_nights(run: Run, shop: str) -> None:
         assert code == 0
         assert "Worked" in out
         assert not re.search(r"paused|in all|\b4\d h|\d d \d+ h", out, re.IGNORECASE), out
-        found = document(run, *words)
-        assert found["total"]["working_ms"] + found["total"]["paused_ms"] == found["total"]["elapsed_ms"]
+        result = document(run, *words)
+        assert result["total"]["working_ms"] + result["total"]["paused_ms"] == result["total"]["elapsed_ms"]
         if by == "day":
-            assert [line["key"] for line in found["lines"]] == ["2026-10-05", "2026-10-06", "2026-10-07"]
+            assert [line["key"] for line in result["lines"]] == ["2026-10-05", "2026-10-06", "2026-10-07"]
             assert "2026-10-06" not in out
             assert "1 day without worked time not shown" in out
 
@@ -466,7 +466,7 @@ def test_csv_cannot_smuggle_formulas(run: Run, shop: str) -> None:
     assert "\n'=HYPERLINK(1)," in run("stats", "--csv", "--at", AT)[1]
 
 
-def test_a_real_process_in_a_narrow_terminal(shop: str, tmp_path: Path) -> None:
+def test_real_process_in_a_narrow_terminal(shop: str, tmp_path: Path) -> None:
     """As installed, with the width of the environment and an encoding that knows only ASCII."""
     environ = {**os.environ, "COLUMNS": "60", "PYTHONIOENCODING": "ascii"}
     for words in (["status"], ["history"], ["show", "@"], ["timeline"]):
@@ -531,7 +531,7 @@ def test_any_chart_fits(length: int, pauses: list[tuple[int, int]], lanes: list[
 
 
 @given(st.integers(1, 10**10), st.integers(1, 150), st.lists(st.integers(0, 10**10), min_size=2, max_size=20))
-def test_the_axis_goes_forward(length: int, cells: int, moments: list[int]) -> None:
+def test_axis_goes_forward(length: int, cells: int, moments: list[int]) -> None:
     """A later moment never stands further left, with or without folds."""
     fold = [(length // 3, length // 2)] if length > 10 and cells > 20 else []
     scale = Scale(0, length, fold, cells)

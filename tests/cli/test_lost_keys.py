@@ -101,7 +101,7 @@ def test_put_aside_and_put_back(desk: Losing, *, admin: bool) -> None:
     assert desk.session("status")["sync"]["status"] == "synced"
 
 
-def test_gone_for_good(desk: Losing) -> None:
+def test_missing_for_good(desk: Losing) -> None:
     """A new device in the vault's eyes; what was recorded without keys goes with it."""
     session = desk.begin()
     desk.file.unlink()
@@ -113,7 +113,7 @@ def test_gone_for_good(desk: Losing) -> None:
     assert desk.arrived(session) >= {"s1", "lost1", "lost2"}
 
 
-def test_other_keys_are_said_everywhere(desk: Losing) -> None:
+def test_other_keys_are_reported_everywhere(desk: Losing) -> None:
     """Keys that the vault never met, in a home that it knows: nobody says that all of it is there."""
     session = desk.begin()
     desk.file.rename(desk.aside)
@@ -136,7 +136,7 @@ def test_other_keys_are_said_everywhere(desk: Losing) -> None:
     assert desk.arrived(session) >= {"s1", "under new keys"}
 
 
-def test_a_request_under_other_keys_makes_room(desk: Losing) -> None:
+def test_request_under_other_keys_makes_room(desk: Losing) -> None:
     """Whoever loses its keys while it waits asks again with those it has then, and only these are asked for."""
     desk.create_vault()
     desk.at("desk")
@@ -167,9 +167,9 @@ def test_what_only_an_admin_can_send(desk: Losing) -> None:
     assert sync["status"] == "pending"
     assert "holdfast doctor" in sync["error"]
     assert "all of it is there" not in desk("status").out
-    found = desk.check("remote home")
-    assert found["status"] == "warning"
-    assert f"holdfast device approve {desk.words} --admin" in found["fix"]
+    result = desk.check("remote home")
+    assert result["status"] == "warning"
+    assert f"holdfast device approve {desk.words} --admin" in result["fix"]
     desk.approve_desk("--admin")
     assert desk.arrived(session) >= {"s1", "unsent"}
     desk.at("desk")
@@ -177,7 +177,7 @@ def test_what_only_an_admin_can_send(desk: Losing) -> None:
     assert desk.check("remote home")["status"] == "ok"
 
 
-def test_an_ordinary_change_of_the_file_begins_no_new_life(desk: Losing) -> None:
+def test_ordinary_change_of_the_file_begins_no_new_life(desk: Losing) -> None:
     """The same keys in a file that was written anew, or touched, or is damaged: the writer stays."""
     desk.begin()
     writer = desk.writer

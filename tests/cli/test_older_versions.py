@@ -45,7 +45,7 @@ def test_import_of_an_older_version_changes_nothing(cli: Calling) -> None:
         (cli.project / name).write_text(json.dumps(value))
     (session,) = cli.document("import", "newer.json")["sessions"]
     again = cli.document("import", "older.json")
-    assert any("older version" in note["message"] for note in again["notes"])
+    assert any("older than the session known here" in note["message"] for note in again["notes"])
     assert_newer(cli.session("show", session))
 
 
@@ -56,7 +56,7 @@ def test_older_version_over_a_mirrored_file_is_set_aside(cli: Calling) -> None:
     session = cli.session("continue", "--yes")["id"]
     file.write_text(json.dumps(OLDER))
     _, out, err = cli("status")
-    assert "older version" in out + err
+    assert "older than the session known here" in out + err
     assert_newer(cli.session("show", session))
     assert json.loads(file.read_text())["goal"] == "Refined goal"
     (aside,) = file.parent.glob("*.rejected-*")
@@ -74,7 +74,7 @@ def test_older_archive_does_not_change_the_current_file(cli: Calling) -> None:
     assert json.loads((cli.project / ORCHESTRATOR).read_text())["goal"] == "Refined goal"
 
 
-def test_continue_says_what_was_assumed_of_the_file(cli: Calling) -> None:
+def test_continue_reports_what_was_assumed_of_the_file(cli: Calling) -> None:
     (cli.project / ".claude").mkdir()
     (cli.project / ORCHESTRATOR).write_text(json.dumps({**NEWER, "updated": "2025-12-28T09:00:00"}))
     _, out, err = cli("continue", "--yes")

@@ -138,7 +138,7 @@ def test_cut_never_exceeds_the_width(text: str, cells: int) -> None:
 
 
 @given(TRICKY.map(safe), st.integers(0, 40))
-def test_a_head_and_what_follows_are_the_text(text: str, cells: int) -> None:
+def test_head_and_what_follows_are_the_text(text: str, cells: int) -> None:
     """Cutting separates only where characters may be separated."""
     first = head(text, cells)
     assert text.startswith(first)
@@ -173,7 +173,7 @@ def test_styles_are_nothing_without_colour() -> None:
     assert len({getattr(COLOUR, name)("x") for name in names}) == len(names)
 
 
-def test_a_style_goes_on_after_one_inside_it_ends() -> None:
+def test_style_goes_on_after_one_inside_it_ends() -> None:
     """Red around green is red again afterwards."""
     inner = COLOUR.join("a", COLOUR.green("b"), "c")
     assert COLOUR.red(inner) == "\x1b[31ma\x1b[32mb\x1b[39m\x1b[31mc\x1b[39m"
@@ -201,7 +201,7 @@ def test_cutting_coloured_text_closes_its_colours(text: str, cells: int) -> None
 
 
 @given(st.floats(), st.integers(0, 50), st.booleans())
-def test_a_bar_has_its_width_and_shows_the_extremes_truly(fraction: float, cells: int, ascii_only: bool) -> None:
+def test_bar_has_its_width_and_shows_the_extremes_truly(fraction: float, cells: int, ascii_only: bool) -> None:
     """Any number gives exactly `cells`; a little is something, and only all is full."""
     bar = Paint(80, ascii_only=ascii_only).bar(fraction, cells)
     full, empty = "#." if ascii_only else "█·"
@@ -210,7 +210,7 @@ def test_a_bar_has_its_width_and_shows_the_extremes_truly(fraction: float, cells
     assert (bar == empty * cells) is (not fraction > 0 or cells == 0)
 
 
-def test_a_bar_is_exact_to_an_eighth_and_coloured_by_its_level() -> None:
+def test_bar_is_exact_to_an_eighth_and_coloured_by_its_level() -> None:
     """A context that should be compressed looks like it."""
     assert PLAIN.bar(0.5625, 4) == "██▎·"
     assert Paint(80, ascii_only=True).bar(0.5, 4) == "##.."
@@ -218,7 +218,7 @@ def test_a_bar_is_exact_to_an_eighth_and_coloured_by_its_level() -> None:
     assert COLOUR.bar(0.5, 4, "warning").startswith("\x1b[33m")
 
 
-def test_a_table_is_quiet_and_aligned() -> None:
+def test_table_is_quiet_and_aligned() -> None:
     """Titles over thin lines, numbers to the right, nothing after the last word."""
     table = PLAIN.table(
         [["6f1c", "ship it", "12 min"], ["a9d0", "日本語 goal", "3 h 05 min"]],
@@ -232,14 +232,14 @@ def test_a_table_is_quiet_and_aligned() -> None:
     ]
 
 
-def test_a_table_without_titles_or_rows() -> None:
+def test_table_without_titles_or_rows() -> None:
     """No titles, no head; no rows, only the head."""
     assert PLAIN.table([["a", "b"]], [Column(""), Column("")]) == "a  b"
     assert PLAIN.table([], [Column("id"), Column("goal")]) == "id  goal\n──  ────"
     assert PLAIN.table([], []) == ""
 
 
-def test_the_flexible_column_gives_way() -> None:
+def test_flexible_column_gives_way() -> None:
     """An id stays whole while a long goal is cut."""
     paint = Paint(40)
     table = paint.table(
@@ -287,7 +287,7 @@ def test_pairs_are_aligned_and_go_on_below_themselves() -> None:
     assert PLAIN.pairs([]) == ""
 
 
-def test_a_heading_has_an_aside() -> None:
+def test_heading_has_an_aside() -> None:
     """The aside is quieter than the title, and both fit one line."""
     assert PLAIN.heading("Session", "6f1c") == "Session  6f1c"
     assert COLOUR.heading("Session", "6f1c") == "\x1b[1mSession\x1b[22m  \x1b[2m6f1c\x1b[22m"
@@ -295,7 +295,7 @@ def test_a_heading_has_an_aside() -> None:
 
 
 @given(ANY)
-def test_an_ascii_terminal_gets_only_ascii(text: str) -> None:
+def test_ascii_terminal_gets_only_ascii(text: str) -> None:
     """Whatever is stored, printing it never fails for the encoding."""
     paint = Paint(60, ascii_only=True)
     for shown in (paint.plain(text), paint.bold(text), paint.cut(text, 7), paint.table([[text]], [Column(text)])):
@@ -362,13 +362,13 @@ def test_colour_is_for_terminals_that_want_it(
         ("٨", 80),
     ],
 )
-def test_the_width_is_asked_for_and_kept_within_reason(columns: str | None, width: int) -> None:
+def test_width_is_asked_for_and_kept_within_reason(columns: str | None, width: int) -> None:
     """Without a terminal COLUMNS decides, if it is a number."""
     environ = {} if columns is None else {"COLUMNS": columns}
     assert terminal(Screen(), environ=environ).width == width
 
 
-def test_a_real_terminal_tells_its_own_width() -> None:
+def test_real_terminal_tells_its_own_width() -> None:
     """The terminal's size is stronger than COLUMNS."""
     fcntl = pytest.importorskip("fcntl", reason="no pseudo terminals here")
     import struct
@@ -393,7 +393,7 @@ def test_other_encodings_get_ascii(encoding: str, ascii_only: bool) -> None:
     assert terminal(Screen(encoding=encoding), environ={}).ascii_only is ascii_only
 
 
-def test_a_missing_or_closed_stream_is_no_terminal() -> None:
+def test_missing_or_closed_stream_is_no_terminal() -> None:
     """Started without an output, Holdfast still runs."""
     closed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     closed.close()

@@ -49,11 +49,11 @@ def test_others_cannot_read_it(words: list[str], tmp_path: Path) -> None:
         assert SECRET not in file.read_text()
         assert SECRET in Path(f"/proc/{started.pid}/environ").read_text()
     finally:
-        said, warned = started.communicate("", timeout=30)
-    assert SECRET not in said + warned
+        result, warned = started.communicate("", timeout=30)
+    assert SECRET not in result + warned
     lines = warned.splitlines()
     if "hook" in words:
-        assert (said, lines) == ("", [])
+        assert (result, lines) == ("", [])
     else:
         assert sum("a password was given as an argument" in line for line in lines) == 1
         assert all(instead in lines[0] for instead in ("HOLDFAST_STORE", "PGPASSWORD", "~/.pgpass"))
@@ -75,7 +75,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize("words", [["--store", URL], [f"--store={URL}"]])
-def test_the_store_is_opened_with_it(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_is_opened_with_it(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What was taken out of the words is found again where it is needed."""
     assert opened(monkeypatch, "config", "get", "history.limit", *words) == [URL]
 
@@ -91,7 +91,7 @@ def test_what_came_by_the_environment_stays_here(monkeypatch: pytest.MonkeyPatch
     assert passwords.full(SHOWN.replace("team", "other")) == URL.replace("team", "other")
 
 
-def test_hooks_are_told_the_whole_address() -> None:
+def test_hooks_are_reported_the_whole_address() -> None:
     """They look for it in the environment, and so do the processes they start."""
     words = passwords.moved(["--store", URL, "hook", "claude"])
     assert words == ["--store", SHOWN, "hook", "claude"]
@@ -125,6 +125,6 @@ def test_other_words_stay_as_they_are(word: str) -> None:
 def test_no_mistake_repeats_it(words: list[str], json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever is wrong with the words, it is said without the address."""
     assert main([*words, *(["--json"] if json else [])]) in (2, 3, 4)
-    told = capsys.readouterr()
-    assert SECRET not in told.out + told.err
-    assert told.out + told.err
+    result = capsys.readouterr()
+    assert SECRET not in result.out + result.err
+    assert result.out + result.err

@@ -17,7 +17,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def test_a_person_and_their_keys(several: Several) -> None:
+def test_person_and_their_keys(several: Several) -> None:
     """An age key and an SSH key with its comment; the second joins the first, whatever the address's case."""
     assert several.document("people", "list")["people"] == []
     key = several.age
@@ -48,7 +48,7 @@ def test_what_is_no_person(several: Several) -> None:
     several.refused(5, "people", "add", "ADA@example.org", key)
 
 
-def test_a_damaged_list_of_people(several: Several) -> None:
+def test_damaged_list_of_people(several: Several) -> None:
     """It is named, and nothing is overwritten."""
     several.document("people", "add", "ada@example.org", several.age)
     file = several.root / "home-laptop" / "people.json"

@@ -38,18 +38,18 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    found = json.loads(said(capsys, *words, "--json"))
-    assert found["holdfast"] == 1
-    return found
+    answer = json.loads(said(capsys, *words, "--json"))
+    assert answer["holdfast"] == 1
+    return answer
 
 
-def test_import_says_what_is_new(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_reports_what_is_new(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """First everything, then nothing, then what was ticked meanwhile."""
     assert said(capsys, "plan", "import", "plan.md") == "Added 2 phases and 3 tasks\n"
     assert said(capsys, "plan", "import", "plan.md") == "Nothing new in the plan\n"
     (project / "plan.md").write_text(PLAN.replace("[ ] Write", "[x] Write"))
-    found = document(capsys, "plan", "import", "plan.md")
-    assert (found["added"], found["moved"]) == ({"phases": 0, "tasks": 0}, 1)
+    result = document(capsys, "plan", "import", "plan.md")
+    assert (result["added"], result["moved"]) == ({"phases": 0, "tasks": 0}, 1)
 
 
 def test_show_is_the_plan_by_phase(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,12 +70,12 @@ def test_show_is_the_plan_by_phase(project: Path, capsys: pytest.CaptureFixture[
         "Tasks  0 of 1\n"
         "  [ ] loose  Of no phase\n"
     )
-    found = document(capsys, "plan", "show")
-    assert [phase["id"] for phase in found["phases"]] == ["design", "build"]
-    assert [task["id"] for task in found["tasks"]] == ["choose", "design-2", "write", "loose"]
+    result = document(capsys, "plan", "show")
+    assert [phase["id"] for phase in result["phases"]] == ["design", "build"]
+    assert [task["id"] for task in result["tasks"]] == ["choose", "design-2", "write", "loose"]
 
 
-def test_a_file_that_is_no_plan_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_that_is_no_plan_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Missing is 3, wrong is 4 with its line, and nothing is recorded."""
     (project / "bad.yaml").write_text("tasks:\n- task_id: ../x\n  description: x\n")
     before = document(capsys, "log")

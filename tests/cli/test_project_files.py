@@ -123,11 +123,11 @@ def test_continue_goes_on_with_files_of_many_sessions(call: Calling) -> None:
     for lock in call.project.rglob("*.lock"):
         lock.unlink()
     before = sorted(call.project.rglob("*"))
-    found = call.document("status")
+    document = call.document("status")
     assert sorted(call.project.rglob("*")) == before  # looking leaves no trace
-    assert found["session"] is None
-    assert any(".craft/" in note for note in found["notes"])
-    assert any(".ai-session/" in note for note in found["notes"])
+    assert document["session"] is None
+    assert any(".craft/" in note for note in document["notes"])
+    assert any(".ai-session/" in note for note in document["notes"])
     assert call("continue").code == 0
     assert call.session("status")["goal"] == "Work of another program"
 
@@ -313,7 +313,7 @@ def test_unreadable_session_file_is_answered_with_options_that_work(call: Callin
 
 @pytest.mark.parametrize("mirror", ["off", "on"])
 @pytest.mark.parametrize("which", UNREADABLE)
-def test_starting_afresh_keeps_unreadable_session_file_under_a_told_name(
+def test_starting_afresh_keeps_unreadable_session_file_under_a_reported_name(
     call: Calling, which: str, mirror: str
 ) -> None:
     raw, _ = UNREADABLE[which]
@@ -424,7 +424,7 @@ def test_mirror_on_over_torn_session_file_offers_what_works(call: Calling) -> No
     assert json.loads(path.read_text())["session_id"] == ALIAS
 
 
-def test_mirror_on_over_empty_session_file_keeps_it_under_a_told_name(call: Calling) -> None:
+def test_mirror_on_over_empty_session_file_keeps_it_under_a_reported_name(call: Calling) -> None:
     """Nothing can be taken over from it, and nobody need move it by hand."""
     put(call, raw=b"")
     assert call.refused(6, "continue")["hint"].startswith("holdfast start GOAL")
@@ -470,7 +470,7 @@ def test_mirror_on_keeps_the_current_session_when_the_file_is_older(call: Callin
     assert call.session("status")["goal"] == GOAL
 
 
-def test_mirror_on_says_how_to_go_back_when_the_file_is_newer(call: Calling) -> None:
+def test_mirror_on_reports_how_to_go_back_when_the_file_is_newer(call: Calling) -> None:
     current = call.session("start", "Current work", "--at", "2025-12-01T10:00:00Z")["id"]
     put(call)
     switched = call("mirror", "on", "orchestrator")

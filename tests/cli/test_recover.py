@@ -38,14 +38,14 @@ def untouched(call: Calling, path: Path, *words: str) -> Out:
 
 
 def one_file(call: Calling, *words: str) -> dict[str, Any]:
-    found = call.document("recover", *words)
-    assert set(found) == {"holdfast", "files", "sessions"}
-    (only,) = found["files"]
+    document = call.document("recover", *words)
+    assert set(document) == {"holdfast", "files", "sessions"}
+    (only,) = document["files"]
     assert {"path", "format", "whole", "document", "notes", "lost_from"} <= set(only)
-    return {**only, "sessions": found["sessions"]}
+    return {**only, "sessions": document["sessions"]}
 
 
-def test_a_cut_file_is_read_as_far_as_it_goes(call: Calling) -> None:
+def test_cut_file_is_read_as_far_as_it_goes(call: Calling) -> None:
     raw = spec_examples.ORCHESTRATOR[:1100]
     path = put(call, ".claude/orchestrator-session.json", raw)
     out = untouched(call, path)
@@ -54,10 +54,10 @@ def test_a_cut_file_is_read_as_far_as_it_goes(call: Calling) -> None:
     assert "2 agents, 1 task, 0 decisions" in out.out
     assert "lost from byte 1,089 (line 43) on" in out.out
     assert "$.pending_tasks: " in out.err
-    found = one_file(call, str(path))
-    assert (found["format"], found["whole"], found["lost_from"]) == ("orchestrator", False, 1089)
-    assert found["document"]["session_id"] == "2025-12-27-abc123"
-    assert found["sessions"] == []
+    result = one_file(call, str(path))
+    assert (result["format"], result["whole"], result["lost_from"]) == ("orchestrator", False, 1089)
+    assert result["document"]["session_id"] == "2025-12-27-abc123"
+    assert result["sessions"] == []
     assert not call.home.joinpath("store.db").exists()  # looking makes nothing
 
 
@@ -96,29 +96,29 @@ def test_another_current_session_is_left_alone(call: Calling) -> None:
 def test_every_format_can_be_started_from_half_a_file(call: Calling, name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     path = put(call, "torn.json", raw[: len(raw) // 2])
-    found = one_file(call, str(path), "--start")
-    assert found["format"] == name.split(maxsplit=1)[0]
-    (made,) = found["sessions"]
+    result = one_file(call, str(path), "--start")
+    assert result["format"] == name.split(maxsplit=1)[0]
+    (made,) = result["sessions"]
     assert call.session("show", made)["id"] == made
 
 
 def test_contract_files(call: Calling) -> None:
     state = put(call, ".ai-session/ai-orchestrator-2025-01-09/state.yaml", spec_examples.CONTRACT_STATE[:150])
-    found = one_file(call, str(state), "--start")
-    assert found["format"] == "contract"
-    assert len(found["sessions"]) == 1
+    result = one_file(call, str(state), "--start")
+    assert result["format"] == "contract"
+    assert len(result["sessions"]) == 1
     lines = put(call, "history.jsonl", spec_examples.CONTRACT_HISTORY * 2 + spec_examples.CONTRACT_HISTORY[:40])
     assert len(one_file(call, str(lines))["document"]) == 3
     assert call("recover", str(lines), "--start").code == 4  # no session, and it says so
 
 
-def test_a_hand_made_file_is_salvaged(call: Calling) -> None:
+def test_hand_made_file_is_salvaged(call: Calling) -> None:
     raw = b'{"working_on": "Fix it", "next_steps": ["test", "ship"], "api_key": "x", "notes": "brok'
     path = put(call, "session-state.json", raw)
-    found = one_file(call, str(path), "--start")
-    assert found["format"] is None
-    assert {"path": "$.working_on", "message": "taken as the goal"} in found["notes"]
-    (made,) = found["sessions"]
+    result = one_file(call, str(path), "--start")
+    assert result["format"] is None
+    assert {"path": "$.working_on", "message": "taken as the goal"} in result["notes"]
+    (made,) = result["sessions"]
     session = call.session("show", made)
     assert (session["goal"], [task["text"] for task in session["tasks"]]) == ("Fix it", ["test", "ship"])
     assert session["extra"]["salvaged"]["working_on"] == "Fix it"
@@ -126,7 +126,7 @@ def test_a_hand_made_file_is_salvaged(call: Calling) -> None:
     assert len(call.document("history")["sessions"]) == 1
 
 
-def test_a_directory_tells_of_every_file(call: Calling) -> None:
+def test_directory_tells_of_every_file(call: Calling) -> None:
     put(call, "whole.json", spec_examples.ORCHESTRATOR)
     put(call, "torn.json", spec_examples.CRAFT[:2500])
     put(call, "gone.json", b"\0" * 4096)
@@ -137,13 +137,13 @@ def test_a_directory_tells_of_every_file(call: Calling) -> None:
         "recovered",
         "whole",
     ]
-    found = call.document("recover", ".", "--start")
-    assert [(Path(match["path"]).name, match["whole"]) for match in found["files"]] == [
+    document = call.document("recover", ".", "--start")
+    assert [(Path(match["path"]).name, match["whole"]) for match in document["files"]] == [
         ("gone.json", False),
         ("torn.json", False),
         ("whole.json", True),
     ]
-    assert len(found["sessions"]) == 1  # of the damaged one; sound files are left alone
+    assert len(document["sessions"]) == 1  # of the damaged one; sound files are left alone
 
 
 def test_missing_and_hopeless(call: Calling) -> None:
@@ -156,14 +156,14 @@ def test_missing_and_hopeless(call: Calling) -> None:
     assert "4 MiB" in call.refused(4, "recover", "large.json")["message"]
 
 
-def test_a_secret_is_not_stored(call: Calling) -> None:
+def test_secret_is_not_stored(call: Calling) -> None:
     key = "AKIA" + "IOSFODNN7" + "EXAMPLE"
     path = put(call, "hand.json", json.dumps({"goal": "x", "notes": f"key {key}"}).encode()[:-1])
     (made,) = one_file(call, str(path), "--start")["sessions"]
     assert key not in json.dumps(call.document("show", made)) + json.dumps(call.document("log", made))
 
 
-def test_sound_files_need_no_recovering_and_that_is_said(call: Calling) -> None:
+def test_sound_files_need_no_recovering_and_that_is_reported(call: Calling) -> None:
     put(call, "one.json", spec_examples.ORCHESTRATOR)
     out = call("recover", "one.json")
     assert (out.code, out.out.splitlines()[-1]) == (
@@ -184,7 +184,7 @@ def test_sound_files_need_no_recovering_and_that_is_said(call: Calling) -> None:
     assert "nothing needs" not in call("recover", ".").out
 
 
-def test_a_directory_without_session_files_says_what_was_looked_for(call: Calling) -> None:
+def test_directory_without_session_files_reports_what_was_looked_for(call: Calling) -> None:
     put(call, "package.json", b'{"name": "x"}')
     error = call.refused(3, "recover", ".")
     assert "no session file" in error["message"]
@@ -207,7 +207,7 @@ def test_what_cannot_be_opened_is_not_called_lost(call: Calling, monkeypatch: py
     assert "whole  ./.claude/orchestrator-session.json" in out
 
 
-def test_a_file_that_tells_more_than_the_log_says_so(call: Calling) -> None:
+def test_file_that_tells_more_than_the_log_reports_it(call: Calling) -> None:
     torn = put(call, "torn.json", spec_examples.ORCHESTRATOR[:1004])
     (known,) = one_file(call, str(torn), "--start")["sessions"]
     assert "nothing is lost" in call("recover", str(torn)).out
@@ -235,7 +235,7 @@ def test_what_only_a_torn_file_tells_is_added_and_nothing_assumed_is(call: Calli
     assert "nothing is lost" in call("recover", str(longer)).out
 
 
-def test_a_value_dropped_for_another_is_told(call: Calling) -> None:
+def test_value_dropped_for_another_is_reported(call: Calling) -> None:
     raw = spec_examples.ORCHESTRATOR.replace(b'"goal":', b'"goal": "The first", "goal":')
     out = call("recover", str(put(call, "twice.json", raw)))
     assert "nothing is lost" not in out.out

@@ -20,17 +20,17 @@ TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
-    found = Calling(tmp_path, monkeypatch, capsys)
-    found("config", "set", "device.name", "laptop")
-    found("config", "set", "sync.background", "false")
-    return found
+    result = Calling(tmp_path, monkeypatch, capsys)
+    result("config", "set", "device.name", "laptop")
+    result("config", "set", "sync.background", "false")
+    return result
 
 
 def shown(cli: Calling, session: str = "@") -> dict[str, Any]:
     out = cli("redact", session, "--json")
     assert (out.code, out.err) == (0, "")
-    found: dict[str, Any] = json.loads(out.out)
-    return found
+    document: dict[str, Any] = json.loads(out.out)
+    return document
 
 
 def plant(cli: Calling, session: str, text: str) -> None:
@@ -45,46 +45,46 @@ def test_without_a_remote_everything_would_leave(cli: Calling) -> None:
     session = cli.session("start", "Add search", "--scope", "backend")
     cli("decide", "SQLite", "--why", "no server")
     cli("file", "src/a.py", "--action", "modified")
-    found = shown(cli)
-    assert set(found) == {"holdfast", "session", "events", "texts", "found", "never"}
-    assert (found["holdfast"], found["session"], found["events"], found["found"]) == (1, session["id"], 3, [])
-    texts = {(match["where"], match["text"]) for match in found["texts"]}
+    result = shown(cli)
+    assert set(result) == {"holdfast", "session", "events", "texts", "found", "never"}
+    assert (result["holdfast"], result["session"], result["events"], result["found"]) == (1, session["id"], 3, [])
+    texts = {(match["where"], match["text"]) for match in result["texts"]}
     assert texts >= {
         ("goal", "Add search"), ("session.scope", "backend"), ("decisions", "SQLite"), ("decisions.why", "no server"),
         ("files", "src/a.py"), ("project.name", "project"), ("project.path", str(cli.project)), ("device", "laptop"),
     }  # fmt: skip
-    assert not any(match["sent"] for match in found["texts"])
-    assert "file contents" in found["never"]
+    assert not any(match["sent"] for match in result["texts"])
+    assert "file contents" in result["never"]
 
 
-def test_what_is_out_already_is_told_from_what_is_new(cli: Calling, tmp_path: Path) -> None:
+def test_what_is_out_already_is_reported_from_what_is_new(cli: Calling, tmp_path: Path) -> None:
     """After a sync nothing is new; a note written then is."""
     cli("remote", "add", "shelf", f"folder:{tmp_path / 'shelf'}")
     cli("start", "Add search")
     assert cli("sync").code == 0
-    found = shown(cli)
-    assert found["events"] == 0
-    assert all(match["sent"] for match in found["texts"])
+    result = shown(cli)
+    assert result["events"] == 0
+    assert all(match["sent"] for match in result["texts"])
     assert "Nothing new would leave" in cli("redact", "@").out
     cli("note", "one more thing")
-    found = shown(cli)
-    assert [match["text"] for match in found["texts"] if not match["sent"]] == ["one more thing"]
-    told = cli("redact", "@")
-    assert "1 event would leave this device with the next sync, with 1 new text." in told.out
-    assert "new   one more thing" in told.out
+    result = shown(cli)
+    assert [match["text"] for match in result["texts"] if not match["sent"]] == ["one more thing"]
+    outcome = cli("redact", "@")
+    assert "1 event would leave this device with the next sync, with 1 new text." in outcome.out
+    assert "new   one more thing" in outcome.out
 
 
-def test_a_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> None:
+def test_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> None:
     """It is shown as it would be sent, looking changes nothing, and a sync cuts it and says so."""
     session = cli.session("start", "Deploy")["id"]
     plant(cli, session, f"The key is {TOKEN}")
     before = [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]]
-    found = shown(cli)
-    assert found["found"] == [{"kind": "github_token", "where": "notes"}]
-    assert TOKEN not in json.dumps(found)
-    told = cli("redact", session)
-    assert "Would be removed first: 1 github_token in notes" in told.out
-    assert TOKEN not in told.out + told.err
+    result = shown(cli)
+    assert result["found"] == [{"kind": "github_token", "where": "notes"}]
+    assert TOKEN not in json.dumps(result)
+    outcome = cli("redact", session)
+    assert "Would be removed first: 1 github_token in notes" in outcome.out
+    assert TOKEN not in outcome.out + outcome.err
     assert [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]] == before
     cli("remote", "add", "shelf", f"folder:{cli.project.parent / 'shelf'}")
     assert "Removed 1 secret from older events before sending: 1 github_token." in cli("sync").err
@@ -103,7 +103,7 @@ def test_many_texts_are_shortened_for_people_alone(cli: Calling) -> None:
     assert all(len(note) > 500 for note in notes)
 
 
-def test_a_session_that_stays_here_is_said_to(cli: Calling, tmp_path: Path) -> None:
+def test_session_that_stays_here_is_reported_to(cli: Calling, tmp_path: Path) -> None:
     """A remote for another project does not get it, and the person is told."""
     session = cli.session("start", "Add search")["id"]
     other = tmp_path / "other"

@@ -19,7 +19,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def test_the_first_founds_and_the_next_asks(several: Several) -> None:
+def test_first_founds_and_the_next_asks(several: Several) -> None:
     """Both are told the vault's words; who asks is told what to run on the other device."""
     spoken = several("remote", "add", "home", several.url)
     assert spoken.code == 0
@@ -34,14 +34,14 @@ def test_the_first_founds_and_the_next_asks(several: Several) -> None:
     assert f"holdfast device approve {several.words}" in spoken.out
 
 
-def test_the_json_of_add(several: Several) -> None:
+def test_json_of_add(several: Several) -> None:
     """What happened, the remote as `list` shows it, and this device's fingerprint."""
     document = several.document("remote", "add", "home", several.url)
     assert (document["what"], document["held"], document["fingerprint"]) == ("founded", 0, several.words)
     assert document["remote"] == several.document("remote", "list")["remotes"][0]
 
 
-def test_the_json_of_list(several: Several) -> None:
+def test_json_of_list(several: Several) -> None:
     """Every field is there, and changes with what happens."""
     assert several.document("remote", "list")["remotes"] == []
     several.create_vault()
@@ -75,7 +75,7 @@ def test_what_is_no_remote(several: Several) -> None:
     assert not several.folder.exists()
 
 
-def test_a_name_and_a_vault_are_taken_once(several: Several) -> None:
+def test_name_and_a_vault_are_taken_once(several: Several) -> None:
     """A second remote of the name, or a second name for the vault, is a conflict."""
     several.create_vault()
     several.refused(5, "remote", "add", "home", f"folder:{several.root}/other")
@@ -119,7 +119,7 @@ class Person(io.StringIO):
         return True
 
 
-def test_a_person_is_asked(several: Several) -> None:
+def test_person_is_asked(several: Several) -> None:
     """On a terminal the words are shown, and only a yes confirms them."""
     several.create_vault()
     vault = several.vault
@@ -133,7 +133,7 @@ def test_a_person_is_asked(several: Several) -> None:
     several.refused(1, "remote", "confirm", "home", "0" * 32)
 
 
-def test_the_code_is_asked_for(several: Several) -> None:
+def test_code_is_asked_for(several: Several) -> None:
     """On a terminal there is a question; the code stands in no answer."""
     several.create_vault()
     code = several.document("device", "recovery-code")["recovery_code"]
@@ -146,7 +146,7 @@ def test_the_code_is_asked_for(several: Several) -> None:
     assert code not in spoken.out + spoken.err
 
 
-def test_the_vault_one_expects(several: Several) -> None:
+def test_vault_one_expects(several: Several) -> None:
     """With its words, the vault is confirmed from the start; another one is refused, and none is founded."""
     several.create_vault()
     vault = several.vault
@@ -198,7 +198,7 @@ def test_removing_and_coming_back(several: Several) -> None:
     assert several.sync()["pushed"] == 0
 
 
-def test_a_damaged_list_of_remotes(several: Several) -> None:
+def test_damaged_list_of_remotes(several: Several) -> None:
     """It is named, and nothing is overwritten."""
     several.create_vault()
     file = several.root / "home-laptop" / "remotes.json"
@@ -215,8 +215,8 @@ def test_no_second_vault_on_top_of_one_without_its_beginning(several: Several, l
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
-    for gone in {"h", "m", "k", "p"} - {left}:
-        shutil.rmtree(several.folder / gone)
+    for entry in {"h", "m", "k", "p"} - {left}:
+        shutil.rmtree(several.folder / entry)
     (several.folder / "vault").unlink()
     before = sorted(several.folder.rglob("*"))
     several.at("desk")
@@ -229,7 +229,7 @@ def test_no_second_vault_on_top_of_one_without_its_beginning(several: Several, l
     assert several.session("show", session)["goal"] == "Build the shop"
 
 
-def test_an_unplugged_stick_founds_nothing(several: Several) -> None:
+def test_unplugged_stick_founds_nothing(several: Several) -> None:
     """Where the folder above it is missing nothing is made, and a folder of other things is not used."""
     several.refused(7, "remote", "add", "stick", f"folder:{several.root}/media/stick/holdfast")
     assert not (several.root / "media").exists()
@@ -238,7 +238,7 @@ def test_an_unplugged_stick_founds_nothing(several: Several) -> None:
     assert not (several.root / "vault").exists()
 
 
-def test_a_git_remote_that_is_gone_is_out_of_reach(several: Several) -> None:
+def test_git_remote_that_is_missing_is_out_of_reach(several: Several) -> None:
     """A sync says so with its own exit code; the doctor finds the copy that is kept here private."""
     several.git("init", "-q", "--bare", str(several.root / "r.git"), where=several.root)
     several.document("remote", "add", "origin", f"git:{several.root / 'r.git'}")

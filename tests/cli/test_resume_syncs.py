@@ -30,14 +30,14 @@ def test_stop_here_go_on_there(several: Several) -> None:
     several.document("pause")
     several.document("sync")
     several.at("desktop")
-    found = several.session("resume")
-    assert (found["goal"], found["status"]) == ("Ship it", "in_progress")
-    assert [match["text"] for match in found["notes"]] == ["half way"]
-    assert sorted(found["devices"]) == ["desktop", "laptop"]
+    session = several.session("resume")
+    assert (session["goal"], session["status"]) == ("Ship it", "in_progress")
+    assert [match["text"] for match in session["notes"]] == ["half way"]
+    assert sorted(session["devices"]) == ["desktop", "laptop"]
 
 
 @pytest.mark.parametrize("words", [["continue"], ["resume", "--device", "laptop"]])
-def test_the_other_ways_to_go_on(several: Several, words: list[str]) -> None:
+def test_other_ways_to_go_on(several: Several, words: list[str]) -> None:
     """`continue` and `resume --device` ask the remote too."""
     several.document("pause")
     several.document("sync")
@@ -72,7 +72,7 @@ def test_offline_it_goes_on_with_what_is_here(several: Several) -> None:
     assert several.session("resume")["sync"]["status"] == "error"
 
 
-def test_a_remote_that_never_answers_is_not_waited_for(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_that_never_answers_is_not_waited_for(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while the person goes on, whatever the remote does; the sync it was at ends with the process."""
     answers = threading.Event()
 
@@ -82,8 +82,8 @@ def test_a_remote_that_never_answers_is_not_waited_for(several: Several, monkeyp
 
     monkeypatch.setattr(open_vault, "open_remote", hanging)
     with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:
-        told = background.catch_up(keeper, seconds=0.2)
-        assert told == ["Could not reach home in time; continuing with what is here."]
+        result = background.catch_up(keeper, seconds=0.2)
+        assert result == ["Could not reach home in time; continuing with what is here."]
         keeper.session("@").note("the store is free meanwhile")
         answers.set()
         for thread in threading.enumerate():
@@ -120,7 +120,7 @@ def test_what_was_turned_away_is_noted(several: Several) -> None:
     assert "holdfast doctor" in done.err
 
 
-def test_a_damaged_list_of_remotes(several: Several) -> None:
+def test_damaged_list_of_remotes(several: Several) -> None:
     """Even then the session that is here is gone on with."""
     (several.root / "home-laptop" / "remotes.json").write_text("{")
     done = several("resume")

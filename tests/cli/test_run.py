@@ -57,9 +57,9 @@ class Bench:
         return next((item for item in self.session()["agents"] if item["id"] == name), {"status": None})
 
     def events(self) -> list[Any]:
-        found = json.loads(self.hold("log", "--json").stdout)["events"]
-        assert isinstance(found, list)
-        return found
+        document = json.loads(self.hold("log", "--json").stdout)["events"]
+        assert isinstance(document, list)
+        return document
 
     def close(self) -> None:
         for popen in self._open:
@@ -101,16 +101,16 @@ def test_options_after_the_dashes_are_the_commands(bench: Bench) -> None:
     assert bench.run("--", "echo", "--json", "--", "-x").stdout == "--json -- -x\n"
 
 
-def test_the_document_goes_to_standard_error(bench: Bench) -> None:
+def test_document_goes_to_standard_error(bench: Bench) -> None:
     """With --json one document follows the command's own output, on standard error."""
     done = bench.run(
         "--json", "--agent", "a1", "--type", "t", "--task", "x", "--", "sh", "-c", "echo out; echo err >&2"
     )
     first, document = done.stderr.splitlines()
-    said = json.loads(document)
+    answer = json.loads(document)
     assert (done.stdout, first) == ("out\n", "err")
-    assert (said["holdfast"], said["exit_code"], said["agent"]["id"]) == (1, 0, "a1")
-    assert said["agent"] == said["session"]["agents"][0]
+    assert (answer["holdfast"], answer["exit_code"], answer["agent"]["id"]) == (1, 0, "a1")
+    assert answer["agent"] == answer["session"]["agents"][0]
 
 
 def test_errors_are_documents_too(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def test_codes(bench: Bench, words: tuple[str, ...], code: int) -> None:
     bench.run(*words, code=code)
 
 
-def test_a_command_can_speak_for_itself(bench: Bench) -> None:
+def test_command_can_speak_for_itself(bench: Bench) -> None:
     """An agent that reports its own end, or ends the session, keeps its word and its code."""
     own = f"{sys.executable} -m holdfast"
     bench.run("--agent", "a", "--", "sh", "-c", f"{own} agent done a --summary 'All fine'; exit 5", code=5)
@@ -145,7 +145,7 @@ def test_a_command_can_speak_for_itself(bench: Bench) -> None:
     assert "could be recorded" in done.stderr
 
 
-def test_a_store_that_cannot_be_written_stops_it_beforehand(bench: Bench) -> None:
+def test_store_that_cannot_be_written_stops_it_beforehand(bench: Bench) -> None:
     """The command is not run when nothing could be recorded of it."""
     store = next((bench.root / "home").glob("**/*.db"), None) or next((bench.root / "home").glob("**/*.sqlite*"))
     store.write_bytes(b"")
@@ -169,7 +169,7 @@ def test_whoever_stops_us_stops_the_command(bench: Bench, number: signal.Signals
     assert "agent.retried" not in [event["type"] for event in bench.events()]
 
 
-def test_a_command_that_copes_with_the_signal_has_succeeded(bench: Bench) -> None:
+def test_command_that_copes_with_the_signal_has_succeeded(bench: Bench) -> None:
     """What counts is how the command ended, not that somebody wanted it to end."""
     running = bench.begin("--", "sh", "-c", "trap 'exit 0' TERM; touch begun; while :; do sleep 0.05; done")
     until((bench.project / "begun").exists)
@@ -235,8 +235,8 @@ def test_never_more_at_once_than_the_mode_allows(bench: Bench) -> None:
     work = "mkdir work.$$; ls -d work.* | wc -l >> counts; sleep 0.1; rmdir work.$$"
     runs = [bench.begin("--", "sh", "-c", work) for _ in range(8)]
     for popen in runs:
-        _, said = popen.communicate(timeout=60)
-        assert popen.returncode == 0, said
+        _, result = popen.communicate(timeout=60)
+        assert popen.returncode == 0, result
     agents = bench.session()["agents"]
     assert sorted(agent["id"] for agent in agents) == [f"run-{number}" for number in range(1, 9)]
     assert {agent["status"] for agent in agents} == {"completed"}

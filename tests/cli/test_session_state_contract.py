@@ -64,7 +64,7 @@ def test_delete_refuses_an_unfinished_session_in_the_library(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1)])
-def test_delete_asks_on_a_terminal_and_says_that_the_session_is_unfinished(
+def test_delete_asks_on_a_terminal_and_reports_that_the_session_is_unfinished(
     cli: Calling, answer: str, code: int
 ) -> None:
     session = cli.session("start", "Add login")["id"]
@@ -121,9 +121,9 @@ def test_problems_of_validate_carry_the_same(cli: Calling, feature: Path) -> Non
     state.write_text(state.read_text().replace('"sonnet"', '"gpt"'))
     registry = feature.parent / "active-features.yaml"
     registry.write_text(registry.read_text().replace('"active"', '"busy"'))
-    found = problems(cli, ".ai-session")
+    result = problems(cli, ".ai-session")
     for file in (state, registry):
-        [problem] = found[os.path.relpath(file, cli.project)]
+        [problem] = result[os.path.relpath(file, cli.project)]
         assert problem["operation"] == "read"
         assert problem["file"] == os.path.relpath(file, cli.project)
         assert problem["feature_id"] == feature.name
@@ -132,8 +132,8 @@ def test_problems_of_validate_carry_the_same(cli: Calling, feature: Path) -> Non
 
 
 def problems(cli: Calling, path: str) -> dict[str, list[dict[str, Any]]]:
-    found = json.loads(cli("validate", path, "--json").out)["files"]
-    return {match["path"]: match["problems"] for match in found if match["problems"]}
+    document = json.loads(cli("validate", path, "--json").out)["files"]
+    return {match["path"]: match["problems"] for match in document if match["problems"]}
 
 
 # ── missing files, and directories of other names ────────────────────────────────────────────────────────
@@ -159,7 +159,7 @@ def test_validate_reports_what_the_layout_demands_and_doctor_makes_it_again(
     assert problems(cli, ".ai-session") == {}
 
 
-def test_a_write_makes_missing_artifacts_again(cli: Calling, feature: Path) -> None:
+def test_write_makes_missing_artifacts_again(cli: Calling, feature: Path) -> None:
     """A clone lacks it: git does not keep empty directories."""
     (feature / "artifacts").rmdir()
     cli.session("note", "going on")
@@ -169,10 +169,10 @@ def test_a_write_makes_missing_artifacts_again(cli: Calling, feature: Path) -> N
 def test_validate_checks_the_name_of_a_features_directory(cli: Calling, feature: Path) -> None:
     cli("mirror", "off", "contract")
     moved = feature.rename(feature.parent / "Login")
-    found = problems(cli, ".ai-session")
-    assert "feature's id" in found[".ai-session/Login"][0]["message"]
-    found = problems(cli, ".ai-session/Login")
-    assert "feature's id" in found[".ai-session/Login"][0]["message"]
+    result = problems(cli, ".ai-session")
+    assert "feature's id" in result[".ai-session/Login"][0]["message"]
+    result = problems(cli, ".ai-session/Login")
+    assert "feature's id" in result[".ai-session/Login"][0]["message"]
     moved.rename(feature.parent / "login-2026-01-05")
     [problem] = problems(cli, ".ai-session/login-2026-01-05")[".ai-session/login-2026-01-05/state.yaml"]
     assert (problem["path"], problem["severity"]) == ("$.feature_id", "error")
@@ -269,8 +269,8 @@ def test_comments_survive_a_rejected_edit(cli: Calling, feature: Path, name: str
 
 
 def features_in(text: str) -> dict[str, Any]:
-    found: Any = read_yaml(text.encode(), "").value
-    return {entry["feature_id"]: entry for entry in found["active_features"]}
+    result: Any = read_yaml(text.encode(), "").value
+    return {entry["feature_id"]: entry for entry in result["active_features"]}
 
 
 def test_comments_survive_a_repair(cli: Calling, feature: Path) -> None:
@@ -313,9 +313,9 @@ def test_plan_import_keeps_artifacts_and_times(cli: Calling, before: str | None)
         for status, (started, completed) in TIMES.items()
     ]  # fmt: skip
     (cli.project / "plan.yaml").write_text(PLAN + "".join(f"      - {json.dumps(task)}\n" for task in tasks))
-    found = {task["id"]: task for task in cli.session("plan", "import", "plan.yaml")["tasks"]}
+    session = {task["id"]: task for task in cli.session("plan", "import", "plan.yaml")["tasks"]}
     for task in tasks:
-        kept = found[task["task_id"]]
+        kept = session[task["task_id"]]
         assert (kept["status"], kept["artifacts"]) == (task["status"], task["artifacts"])
         if before != task["task_id"]:
             times = [None if at is None else at.replace("Z", ".000Z") for at in TIMES[task["task_id"]]]
@@ -359,5 +359,7 @@ def test_events_of_a_batch_carry_their_own_task_and_model(cli: Calling, how: str
         assert cli("doctor", "--repair").code == 0
     assert history is not None
     lines = [json.loads(line) for line in history.read_text().splitlines()]
-    said = [(line["arguments"], line["task_id"], line["model"]) for line in lines if line["command"] == "note.added"]
-    assert said == [("in one", "one", "opus"), ("in between", None, "gemini"), ("in two", "two", "gemini")]
+    entries = [
+        (line["arguments"], line["task_id"], line["model"]) for line in lines if line["command"] == "note.added"
+    ]
+    assert entries == [("in one", "one", "opus"), ("in between", None, "gemini"), ("in two", "two", "gemini")]

@@ -30,12 +30,12 @@ def call(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.fixture
 def two(call: Calling) -> tuple[str, str]:
     """Two conversations at once: the ids of their sessions."""
-    found = []
+    entries = []
     for talk, words in zip(TALKS, ("Invoices as PDF", "Add French"), strict=True):
         say(call, "UserPromptSubmit", talk, prompt=words)
-        found.append(str(call.session("status")["id"]))
-    assert len(set(found)) == 2
-    return found[0], found[1]
+        entries.append(str(call.session("status")["id"]))
+    assert len(set(entries)) == 2
+    return entries[0], entries[1]
 
 
 def statuses(call: Calling, sessions: tuple[str, ...]) -> list[str]:
@@ -57,9 +57,9 @@ def test_status_shows_the_latest_session_and_names_the_others(call: Calling, two
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
     call.document("task", "add", "Page numbers")
     call.patch.delenv("CLAUDE_CODE_SESSION_ID")
-    found = call.document("status")
-    assert found["session"]["id"] == two[1]
-    (other,) = found["others"]
+    document = call.document("status")
+    assert document["session"]["id"] == two[1]
+    (other,) = document["others"]
     assert (other["id"], other["goal"], other["open_tasks"]) == (two[0], "Invoices as PDF", 1)
     shown = call("status").out
     assert "Also open here" in shown
@@ -83,8 +83,8 @@ def test_other_verbs_in_a_terminal_act_on_the_latest_prompts_session_and_name_it
 ) -> None:
     """With one open session, nothing needs to be said."""
     say(call, "UserPromptSubmit", TALKS[0], prompt="Letters, too")
-    told = call("note", "Ask about the font")
-    assert f"In session {two[0][:8]}, 'Invoices as PDF'; 1 more is open here" in told.err
+    result = call("note", "Ask about the font")
+    assert f"In session {two[0][:8]}, 'Invoices as PDF'; 1 more is open here" in result.err
     assert [note["text"] for note in call.session("show", two[0])["notes"]] == ["Ask about the font"]
     call.document("stop")
     say(call, "UserPromptSubmit", TALKS[1], prompt="And Danish")

@@ -64,7 +64,7 @@ def sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Sharing(tmp_path, monkeypatch, capsys)
 
 
-def test_a_session_is_shared_and_gone_on_with(sharing: Sharing) -> None:
+def test_session_is_shared_and_missing_on_with(sharing: Sharing) -> None:
     """The guest reads it, is let in with the owner's next sync, writes, and both have everything."""
     sharing.at("laptop")
     spoken = sharing("share", sharing.shared[:8], "--with", ADA.upper())
@@ -83,7 +83,7 @@ def test_a_session_is_shared_and_gone_on_with(sharing: Sharing) -> None:
     sharing.refused(3, "show", sharing.private)
 
 
-def test_the_json_of_sharing(sharing: Sharing) -> None:
+def test_json_of_sharing(sharing: Sharing) -> None:
     """What was shared with whom and how; what was accepted; what was taken back."""
     sharing.at("laptop")
     share = sharing.document("share", sharing.shared, "--with", ADA, "--expires", "2099-01-01T00:00:00Z")["share"]
@@ -176,8 +176,13 @@ def test_what_agents_do_goes_to_a_session_of_the_readers_own(sharing: Sharing) -
     sharing.sync("laptop")
     sharing.share("--read-only")
     sharing.sync("ada")
-    told = {"hook_event_name": "UserPromptSubmit", "session_id": "c1", "cwd": os.getcwd(), "prompt": "Go on with it"}
-    spool.add_payload(str(sharing.root / "home-ada"), "claude", "user", 1, json.dumps(told).encode())
+    entries = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "c1",
+        "cwd": os.getcwd(),
+        "prompt": "Go on with it",
+    }
+    spool.add_payload(str(sharing.root / "home-ada"), "claude", "user", 1, json.dumps(entries).encode())
     now = sharing.session("show", "@")
     assert now["id"] != sharing.shared
     assert now["continues"] == sharing.shared
@@ -187,7 +192,7 @@ def test_what_agents_do_goes_to_a_session_of_the_readers_own(sharing: Sharing) -
 # ── what a guest deletes ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_guest_deletes_their_copy(sharing: Sharing) -> None:
+def test_guest_deletes_their_copy(sharing: Sharing) -> None:
     """It is gone there and no longer followed; the owner's devices keep theirs, and later shares are accepted."""
     sharing.join("desk")
     sharing.share()
@@ -213,7 +218,7 @@ def test_a_guest_deletes_their_copy(sharing: Sharing) -> None:
     assert sharing.notes(sharing.shared) == ["from Ada"]
 
 
-def test_the_guests_other_device_follows(sharing: Sharing) -> None:
+def test_guests_other_device_follows(sharing: Sharing) -> None:
     """In the guest's own vault the deletion travels; their other device leaves the share, and what it said there."""
     sharing.at("ada")
     sharing.document("remote", "add", "mine", f"folder:{sharing.root}/adas")
@@ -259,7 +264,7 @@ def test_accepting_after_the_owner_deleted_one(sharing: Sharing) -> None:
     assert sharing.document("accept")["sessions"][0]["id"] == other
 
 
-def test_a_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
+def test_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
     """What the owner wrote is the owner's to cut: the guest's word goes on to be heard."""
     from holdfast.sync import outgoing
     from holdfast.sync.outgoing import EventWithSecrets
@@ -368,8 +373,8 @@ def test_times_that_cannot_be(sharing: Sharing) -> None:
     """Past, nonsense, and beyond the calendar."""
     sharing.at("laptop")
     for wrong in ("0d", "yesterday", "-1d", "7", "2001-01-01T00:00:00Z", "2001-01-01", "2099-13-01", "999999w", ""):
-        told = sharing("share", sharing.shared, "--with", ADA, f"--expires={wrong}", "--json")
-        assert told.code == 4, wrong
+        result = sharing("share", sharing.shared, "--with", ADA, f"--expires={wrong}", "--json")
+        assert result.code == 4, wrong
     for right in ("7d", "12h", "30m", "2w", "90s"):
         assert sharing("share", sharing.shared, "--with", ADA, "--expires", right).code == 0
 
@@ -407,13 +412,13 @@ def test_what_cannot_be_shared(sharing: Sharing) -> None:
     sharing.refused(3, "share", sharing.shared, "--with", ADA)
 
 
-def test_what_is_held_back_is_not_shared(sharing: Sharing) -> None:
+def test_what_is_pending_is_not_shared(sharing: Sharing) -> None:
     """A session that waits for the vault to be confirmed is not given to others by it."""
     sharing.at("desk")
-    held = sharing.session("start", "Earlier work")["id"]
+    session = sharing.session("start", "Earlier work")["id"]
     sharing.join("desk")
     sharing.document("people", "add", ADA, DeviceKeys.generate().public.age)
-    sharing.refused(1, "share", held, "--with", ADA)
+    sharing.refused(1, "share", session, "--with", ADA)
 
 
 def test_what_cannot_be_accepted(sharing: Sharing) -> None:

@@ -118,33 +118,33 @@ def draw(found: dict[str, Any] | None, payload: dict[str, Any], *, minutes: int 
     return str(statusline.drawn(found, payload, Paint(width, tty=True), now=minutes * MINUTE))
 
 
-def test_the_line_of_a_session(line: Line) -> None:
+def test_line_of_a_session(line: Line) -> None:
     """Goal, working time, agents, context and cost."""
     drawn = draw(glance(agents=2), line.payload(), minutes=12)
     assert drawn == "Add login · 12m · 2 agents · ████▎····· 43% · $1.25"
 
 
-def test_a_pause_shows_its_kind_how_long_it_lasts_and_the_time_worked(line: Line) -> None:
+def test_pause_shows_its_kind_how_long_it_lasts_and_the_time_worked(line: Line) -> None:
     """Not the time worked alone: that reads as the length of the pause."""
     drawn = draw(glance(), line.payload(), minutes=1000)
     assert drawn == "Add login · ⏸ 30m idle, 4h00 worked · ████▎····· 43% · $1.25"
 
 
 @pytest.mark.parametrize(("minutes", "words"), [(39, None), (40, "☕ break (40 min)"), (61, "☕ break due (60 min)")])
-def test_a_reminder_is_shown_once_its_line_is_crossed(line: Line, minutes: int, words: str | None) -> None:
+def test_reminder_is_shown_once_its_line_is_crossed(line: Line, minutes: int, words: str | None) -> None:
     """Though nothing was recorded since: the time is counted here."""
     drawn = draw(glance(), line.payload(), minutes=minutes)
     assert drawn.endswith(words) if words else "☕" not in drawn
 
 
-def test_a_reminder_that_was_reached_stays(line: Line) -> None:
+def test_reminder_that_was_reached_stays(line: Line) -> None:
     """Until the break: from then on nothing counts."""
-    found = glance(lines=[[40 * MINUTE, "break", True, False]])
-    assert "☕ break" in draw(found, line.payload(), minutes=1)
-    assert "☕" not in draw(found, line.payload(), minutes=1000)
+    result = glance(lines=[[40 * MINUTE, "break", True, False]])
+    assert "☕ break" in draw(result, line.payload(), minutes=1)
+    assert "☕" not in draw(result, line.payload(), minutes=1000)
 
 
-def test_who_is_waited_for_is_told(line: Line) -> None:
+def test_who_is_waited_for_is_reported(line: Line) -> None:
     assert "waits for you" in draw(glance(waits=True), line.payload())
 
 
@@ -153,7 +153,7 @@ def test_without_a_session_project_and_context_are_shown(line: Line) -> None:
     assert draw(None, {}) == ""
 
 
-def test_the_goal_gives_way_to_how_things_stand(line: Line) -> None:
+def test_goal_gives_way_to_how_things_stand(line: Line) -> None:
     drawn = draw(glance("A goal of very many words that nobody could ever show"), line.payload(), width=50)
     assert drawn.startswith("A goal of")
     assert "… · 0m · " in drawn
@@ -161,7 +161,7 @@ def test_the_goal_gives_way_to_how_things_stand(line: Line) -> None:
 
 
 @pytest.mark.parametrize("tokens", [0, 99_999, 100_000, 139_999, 140_000, 169_999, 170_000, 200_000])
-def test_the_bar_has_the_colours_of_the_rest_of_the_program(tokens: int) -> None:
+def test_bar_has_the_colours_of_the_rest_of_the_program(tokens: int) -> None:
     """Where the context is nearly full, it looks the same here as in `status`."""
     usage = {"context_window": {"context_window_size": 200_000, "current_usage": {"input_tokens": tokens}}}
     share = statusline.used(usage)
@@ -188,8 +188,8 @@ def test_nothing_raw_reaches_the_terminal(
     payload: dict[str, Any], goal: str, width: int, now: int, colour: bool
 ) -> None:
     """Whatever a goal or a payload holds, what is printed is one line of visible text, and no wider than allowed."""
-    for found in (glance(goal), None):
-        drawn = statusline.drawn(found, payload, Paint(width, colour, tty=True), now=now)
+    for entry in (glance(goal), None):
+        drawn = statusline.drawn(entry, payload, Paint(width, colour, tty=True), now=now)
         for code in (*range(1, 3), 22, 31, 32, 33, 36, 39, 0):
             drawn = type(drawn)(drawn.replace(f"\x1b[{code}m", ""))
         assert "\x1b" not in drawn
@@ -201,7 +201,7 @@ def test_nothing_raw_reaches_the_terminal(
 
 
 @pytest.mark.parametrize(("asked", "width"), [("1", 1), ("5", 5), ("19", 19), ("0", 80), ("", 80), ("x", 80)])
-def test_a_narrow_terminal_got_a_longer_line_than_it_asked_for(line: Line, asked: str, width: int) -> None:
+def test_narrow_terminal_got_a_longer_line_than_it_asked_for(line: Line, asked: str, width: int) -> None:
     """However narrow; what says nothing is as wide as usual."""
     line.start("A goal of very many words that nobody could ever show in one line of a terminal of any size at all")
     line.environ["COLUMNS"] = asked
@@ -227,7 +227,7 @@ def test_colours_unless_they_are_unwanted(line: Line) -> None:
     assert "\x1b[1mAdd login\x1b[22m" in line()
 
 
-def test_the_quick_way_loads_next_to_nothing(line: Line) -> None:
+def test_quick_way_loads_next_to_nothing(line: Line) -> None:
     """A glance that is there is shown by the standard library alone, and by little of that."""
     line.start("Add login")
     line()
@@ -255,7 +255,7 @@ def test_bad_input_disturbs_nobody(line: Line, given: bytes) -> None:
     assert error_log.lines(str(line.home)) == []
 
 
-def test_an_agent_without_a_status_line_gets_none(line: Line) -> None:
+def test_agent_without_a_status_line_gets_none(line: Line) -> None:
     for name in ("codex", "nobody", ""):
         assert line.raw(json.dumps(line.payload()).encode(), words=("status", name)) == ""
 
@@ -266,7 +266,7 @@ def test_without_a_home_nothing_is_made(line: Line) -> None:
     assert not line.home.exists()
 
 
-def test_a_damaged_store_leaves_a_line(line: Line) -> None:
+def test_damaged_store_leaves_a_line(line: Line) -> None:
     line.home.mkdir()
     (line.home / "store.db").write_bytes(b"no store at all" * 1000)
     assert line().startswith("project · ")
@@ -309,19 +309,19 @@ def test_what_the_agent_tells_is_handed_over_when_it_is_news(line: Line) -> None
     assert line.handed_over() == 3
 
 
-def test_nothing_of_a_payload_lies_among_the_glances(line: Line) -> None:
+def test_nothing_of_a_payload_lies_among_the_cards(line: Line) -> None:
     """What was handed over last is kept as a checksum: limits may be named with anything."""
     line.start("Add login")
     line(rate_limits={"s3cret": {"used_percentage": "s3cret"}}, model={"id": "s3cret"})
-    (told,) = (line.home / "glances").glob("told-*")
-    assert b"s3cret" not in told.read_bytes()
-    assert len(told.read_bytes()) < 20
+    (result,) = (line.home / "glances").glob("told-*")
+    assert b"s3cret" not in result.read_bytes()
+    assert len(result.read_bytes()) < 20
     later(line.home)
     line(rate_limits={"s3cret": {"used_percentage": 12}}, model={"id": "s3cret"})
     assert line.handed_over() == 2
 
 
-def test_a_document_says_what_the_line_is_drawn_from(line: Line) -> None:
+def test_document_reports_what_the_line_is_drawn_from(line: Line) -> None:
     """`--json`: the line without colours, its parts, and what was told is handed over all the same."""
     line.start("Add login")
     (line.home / "glances").mkdir()
@@ -352,16 +352,16 @@ def test_what_was_handed_over_becomes_part_of_the_session(line: Line) -> None:
         assert keeper.session().id == session
     line(rate_limits={"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}})
     with line.keeper() as keeper:
-        found = keeper.session(f"claude:{TALK}").document()
-    assert (found.context.tokens, found.context.window, found.cost_usd, found.model) == (
+        document = keeper.session(f"claude:{TALK}").document()
+    assert (document.context.tokens, document.context.window, document.cost_usd, document.model) == (
         86_000,
         200_000,
         1.25,
         "opus",
     )
-    assert found.extra["rate_limits"] == {"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}}
+    assert document.extra["rate_limits"] == {"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}}
     with line.keeper() as keeper:
-        assert keeper.session().document().updated_at == found.updated_at
+        assert keeper.session().document().updated_at == document.updated_at
         before = len(keeper.events(session))
     line(rate_limits={"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}})
     with line.keeper() as keeper:
@@ -394,7 +394,7 @@ def _until(so: Callable[[], bool]) -> None:
     raise AssertionError
 
 
-def test_a_conversation_is_found_by_its_own_name(line: Line) -> None:
+def test_conversation_is_located_by_its_own_name(line: Line) -> None:
     """Whatever its id, one file says where it belongs."""
     line.start("Add login")
     for talk in (TALK, "Ünïcode id", "A" * 200):

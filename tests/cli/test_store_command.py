@@ -39,7 +39,7 @@ def settled(member: Member) -> Member:
     return member
 
 
-def test_a_store_is_set_up(member: Member) -> None:
+def test_store_is_set_up(member: Member) -> None:
     """Nothing works before, everything after; doing it again does no harm, and it says what it did."""
     town = member.town
     member.be(town.ada)
@@ -56,7 +56,7 @@ def test_a_store_is_set_up(member: Member) -> None:
     assert member.session("start", "Build the shop")["goal"] == "Build the shop"
 
 
-def test_a_vault_of_another_name(member: Member, postgres: Server) -> None:
+def test_vault_of_another_name(member: Member, postgres: Server) -> None:
     """By --vault or in the URL, and not by both in different words; members of several say which."""
     member.town = town = Town(postgres)
     member.document("store", "init", town.owner, "--admit", town.ada)
@@ -86,9 +86,9 @@ def test_what_a_store_is(settled: Member) -> None:
     assert shown["partitions"] >= 1
     assert shown["bytes"] > 0
     assert (shown["bypasses_security"], shown["local"], shown["warnings"]) == (False, True, [])
-    told = settled("store", "show")
-    assert told.out.splitlines()[0] == town.url(town.ada)
-    assert told.err == ""
+    result = settled("store", "show")
+    assert result.out.splitlines()[0] == town.url(town.ada)
+    assert result.err == ""
     settled.at(town.owner)
     assert settled.document("store", "show")["store"]["bypasses_security"] is True
     assert "everybody's sessions" in settled("store", "show").err
@@ -107,7 +107,7 @@ def test_what_a_file_is(member: Member) -> None:
     assert (shown["people"], shown["vault"], shown["encrypted"]) == ([], None, None)
 
 
-def test_a_file_is_made_and_has_no_people(member: Member, tmp_path: Path) -> None:
+def test_file_is_made_and_has_no_people(member: Member, tmp_path: Path) -> None:
     """`init` of a file makes it, or says that it is there; what is about a team is refused, with the way there."""
     url = f"sqlite:///{tmp_path}/other.db"
     assert member.document("store", "init", url)["done"] == [f"made {tmp_path}/other.db"]
@@ -130,7 +130,7 @@ def test_people_come_and_go(settled: Member) -> None:
     assert "store admit" in settled.refused(1, "status")["hint"]
     settled.at(town.url(town.ada))
     for words in (("admit", town.eve), ("dismiss", town.ben), ("partition", "3")):
-        assert "owns the tables" in settled.refused(1, "store", *words)["hint"]
+        assert "owner of the tables" in settled.refused(1, "store", *words)["hint"]
     settled.at(town.owner)
     assert settled.document("store", "admit", town.eve) == {"holdfast": 1, "admitted": town.eve, "new": True}
     assert settled.document("store", "admit", town.eve)["new"] is False
@@ -146,7 +146,7 @@ def test_people_come_and_go(settled: Member) -> None:
     settled.refused(1, "history")
 
 
-def test_a_session_is_shared_and_taken_back(settled: Member) -> None:
+def test_session_is_shared_and_taken_back(settled: Member) -> None:
     """Nobody else sees it; then one reads it, then writes to it, then everyone reads, then nobody again."""
     town = settled.town
     settled.be(town.ada)
@@ -155,10 +155,10 @@ def test_a_session_is_shared_and_taken_back(settled: Member) -> None:
 
     def shared(*words: str) -> list[tuple[str | None, bool]]:
         settled.be(town.ada)
-        found = settled.document("store", *words)
-        assert found["session"] == session
+        document = settled.document("store", *words)
+        assert document["session"] == session
         settled.be(town.ben)
-        return [(match["person"], match["write"]) for match in found["shares"]]
+        return [(match["person"], match["write"]) for match in document["shares"]]
 
     settled.be(town.ben)
     assert goal not in settled.goals()
@@ -192,7 +192,7 @@ def test_whom_to_share_with_must_be_said(settled: Member) -> None:
     settled.refused(3, "store", "share", "ffffffff", town.ben)
 
 
-def test_the_log_is_divided(settled: Member) -> None:
+def test_log_is_divided(settled: Member) -> None:
     """Into other parts than before, with everything in it; impossible numbers are refused."""
     town = settled.town
     settled.be(town.ada)
@@ -216,7 +216,7 @@ def test_no_password_is_ever_said(settled: Member, tmp_path: Path) -> None:
     odd = f"postgresql://ada:{SECRET}@nowhere:port/work"
     settled.be(town.ada)
     settled.at(url)
-    said = [
+    entries = [
         settled(*words, *how)
         for how in ((), ("--json",))
         for words in (
@@ -226,11 +226,11 @@ def test_no_password_is_ever_said(settled: Member, tmp_path: Path) -> None:
             ("store", "init", away), ("store", "copy", away, "home"), ("store", "init", odd),
         )
     ]  # fmt: skip
-    assert {out.code for out in said} >= {0, 1, 4, 7}
-    assert SECRET not in " ".join(out.out + out.err for out in said)
+    assert {out.code for out in entries} >= {0, 1, 4, 7}
+    assert SECRET not in " ".join(out.out + out.err for out in entries)
 
 
-def test_without_the_extra_it_says_which(settled: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_reports_which(settled: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has no driver is told how to get it, whatever they want of a server."""
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     settled.be(settled.town.ada)

@@ -67,15 +67,15 @@ def test_moving_house_and_back(member: Member, tmp_path: Path) -> None:
     assert member.session("status")["id"] == session
 
 
-def test_what_is_said_meanwhile(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_reported_meanwhile(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each step; on a terminal a bar that is taken away at the end; with --quiet nothing."""
     member.session("start", "Build the shop")
     others = (f"sqlite:///{tmp_path}/{name}.db" for name in "abc")
-    told = member("store", "copy", "home", next(others)).err.splitlines()
-    assert told[:3] == [
+    output = member("store", "copy", "home", next(others)).err.splitlines()
+    assert output[:3] == [
         "checking 1 session of the source", "copying their events", "comparing 1 session with the copy",
     ]  # fmt: skip
-    assert told[3].startswith("To go on there: export HOLDFAST_STORE=sqlite:///")
+    assert output[3].startswith("To go on there: export HOLDFAST_STORE=sqlite:///")
     assert member("store", "copy", "home", next(others), "--quiet") == (0, "", "")
     monkeypatch.setattr(store_commands, "terminal", lambda *_, **__: Paint(60, tty=True))
     drawn = member("store", "copy", "home", next(others)).err
@@ -131,10 +131,10 @@ def test_sessions_of_others_are_left_out_by_name(member: Member, tmp_path: Path,
         assert "does not share it with you" in left["reason"]
         assert "everything else is there" in done["error"]["message"]
         for quiet in ((), ("--quiet",)):
-            said = member(*words, *quiet)
-            assert said.code == 1
-            assert f"left out {theirs}  Paint" in said.err
-            assert "\x1b" not in said.err
+            result = member(*words, *quiet)
+            assert result.code == 1
+            assert f"left out {theirs}  Paint" in result.err
+            assert "\x1b" not in result.err
     assert "at home" in member("show", mine).out
     member.be(town.eve)
     assert member("store", "share", theirs, town.ada, "--read-only").code == 0
@@ -147,10 +147,10 @@ def test_sessions_of_others_are_left_out_by_name(member: Member, tmp_path: Path,
         )
     assert member.refused(6, "store", "copy", there, f"sqlite:///{tmp_path}/eves.db")["session"] == theirs
     member.be(town.ada)
-    said = member("backup", str(tmp_path / "without"))
-    assert said.code == 1
-    assert "its owner repairs it" in said.err
-    assert "1 session could not be backed up; everything else is there" in said.err
+    result = member("backup", str(tmp_path / "without"))
+    assert result.code == 1
+    assert "its owner repairs it" in result.err
+    assert "1 session could not be backed up; everything else is there" in result.err
     member.at(f"sqlite:///{tmp_path}/fresh.db")
     assert member.document("restore", str(tmp_path / "without"))["left_out"] == []
     assert "at home" in member("show", mine).out
@@ -174,9 +174,9 @@ def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(store_copy_module, "PORTION", 2)
     monkeypatch.setattr(store_copy_module, "copy", stopped)
-    said = member("store", "copy", "home", other)
-    assert said.code == 130
-    assert "goes on from there" in said.err
+    result = member("store", "copy", "home", other)
+    assert result.code == 130
+    assert "goes on from there" in result.err
     monkeypatch.setattr(store_copy_module, "copy", whole)
     monkeypatch.setattr(store_copy_module, "PORTION", portion)
     done = member.document("store", "copy", "home", other)

@@ -20,7 +20,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def test_the_json_of_sync(several: Several) -> None:
+def test_json_of_sync(several: Several) -> None:
     """What was sent and received, open conflicts, and what was turned away."""
     several.session("start", "Build the shop")
     several.create_vault()
@@ -69,7 +69,7 @@ def test_waiting_for_approval_is_no_error(several: Several) -> None:
     assert len(document["notes"]) == 1
 
 
-def test_a_remote_that_is_not_there(several: Several) -> None:
+def test_remote_that_is_not_there(several: Several) -> None:
     """No remote is exit 3, one of another name too; one out of reach is exit 7, and `status` works all the same."""
     several.refused(3, "sync")
     several.create_vault()
@@ -94,9 +94,9 @@ def test_one_fails_and_the_other_is_synced(several: Several) -> None:
     assert (spoken.code, spoken.out) == (7, "Sent 1.\n")
     assert "home: " in spoken.err
     several.session("note", "one more")
-    told = several("sync", "--json")
-    assert (told.code, told.err) == (7, "")
-    document = checked(told.out)
+    result = several("sync", "--json")
+    assert (result.code, result.err) == (7, "")
+    document = checked(result.out)
     assert set(document["error"]) == ERROR_KEYS
     assert (document["pushed"], document["pulled"], document["conflicts"], document["rejected"]) == (1, 0, 0, [])
     assert {item["name"]: item["error"] is None for item in document["remotes"]} == {"home": False, "second": True}
@@ -131,12 +131,12 @@ def test_what_was_learned_of_is_named(several: Several) -> None:
         several.session("stop", "--at", f"2026-01-0{number + 1}T09:00:00Z")
     several.sync()
     several.at("desk")
-    told = several("sync").out.splitlines()
-    assert [line.split("  ")[-1] for line in told[1:4]] == ["Goal 4", "Goal 3", "Goal 2"]
-    assert told[4:] == ["  and 2 more sessions"]
+    output = several("sync").out.splitlines()
+    assert [line.split("  ")[-1] for line in output[1:4]] == ["Goal 4", "Goal 3", "Goal 2"]
+    assert output[4:] == ["  and 2 more sessions"]
 
 
-def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
+def test_session_that_is_deleted_elsewhere(several: Several) -> None:
     """Which one and where is said by the sync, and once by `status` where somebody was at work on it."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
@@ -148,15 +148,15 @@ def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
     several.document("delete", session, "--confirm", "--force")
     several.sync("laptop", "laptop")
     several.at("desk")
-    told = several("sync")
-    assert f"Session {session[:8]}, Build the shop, was deleted on laptop." in told.err
-    told = several("status")
-    assert f"Session {session[:8]}, which was the current one here, was deleted on laptop." in told.err
+    result = several("sync")
+    assert f"Session {session[:8]}, Build the shop, was deleted on laptop." in result.err
+    result = several("status")
+    assert f"Session {session[:8]}, which was the current one here, was deleted on laptop." in result.err
     assert "deleted" not in several("status").err
     assert several.document("status") == {"holdfast": 1, "session": None}
 
 
-def test_a_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
+def test_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
     """Programs are told the same."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
@@ -205,7 +205,7 @@ class Screen(io.StringIO):
         return True
 
 
-def test_a_long_sync_shows_how_far_it_is(several: Several) -> None:
+def test_long_sync_shows_how_far_it_is(several: Several) -> None:
     """On a terminal, and only once it has taken a moment; nothing of it is left at the end."""
     several.session("start", "Build the shop")
     several.create_vault()
@@ -231,7 +231,7 @@ def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
-def test_the_library_syncs_too(several: Several) -> None:
+def test_library_syncs_too(several: Several) -> None:
     """`Keeper.sync` does and says the same."""
     several.session("start", "Build the shop")
     several.create_vault()

@@ -55,10 +55,10 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Home]:
     (origin / "README.md").write_text("hello\n")
     git("add", ".", where=origin)
     git("commit", "-q", "-m", "first", where=origin)
-    found = {name: Home(tmp_path, name) for name in ("laptop", "desk", "new", "guest")}
-    for home in found.values():
+    entries = {name: Home(tmp_path, name) for name in ("laptop", "desk", "new", "guest")}
+    for home in entries.values():
         git("clone", "-q", str(origin), str(home.project), where=tmp_path)
-    return found
+    return entries
 
 
 def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ class Program:
         self.path = cli.project / FILE
 
     def read(self) -> dict[str, Any]:
-        found = json.loads(self.path.read_text())
-        assert isinstance(found, dict)
-        return found
+        document = json.loads(self.path.read_text())
+        assert isinstance(document, dict)
+        return document
 
     def write(self, document: dict[str, Any]) -> None:
         self.path.parent.mkdir(exist_ok=True)
@@ -285,7 +285,7 @@ def test_stop_after_the_file_was_deleted_ends_the_session(cli: Calling, program:
     assert cli.document("status")["session"] is None
 
 
-def test_deletion_that_a_background_process_notices_is_still_told(cli: Calling, program: Program) -> None:
+def test_deletion_that_a_background_process_notices_is_still_reported(cli: Calling, program: Program) -> None:
     """Nobody reads what a drained hook tells: the next command of a person says it."""
     program.path.unlink()
     with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
@@ -383,7 +383,9 @@ def test_validate_prints_a_schema_of_draft_7(cli: Calling, program: Program) -> 
 
 
 @pytest.mark.parametrize("example", [TIMER_ONE_PAUSE, TIMER_SEVERAL_PAUSES, TIMER_TIMED_OUT])
-def test_resumed_example_of_the_text_runs_again_and_says_how_long_one_was_away(example: bytes, cli: Calling) -> None:
+def test_resumed_example_of_the_text_runs_again_and_reports_how_long_one_was_away(
+    example: bytes, cli: Calling
+) -> None:
     """Nobody "paused" for a year: worked and paused are the example's own, and the clock runs from the resume on."""
     path = cli.project / "example.json"
     path.write_bytes(example)

@@ -29,7 +29,7 @@ def take(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_the_tour_does_the_whole_job_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_tour_does_the_whole_job_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """It kills an agent, finds it, loses nothing, checks what it says, and fits into 80 columns."""
     done = take(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,7 +44,7 @@ def test_the_tour_does_the_whole_job_and_leaves_nothing_behind(tmp_path: Path) -
     assert [line for line in wide if "holdfast-tour-" not in line and "--at 20" not in line] == []
 
 
-def test_the_tour_as_a_document(tmp_path: Path) -> None:
+def test_tour_as_a_document(tmp_path: Path) -> None:
     """With --json it is one document: every command with its code, the events kept, none lost."""
     done = take(tmp_path, "--json")
     tour = json.loads(done.stdout)["tour"]
@@ -55,7 +55,7 @@ def test_the_tour_as_a_document(tmp_path: Path) -> None:
     assert tour["events"] > 25
 
 
-def test_a_tour_that_cannot_be_taken_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tour_that_cannot_be_taken_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a command fails the tour stops there, shows why, and exits with 1."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     (tmp_path / "broken").mkdir()

@@ -27,15 +27,15 @@ def standing(several: Several, *words: str) -> tuple[str, str | None]:
 
 
 def block(several: Several, *words: str) -> dict[str, Any]:
-    found = several.document("export", *words, "--format", "craft")["document"]["teleportation"]
-    assert isinstance(found, dict)
-    return found
+    document = several.document("export", *words, "--format", "craft")["document"]["teleportation"]
+    assert isinstance(document, dict)
+    return document
 
 
 def mirrored(several: Several) -> dict[str, Any]:
     """The block in the mirror's only session file."""
-    (found,) = [path for path in (several.project / CRAFT).iterdir() if path.name != "index.json"]
-    return dict(json.loads(found.read_text())["teleportation"])
+    (entries,) = [path for path in (several.project / CRAFT).iterdir() if path.name != "index.json"]
+    return dict(json.loads(entries.read_text())["teleportation"])
 
 
 # ── status and show ──────────────────────────────────────────────────────────────────────────────────────
@@ -76,7 +76,7 @@ def test_what_another_device_wrote_is_no_news_here(several: Several) -> None:
     assert standing(several, "show", session) == ("synced", "home")
 
 
-def test_a_device_that_waits_to_be_let_in(several: Several) -> None:
+def test_device_that_waits_to_be_let_in(several: Several) -> None:
     """Until it is approved, everything of it is pending, and it was never synced."""
     several.create_vault()
     several.at("desktop")
@@ -93,7 +93,7 @@ def test_a_device_that_waits_to_be_let_in(several: Several) -> None:
     assert standing(several)[0] == "pending"
 
 
-def test_what_is_held_back_stays_pending_until_the_vault_is_confirmed(several: Several) -> None:
+def test_what_is_pending_stays_pending_until_the_vault_is_confirmed(several: Several) -> None:
     """Earlier sessions are not sent to a vault nobody has confirmed, and say so; new ones go."""
     several.create_vault()
     several.at("desktop")
@@ -144,7 +144,7 @@ def test_of_several_remotes_the_worst_is_shown(several: Several) -> None:
     assert standing(several) == ("error", "stick")
 
 
-def test_a_session_of_another_project_than_the_remotes_goes_nowhere(several: Several) -> None:
+def test_session_of_another_project_than_the_remotes_goes_nowhere(several: Several) -> None:
     """A remote for one project does not concern the sessions of others."""
     several.session("start", "Ship it")
     several.document("remote", "add", "home", several.url, "--this-project")
@@ -157,7 +157,7 @@ def test_a_session_of_another_project_than_the_remotes_goes_nowhere(several: Sev
     assert several.session("status")["sync"] == NOWHERE
 
 
-def test_a_removed_device_is_told_so(several: Several) -> None:
+def test_removed_device_is_reported_so(several: Several) -> None:
     """Whoever was taken out of the vault sees it in `status`, as far as it can know."""
     several.create_vault()
     several.join("desktop")
@@ -213,17 +213,17 @@ def test_status_loads_nothing_that_it_does_not_need(several: Several, *, remote:
 # ── craft ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_craft_block_is_true(several: Several) -> None:
+def test_craft_block_is_true(several: Several) -> None:
     """`export --format craft` says how the session really travels."""
     several.session("start", "Ship it")
     several.create_vault()
-    found = block(several)
-    assert (found["enabled"], found["encrypted"], found["storage_backend"]) == (True, True, "local")
-    assert (found["sync_status"], found["last_sync"], found["devices"]) == ("pending", None, ["laptop"])
+    result = block(several)
+    assert (result["enabled"], result["encrypted"], result["storage_backend"]) == (True, True, "local")
+    assert (result["sync_status"], result["last_sync"], result["devices"]) == ("pending", None, ["laptop"])
     several.document("sync")
-    found = block(several)
-    assert (found["sync_status"], found["sync_error"], found["shared_with"]) == ("success", None, None)
-    assert found["last_sync"] == several.session("status")["sync"]["last_sync"]
+    result = block(several)
+    assert (result["sync_status"], result["sync_error"], result["shared_with"]) == ("success", None, None)
+    assert result["last_sync"] == several.session("status")["sync"]["last_sync"]
     several.away()
     several("sync")
     assert block(several)["sync_status"] == "error"
@@ -242,7 +242,7 @@ def test_devices_are_those_that_wrote_to_it(several: Several) -> None:
     assert sorted(block(several, session)["devices"]) == ["desktop", "laptop"]
 
 
-def test_the_mirror_follows_a_sync(several: Several) -> None:
+def test_mirror_follows_a_sync(several: Several) -> None:
     """A mirror says what was true when it was written; a sync writes it again, and nobody's edit is seen in that."""
     several.document("mirror", "on", "craft")
     session = several.session("start", "Ship it")["id"]
@@ -261,7 +261,7 @@ def test_the_mirror_follows_a_sync(several: Several) -> None:
     assert mirrored(several)["sync_status"] == "pending"
 
 
-def test_an_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> None:
+def test_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> None:
     """Who edits the file that a sync wrote changes what they changed; the block is ours alone."""
     several.document("mirror", "on", "craft")
     session = several.session("start", "Ship it")["id"]
@@ -272,8 +272,8 @@ def test_an_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> Non
     document["goal"] = "Ship all of it"
     document["teleportation"] |= {"enabled": False, "sync_status": "error", "shared_with": ["eve@example.org"]}
     file.write_text(json.dumps(document))
-    found = several.session("status")
-    assert (found["goal"], found["conflicts"]) == ("Ship all of it", [])
+    answer = several.session("status")
+    assert (answer["goal"], answer["conflicts"]) == ("Ship all of it", [])
     assert (mirrored(several)["enabled"], mirrored(several)["shared_with"]) == (True, None)
     assert [item["type"] for item in several.document("log")["events"]].count("session.edited") == 1
 
@@ -289,5 +289,5 @@ def test_what_came_in_goes_out_as_it_was(several: Several, tmp_path: Path) -> No
     session = several.document("import", str(file))["files"][0]["session"]
     assert several.document("export", session, "--format", "craft")["document"] == document
     several.create_vault()
-    found = several.document("export", session, "--format", "craft")["document"]["teleportation"]
-    assert (found["storage_backend"], found["sync_status"], found["own"]) == ("local", "pending", 1)
+    answer = several.document("export", session, "--format", "craft")["document"]["teleportation"]
+    assert (answer["storage_backend"], answer["sync_status"], answer["own"]) == ("local", "pending", 1)

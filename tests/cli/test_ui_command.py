@@ -16,7 +16,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return Calling(tmp_path, monkeypatch, capsys)
 
 
-def test_an_impossible_home_is_no_empty_one(cli: Calling) -> None:
+def test_impossible_home_is_no_empty_one(cli: Calling) -> None:
     """A home below a file can neither be read nor made: no dashboard of nothing is shown."""
     (cli.project / "file").write_text("in the way")
     cli.patch.setenv("HOLDFAST_HOME", str(cli.project / "file" / "home"))
@@ -26,7 +26,7 @@ def test_an_impossible_home_is_no_empty_one(cli: Calling) -> None:
     assert cli("ui", "--no-open").code != 0
 
 
-def test_a_damaged_store_is_told_of(cli: Calling) -> None:
+def test_damaged_store_is_reported_of(cli: Calling) -> None:
     """As every other command tells of it."""
     cli("start", "Build the shop")
     (cli.home / "store.db").write_bytes(b"junk")
@@ -34,14 +34,14 @@ def test_a_damaged_store_is_told_of(cli: Calling) -> None:
 
 
 @pytest.mark.parametrize("port", ["99999", "65536", "0", "-1"])
-def test_a_port_that_cannot_be_is_refused(cli: Calling, port: str) -> None:
+def test_port_that_cannot_be_is_refused(cli: Calling, port: str) -> None:
     """In our own words, as any other number that is none."""
     error = cli.refused(4, "ui", "--no-open", "--port", port)
     assert error["message"] == f"{port} is not a port number"
     assert "1 to 65535" in error["hint"]
 
 
-def test_without_its_extra_it_says_how_to_get_it(cli: Calling) -> None:
+def test_without_its_extra_it_reports_how_to_get_it(cli: Calling) -> None:
     """In the words of every extra."""
 
     find_spec = importlib.util.find_spec

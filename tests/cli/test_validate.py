@@ -103,8 +103,8 @@ def files(hold: Calling, *words: str, code: int = 0) -> dict[str, dict[str, Any]
     """What is said of each file, by its path."""
     done = hold("validate", *words, "--json")
     assert (done.code, done.err) == (code, ""), done.out
-    found = checked(done.out)["files"]
-    for match in found:
+    output = checked(done.out)["files"]
+    for match in output:
         assert set(match) == {"path", "format", "valid", "problems"}
         assert match["valid"] is all(problem["severity"] != "error" for problem in match["problems"])
         for problem in match["problems"]:
@@ -115,13 +115,13 @@ def files(hold: Calling, *words: str, code: int = 0) -> dict[str, dict[str, Any]
             assert context["timestamp"].endswith("Z")
             assert set(problem) == {"path", "message", "severity", "line"}
             assert problem["path"].startswith("$")
-    return {os.path.normpath(match["path"]).replace(os.sep, "/"): match for match in found}
+    return {os.path.normpath(match["path"]).replace(os.sep, "/"): match for match in output}
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_sound_file_is_valid(hold: Calling) -> None:
+def test_sound_file_is_valid(hold: Calling) -> None:
     put(hold, "x.json", SESSION)
     assert files(hold, "x.json") == {
         "x.json": {"path": "x.json", "format": "orchestrator", "valid": True, "problems": []}
@@ -130,27 +130,27 @@ def test_a_sound_file_is_valid(hold: Calling) -> None:
     assert hold("validate", "x.json", "--quiet").out == ""
 
 
-def test_every_problem_is_told_with_its_place_and_line(hold: Calling) -> None:
+def test_every_problem_is_reported_with_its_place_and_line(hold: Calling) -> None:
     broken = changed(mode="fast", goal=5)
     broken["agents"][0]["progress"] = "half"
     del broken["errors"]
     put(hold, "x.json", broken)
     problems = files(hold, "x.json", code=4)["x.json"]["problems"]
-    said = {problem["path"]: problem for problem in problems}
-    assert {"$.mode", "$.goal", "$.agents[0].progress", "$.errors"} <= set(said)
-    assert said["$.errors"]["message"] == "is missing"
+    entries = {problem["path"]: problem for problem in problems}
+    assert {"$.mode", "$.goal", "$.agents[0].progress", "$.errors"} <= set(entries)
+    assert entries["$.errors"]["message"] == "is missing"
     lines = (hold.project / "x.json").read_text().splitlines()
-    assert '"goal"' in lines[said["$.goal"]["line"] - 1]
+    assert '"goal"' in lines[entries["$.goal"]["line"] - 1]
     spoken = hold("validate", "x.json").out
     assert "$.agents[0].progress" in spoken
     assert spoken.endswith("1 of 1 file is invalid.\n")
 
 
-def test_a_warning_leaves_a_file_valid(hold: Calling) -> None:
+def test_warning_leaves_a_file_valid(hold: Calling) -> None:
     put(hold, "x.json", b"\xef\xbb\xbf" + json.dumps(SESSION).encode())
-    found = files(hold, "x.json")["x.json"]
-    assert [problem["severity"] for problem in found["problems"]] == ["warning"]
-    assert "byte order mark" in found["problems"][0]["message"]
+    result = files(hold, "x.json")["x.json"]
+    assert [problem["severity"] for problem in result["problems"]] == ["warning"]
+    assert "byte order mark" in result["problems"][0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -164,19 +164,19 @@ def test_a_warning_leaves_a_file_valid(hold: Calling) -> None:
         (b"\xff", "not valid UTF-8"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_invalid(hold: Calling, raw: bytes, why: str) -> None:
+def test_file_that_cannot_be_read_is_invalid(hold: Calling, raw: bytes, why: str) -> None:
     put(hold, ".claude/orchestrator-session.json", raw)
     for path in (".", ".claude/orchestrator-session.json"):
-        found = files(hold, path, code=4)[".claude/orchestrator-session.json"]
-        assert (found["format"], found["valid"]) == ("orchestrator", False)
-        assert why in found["problems"][0]["message"]
+        result = files(hold, path, code=4)[".claude/orchestrator-session.json"]
+        assert (result["format"], result["valid"]) == ("orchestrator", False)
+        assert why in result["problems"][0]["message"]
 
 
-def test_a_hand_made_file_is_none_of_the_four(hold: Calling) -> None:
+def test_hand_made_file_is_none_of_the_four(hold: Calling) -> None:
     put(hold, ".claude/session-state.json", {"working_on": "x", "next_steps": [], "notes": "y"})
-    found = files(hold, ".", code=4)[".claude/session-state.json"]
-    assert (found["format"], found["valid"]) == (None, False)
-    message = found["problems"][0]["message"]
+    result = files(hold, ".", code=4)[".claude/session-state.json"]
+    assert (result["format"], result["valid"]) == (None, False)
+    message = result["problems"][0]["message"]
     assert "hand-made" in message
     assert "import --salvage" in message
 
@@ -195,9 +195,9 @@ def test_salvage_is_recommended_for_notes_and_toml_where_it_can_read_them(
     """As `import` reads them: whoever is told so can do it."""
     put(hold, "notes" if name == "-" else name, raw)
     hold.patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
-    ((_, found),) = files(hold, name, code=4).items()
-    assert (found["format"], found["valid"]) == (None, False)
-    assert "holdfast import --salvage" in found["problems"][0]["message"]
+    ((_, result),) = files(hold, name, code=4).items()
+    assert (result["format"], result["valid"]) == (None, False)
+    assert "holdfast import --salvage" in result["problems"][0]["message"]
     hold.patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
     assert hold("import", "--salvage", name).code == 0
 
@@ -211,28 +211,28 @@ def test_salvage_is_not_recommended_where_it_recognises_nothing(hold: Calling, d
 
 def test_active_features_alone_are_no_contract_registry(hold: Calling) -> None:
     put(hold, "own.json", {"active_features": [{"id": "F-1", "status": "planning"}], "next_steps": ["Plan it"]})
-    found = files(hold, "own.json", code=4)["own.json"]
-    assert found["format"] is None
-    assert "--salvage" in found["problems"][0]["message"]
+    result = files(hold, "own.json", code=4)["own.json"]
+    assert result["format"] is None
+    assert "--salvage" in result["problems"][0]["message"]
 
 
-def test_a_format_can_be_demanded(hold: Calling) -> None:
+def test_format_can_be_demanded(hold: Calling) -> None:
     put(hold, "x.json", SESSION)
     assert files(hold, "x.json", "--format", "orchestrator")["x.json"]["valid"]
-    found = files(hold, "x.json", "--format", "timer", code=4)["x.json"]
-    assert found["format"] == "timer"
-    assert "$.sessionId" in {problem["path"] for problem in found["problems"]}
+    result = files(hold, "x.json", "--format", "timer", code=4)["x.json"]
+    assert result["format"] == "timer"
+    assert "$.sessionId" in {problem["path"] for problem in result["problems"]}
     assert hold.refused(4, "validate", "x.json", "--format", "yaml")["kind"] == "invalid"
 
 
 def test_standard_input_is_read(hold: Calling) -> None:
     for text, format_ in ((json.dumps(SESSION), "orchestrator"), (STATE, "contract")):
         hold.patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False))
-        found = files(hold, "-")["-"]
-        assert (found["format"], found["valid"]) == (format_, True)
+        result = files(hold, "-")["-"]
+        assert (result["format"], result["valid"]) == (format_, True)
 
 
-def test_leniently_only_what_import_could_not_cope_with_is_told(hold: Calling) -> None:
+def test_leniently_only_what_import_could_not_cope_with_is_reported(hold: Calling) -> None:
     wild = changed(status="completed")
     del wild["schema_version"]
     put(hold, "wild.json", wild)
@@ -246,7 +246,7 @@ def test_leniently_only_what_import_could_not_cope_with_is_told(hold: Calling) -
 # ── directories ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_session_file_of_a_project_is_found(hold: Calling) -> None:
+def test_every_session_file_of_a_project_is_located(hold: Calling) -> None:
     feature(hold)
     there: dict[str, dict[str, Any]] = {
         ".claude/orchestrator-session.json": SESSION,
@@ -270,27 +270,27 @@ def test_every_session_file_of_a_project_is_found(hold: Calling) -> None:
     put(hold, "tsconfig.json", "{ // a comment\n}")
     (hold.project / "linked").symlink_to(hold.project / ".claude")
     (hold.project / "linked.json").symlink_to(hold.project / "top.json")
-    found = files(hold, ".")
+    result = files(hold, ".")
     names = ("active-features.yaml", "search-2026-01-05/state.yaml", "search-2026-01-05/implementation-plan.yaml",
              "search-2026-01-05/history.jsonl")  # fmt: skip
-    assert set(found) == {*there, *(f".ai-session/{name}" for name in names)}
-    assert {entry["format"] for entry in found.values()} == {"orchestrator", "contract"}
+    assert set(result) == {*there, *(f".ai-session/{name}" for name in names)}
+    assert {entry["format"] for entry in result.values()} == {"orchestrator", "contract"}
     assert hold("validate", ".").out == "8 files checked: valid.\n"
 
 
 @pytest.mark.parametrize("where", [".ai-session", ".ai-session/search-2026-01-05"])
-def test_the_contracts_own_directories_can_be_named(hold: Calling, where: str) -> None:
+def test_contracts_own_directories_can_be_named(hold: Calling, where: str) -> None:
     feature(hold)
     assert f"{where}/history.jsonl".split("/")[-1] in {path.split("/")[-1] for path in files(hold, where)}
     hold.patch.chdir(hold.project / where)
     assert all(file["format"] == "contract" for file in files(hold, ".").values())
 
 
-def test_a_copy_of_a_feature_is_recognised_by_its_shape(hold: Calling) -> None:
+def test_copy_of_a_feature_is_recognised_by_its_shape(hold: Calling) -> None:
     feature(hold, "copy")
-    found = files(hold, "copy")
-    assert len(found) == 4
-    assert {entry["format"] for entry in found.values()} == {"contract"}
+    result = files(hold, "copy")
+    assert len(result) == 4
+    assert {entry["format"] for entry in result.values()} == {"contract"}
 
 
 def test_in_a_directory_of_documents_what_is_a_session_is_checked(hold: Calling) -> None:
@@ -299,11 +299,11 @@ def test_in_a_directory_of_documents_what_is_a_session_is_checked(hold: Calling)
     put(hold, "d/torn.json", json.dumps(SESSION)[:200])
     put(hold, "d/other.json", {"name": "x"})
     put(hold, "d/settings.json", '{"name": "x", }')
-    found = files(hold, "d", code=4)
-    assert {path: entry["valid"] for path, entry in found.items()} == {
+    result = files(hold, "d", code=4)
+    assert {path: entry["valid"] for path, entry in result.items()} == {
         "d/good.json": True, "d/bad.json": False, "d/torn.json": False,
     }  # fmt: skip
-    assert set(files(hold, ".", "--format", "orchestrator", code=4)) == set(found)
+    assert set(files(hold, ".", "--format", "orchestrator", code=4)) == set(result)
 
 
 def test_nothing_to_check_is_not_found(hold: Calling) -> None:
@@ -316,18 +316,18 @@ def test_nothing_to_check_is_not_found(hold: Calling) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is closed to this user")
-def test_what_is_closed_is_told_and_the_rest_is_checked(hold: Calling) -> None:
+def test_what_is_closed_is_reported_and_the_rest_is_checked(hold: Calling) -> None:
     put(hold, ".claude/orchestrator-session.json", SESSION)
     put(hold, ".claude/session-state.json", SESSION).chmod(0)
     put(hold, "shut/x.json", SESSION).parent.chmod(0)
-    found = files(hold, ".", code=4)
+    result = files(hold, ".", code=4)
     (hold.project / "shut").chmod(0o700)
-    assert {path: entry["valid"] for path, entry in found.items()} == {
+    assert {path: entry["valid"] for path, entry in result.items()} == {
         ".claude/orchestrator-session.json": True, ".claude/session-state.json": False, "shut": False,
     }  # fmt: skip
 
 
-def test_a_pipe_in_the_way_holds_nothing_up(hold: Calling) -> None:
+def test_pipe_in_the_way_holds_nothing_up(hold: Calling) -> None:
     put(hold, ".claude/orchestrator-session.json", SESSION)
     if hasattr(os, "mkfifo"):
         os.mkfifo(hold.project / ".claude" / "session-state.json")
@@ -350,15 +350,15 @@ def test_history_is_checked_line_by_line(hold: Calling) -> None:
     assert "line 3: must be" in hold("validate", path).out
 
 
-def test_the_files_of_a_feature_must_fit_together(hold: Calling) -> None:
+def test_files_of_a_feature_must_fit_together(hold: Calling) -> None:
     feature(hold)
     put(hold, ".ai-session/search-2026-01-05/state.yaml", STATE.replace('"index"', '"nosuch"'))
     early = LINE.replace("T08:00:00Z", "T07:00:00Z")
     put(hold, ".ai-session/search-2026-01-05/history.jsonl", LINE + early)
-    found = files(hold, ".", code=4)
-    state = found[".ai-session/search-2026-01-05/state.yaml"]
+    result = files(hold, ".", code=4)
+    state = result[".ai-session/search-2026-01-05/state.yaml"]
     assert "$.current_state.active_task" in {problem["path"] for problem in state["problems"]}
-    history = found[".ai-session/search-2026-01-05/history.jsonl"]
+    history = result[".ai-session/search-2026-01-05/history.jsonl"]
     assert [(problem["line"], problem["severity"]) for problem in history["problems"]] == [(2, "warning")]
 
 
@@ -372,7 +372,7 @@ def test_problems_in_yaml_have_their_lines(hold: Calling) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("orchestrator", SESSION), ("contract-history", json.loads(LINE))])
-def test_the_schema_is_printed_and_can_be_used(hold: Calling, name: str, value: Any) -> None:
+def test_schema_is_printed_and_can_be_used(hold: Calling, name: str, value: Any) -> None:
     done = hold("validate", "--schema", name)
     assert done.code == 0
     jsonschema.validate(value, json.loads(done.out))
@@ -381,7 +381,7 @@ def test_the_schema_is_printed_and_can_be_used(hold: Calling, name: str, value: 
     assert hold.document("validate", "--schema", name)["schema"] == json.loads(done.out)
 
 
-def test_the_contracts_four_schemas_are_one_document(hold: Calling) -> None:
+def test_contracts_four_schemas_are_one_document(hold: Calling) -> None:
     rules = json.loads(hold("validate", "--schema", "contract").out)
     assert set(rules["$defs"]) == {"contract-state", "contract-plan", "contract-registry", "contract-history"}
     jsonschema.Draft202012Validator.check_schema(rules)
@@ -420,11 +420,11 @@ def test_two_blanks_stand_before_every_message(hold: Calling, width: str) -> Non
         assert re.match(r"  error    \$[^ ]+ \(line \d+\)(  must|$)", head), head
 
 
-def test_a_shape_is_told_in_words(hold: Calling) -> None:
+def test_shape_is_reported_in_words(hold: Calling) -> None:
     put(hold, "x.json", changed(session_id="x", goal=" "))
-    said = {file["path"]: file["message"] for file in files(hold, "x.json", code=4)["x.json"]["problems"]}
-    assert said["$.session_id"] == 'must be a date and six hexadecimal digits such as 2026-11-15-0a1b2c, is "x"'
-    assert said["$.goal"] == "must not be blank"
+    entries = {file["path"]: file["message"] for file in files(hold, "x.json", code=4)["x.json"]["problems"]}
+    assert entries["$.session_id"] == 'must be a date and six hexadecimal digits such as 2026-11-15-0a1b2c, is "x"'
+    assert entries["$.goal"] == "must not be blank"
 
 
 def test_no_schema_asks_for_a_shape_that_has_no_words() -> None:
@@ -434,8 +434,8 @@ def test_no_schema_asks_for_a_shape_that_has_no_words() -> None:
         asked |= set(patterns(json.loads(file.read_bytes())))
     assert len(asked) > 5
     for pattern in asked - {r"\S"}:  # "must not be blank"
-        (found,) = schema.Checker({"type": "string", "pattern": pattern}).problems("\n~")
-        assert pattern not in found.message
+        (result,) = schema.Checker({"type": "string", "pattern": pattern}).problems("\n~")
+        assert pattern not in result.message
 
 
 def patterns(rules: Any) -> Iterator[str]:
@@ -449,16 +449,16 @@ def patterns(rules: Any) -> Iterator[str]:
             yield from patterns(inner)
 
 
-def test_a_pattern_without_words_of_its_own_is_told_as_described() -> None:
+def test_pattern_without_words_of_its_own_is_reported_as_described() -> None:
     rules: dict[str, Json] = {"type": "string", "pattern": "^[xyz]$", "description": "One of the three axes."}
-    (found,) = schema.Checker(rules).problems("w")
-    assert found.message == 'must be one of the three axes, is "w"'
+    (result,) = schema.Checker(rules).problems("w")
+    assert result.message == 'must be one of the three axes, is "w"'
 
 
-def test_a_file_that_cannot_be_read_is_named_once(hold: Calling) -> None:
+def test_file_that_cannot_be_read_is_named_once(hold: Calling) -> None:
     put(hold, "x.json", b'{"a":"' + b"x" * (5 << 20) + b'"}')
-    (found,) = files(hold, "x.json", code=4)["x.json"]["problems"]
-    assert found["message"] == "it is larger than 4 MiB"
+    (result,) = files(hold, "x.json", code=4)["x.json"]["problems"]
+    assert result["message"] == "it is larger than 4 MiB"
     assert hold("validate", "x.json").out.count("x.json") == 1
 
 
@@ -487,7 +487,7 @@ def test_in_a_mirrored_project_only_session_files_are_listed(hold: Calling) -> N
 
 @pytest.mark.parametrize("lenient", [(), ("--lenient",)])
 @pytest.mark.parametrize("goal", ["a\0b", "x" * (3 << 20)])
-def test_what_the_schema_allows_and_no_event_can_hold_is_told(
+def test_what_the_schema_allows_and_no_event_can_hold_is_reported(
     hold: Calling, goal: str, lenient: tuple[str, ...]
 ) -> None:
     put(hold, "x.json", changed(goal=goal))

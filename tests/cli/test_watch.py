@@ -87,8 +87,8 @@ class Terminal:
 
     def flags(self) -> dict[str, str]:
         """Whether there is a cursor, another screen, and lines that wrap."""
-        told = self.tmux("display-message", "-p", "#{cursor_flag} #{alternate_on} #{wrap_flag}").split()
-        return dict(zip(("cursor", "alternate", "wrap"), told, strict=True))
+        result = self.tmux("display-message", "-p", "#{cursor_flag} #{alternate_on} #{wrap_flag}").split()
+        return dict(zip(("cursor", "alternate", "wrap"), result, strict=True))
 
     def mode(self, name: str) -> str:
         """How the terminal is set, by its own word."""
@@ -284,7 +284,7 @@ def test_it_draws_the_letters_that_status_prints(tmp_path: Path, holdfast: Calli
 
 
 @in_tmux
-def test_a_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -> None:
+def test_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -> None:
     """150 kB are in the line at once and can be edited, sent and read; during a paste, Ctrl-C is heard."""
     started = holdfast.session("start", "Add a search box")
     terminal.watch()
@@ -306,7 +306,7 @@ def test_a_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -
 
 @in_tmux
 @pytest.mark.parametrize(("how", "said"), [("key", "interrupted"), ("TERM", "SIGTERM"), ("HUP", "SIGHUP")])
-def test_the_terminal_is_as_it_was(terminal: Terminal, holdfast: Calling, how: str, said: str) -> None:
+def test_terminal_is_as_it_was(terminal: Terminal, holdfast: Calling, how: str, said: str) -> None:
     """After Ctrl-C and after a signal: the mode, the cursor, the lines above, and a code that tells."""
     holdfast("start", "Add a search box")
     before = terminal.mode("before")
@@ -327,7 +327,7 @@ def test_the_terminal_is_as_it_was(terminal: Terminal, holdfast: Calling, how: s
 
 
 @in_tmux
-def test_a_crash_shows_its_error_in_the_shell(terminal: Terminal, holdfast: Calling) -> None:
+def test_crash_shows_its_error_in_the_shell(terminal: Terminal, holdfast: Calling) -> None:
     """A fault of ours in the middle of it: the terminal first, then the sentence, below what was there."""
     holdfast("start", "Add a search box")
     script = terminal.root / "crash.py"
@@ -376,7 +376,7 @@ def test_it_steps_aside_and_comes_back(terminal: Terminal, holdfast: Calling) ->
 
 
 @in_tmux
-def test_an_error_is_said_and_nothing_written_is_lost(terminal: Terminal, holdfast: Calling) -> None:
+def test_error_is_reported_and_nothing_written_is_lost(terminal: Terminal, holdfast: Calling) -> None:
     """A note that cannot be recorded stays in its line, with the reason above it."""
     started = holdfast.session("start", "Add a search box")
     terminal.watch(started["id"][:8])
@@ -403,9 +403,9 @@ def test_elsewhere_it_prints_once(holdfast: Calling) -> None:
     assert started["id"][:8] in shown
     assert "The context is" in shown
     assert holdfast("watch", started["id"][:8]).out.split("\n")[:2] == holdfast("status").out.split("\n")[:2]
-    (told,) = holdfast.document("watch")["sessions"]
-    lawful(told["time"])
-    assert told.keys() == started.keys()
+    (document,) = holdfast.document("watch")["sessions"]
+    lawful(document["time"])
+    assert document.keys() == started.keys()
     assert holdfast.document("watch", "@")["sessions"][0]["id"] == started["id"]
     holdfast("stop")
     assert holdfast.document("watch")["sessions"] == []

@@ -97,9 +97,9 @@ def test_keys_record_and_are_seen(keeper: Keeper, monkeypatch: pytest.MonkeyPatc
     document = session.document()
     assert [note.text for note in document.notes] == ["remember this"]
     assert [(pause.kind, pause.reason) for pause in document.time.pauses] == [("manual", "lunch")]
-    told = "".join(paper.written)
+    result = "".join(paper.written)
     for part in (f"Noted in {session.id[:8]}.", f"Paused {session.id[:8]}.", f"Resumed {session.id[:8]}.", "(lunch)"):
-        assert part in told
+        assert part in result
 
 
 def test_secrets_in_a_note_are_spoken_of(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_secrets_in_a_note_are_spoken_of(keeper: Keeper, monkeypatch: pytest.Mon
     assert token not in session.document().notes[0].text
 
 
-def test_a_store_that_is_busy_is_said_and_tried_again(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_that_is_busy_is_reported_and_tried_again(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was there stays, with a word about the trouble; once it can be read again, the word is gone."""
     keeper.start("Add a search box")
     real, fails = overview.now, [False]
@@ -154,13 +154,13 @@ def test_signals_end_it(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None
         watch(keeper, monkeypatch, WaitResult(stop=signal.SIGTERM))
 
 
-def test_a_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves the list with a word about it; one that was asked for by name stays, and is gone when deleted."""
     session = keeper.start("Add a search box")
     paper = watch(keeper, monkeypatch, b"\r", session.complete, b"q")
-    told = "".join(paper.written)
-    assert f"{session.id[:8]} is completed." in told
-    assert "No session is unfinished." in told
+    result = "".join(paper.written)
+    assert f"{session.id[:8]} is completed." in result
+    assert "No session is unfinished." in result
     alone = watch(keeper, monkeypatch, lambda: keeper.delete(session.id, force=True), b"q", only=session.id)
     assert "completed" in alone.written[0]
     assert "The session is not there any more." in "".join(alone.written)
@@ -173,7 +173,7 @@ def test_after_another_program_everything_is_drawn_again(keeper: Keeper, monkeyp
     assert paper.written[0] == paper.written[1]
 
 
-def test_a_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was seen stays, with a word that the store cannot be read; nothing is made or recorded meanwhile."""
     session = keeper.start("Add a search box")
     home, away = keeper.home.path, keeper.home.path + ".away"
@@ -204,35 +204,35 @@ def test_a_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch:
         WaitResult(),
         b"q",
     )
-    told = "".join(paper_written)
+    result = "".join(paper_written)
     assert "The store cannot be read (no such file or directory)." in "".join(paper_written[: seen[0]])
-    assert "deleted" not in told
-    assert "No session is unfinished." not in told
-    assert "Noted" not in told
+    assert "deleted" not in result
+    assert "No session is unfinished." not in result
+    assert "Noted" not in result
     assert any("\x1b[23;1H\x1b[0m\x1b[K" in text for text in paper_written[seen[0] :]), "the word is gone again"
     assert session.document().notes == []
 
 
-def test_keys_are_heard_while_the_store_is_held(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_handled_while_the_store_is_locked(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note that must wait says so, the view goes on, one thing comes after the other, and the note is recorded."""
     session = keeper.start("Add a search box")
     holder = Keeper.open(keeper.place.root, home=keeper.home.path, actor="eve")
-    held = holder.transaction()
+    result = holder.transaction()
 
     def noted() -> None:
-        held.__exit__(None, None, None)
+        result.__exit__(None, None, None)
         until = time.monotonic() + 20
         while not session.document().notes:
             assert time.monotonic() < until
             time.sleep(0.01)
 
     steps: list[Step] = [b"n", b"remember\r", b"\r", b"\x1b", a_moment, b"?", b"?", b"q", b"j", noted]
-    paper = watch(keeper, monkeypatch, held.__enter__, *steps, *[a_moment] * 10, b"q", soon=0.01)
+    paper = watch(keeper, monkeypatch, result.__enter__, *steps, *[a_moment] * 10, b"q", soon=0.01)
     holder.close()
-    told = "".join(paper.written)
+    outcome = "".join(paper.written)
     for part in ("Waiting for the store…", "One thing after the other.", "write a note", "q again leaves"):
-        assert part in told
-    assert told.index("Waiting for the store…") < told.index(f"Noted in {session.id[:8]}.")
+        assert part in outcome
+    assert outcome.index("Waiting for the store…") < outcome.index(f"Noted in {session.id[:8]}.")
     assert [note.text for note in session.document().notes] == ["remember"]
 
 

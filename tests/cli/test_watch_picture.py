@@ -82,14 +82,14 @@ def task(name: str, words: str, status: str = "pending") -> model.Task:
 
 def full(said: str) -> SessionCard:
     """A session with something of everything, each text being `said`."""
-    found = make_card(
+    result = make_card(
         goal=said, project=said, scope=said, attention=(said, said),
         agents=[agent("a1", "running", said, 0.4), agent("a2", "error", said), agent("a3", "completed", said)],
         tasks=[task("t1", said), task("t2", said, "completed"), task("t3", said, "in_progress")],
         notes=[model.Note(at=format_time(NOW), text=said)],
         decisions=[model.Decision(at=format_time(NOW), chosen=said, context=said, options=[said], why=said)],
     )  # fmt: skip
-    return found._replace(resume=said)
+    return result._replace(resume=said)
 
 
 def draw(scene: Scene, columns: int = 80, rows: int = 24, *, colour: bool = False, plain: bool = False) -> WatchFrame:
@@ -146,7 +146,7 @@ def test_every_picture_fits_and_is_painted(
     assert Screen(look).draw(drawn.lines, drawn.cursor, size)
 
 
-def test_an_ordinary_terminal_shows_list_and_session() -> None:
+def test_ordinary_terminal_shows_list_and_session() -> None:
     """At 80x24: the list, the chosen session below it, and the keys; every line there is."""
     cards = [full("Add a search box"), make_card(7, "Fix the login")]
     lines = draw(Scene(cards, cards[0].session.id, now=NOW)).lines
@@ -155,16 +155,16 @@ def test_an_ordinary_terminal_shows_list_and_session() -> None:
     assert lines[1].startswith(">!  Add a search box  in progress  60%  1:01")
     assert lines[2].startswith("   ")
     assert "Fix the login" in lines[2]
-    told = "\n".join(lines)
+    result = "\n".join(lines)
     for part in (
         "! Add a search box", "1:01:01 worked, 0:58:59 paused, since", "25,000 of 128,000", "Agents  1 running",
         "Plan  1 of 3 done",
     ):  # fmt: skip
-        assert part in told
+        assert part in result
     assert lines[-1] == "p pause  r resume  n note  ↑↓ switch  ↵ detail  ? help  q quit"
 
 
-def test_a_wide_terminal_has_two_columns() -> None:
+def test_wide_terminal_has_two_columns() -> None:
     """The list on the left, the session on the right, a line between them from top to bottom."""
     lines = draw(three(), 200, 50).lines
     assert all(" │ " in line for line in lines[1:-1])
@@ -174,17 +174,17 @@ def test_a_wide_terminal_has_two_columns() -> None:
 
 
 @pytest.mark.parametrize(("columns", "rows", "small"), [(40, 10, False), (39, 10, True), (40, 9, True), (1, 1, True)])
-def test_too_small_is_said(columns: int, rows: int, small: bool) -> None:
+def test_too_small_is_reported(columns: int, rows: int, small: bool) -> None:
     """From 40x10 on there are sessions to see; below, the size it takes, as far as that fits."""
-    told = " ".join(draw(three(), columns, rows).lines)
-    assert ("Goal number 0" in told) != small
-    assert columns == 1 or ("40x10" in told) == small
+    result = " ".join(draw(three(), columns, rows).lines)
+    assert ("Goal number 0" in result) != small
+    assert columns == 1 or ("40x10" in result) == small
 
 
-def test_without_sessions_it_says_what_to_do() -> None:
+def test_without_sessions_it_reports_what_to_do() -> None:
     """The empty picture names the next step; keys that need a session say that there is none."""
-    told = "\n".join(draw(Scene(now=NOW)).lines)
-    assert "holdfast start GOAL" in told
+    result = "\n".join(draw(Scene(now=NOW)).lines)
+    assert "holdfast start GOAL" in result
     for name in "prn":
         scene, action = press(Scene(now=NOW), KeyPress("text", name))
         assert action is None
@@ -220,7 +220,7 @@ def test_keys_choose_and_open() -> None:
     assert press(scene, KeyPress("text", "q"))[1] == KeyAction("quit")
 
 
-def test_the_detail_ends_where_it_ends() -> None:
+def test_detail_ends_where_it_ends() -> None:
     """Scrolling too far shows the end of it; the head says where one is."""
     scene = three()._replace(page="detail", scroll=1 << 30)
     drawn = draw(scene, 80, 12)
@@ -230,7 +230,7 @@ def test_the_detail_ends_where_it_ends() -> None:
     assert any("Go on" in line for line in drawn.lines)
 
 
-def test_a_note_is_written_and_sent() -> None:
+def test_note_is_written_and_sent() -> None:
     """The letters go into the line until Enter sends it, to the session that was chosen when it was begun."""
     scene, _ = press(three(), KeyPress("text", "n"))
     wanted = scene.chosen
@@ -301,13 +301,13 @@ def test_only_lines_that_changed_are_written() -> None:
     assert "\x1b[2J" in screen.draw([Painted("one")], None, os.terminal_size((10, 4)))
 
 
-def test_a_line_that_is_no_paint_is_made_harmless() -> None:
+def test_line_that_is_no_paint_is_made_harmless() -> None:
     """Should anything but paint get so far, it does not reach the terminal as a command."""
     drawn = Screen(Paint(20)).draw(["\x1b[31mred"], None, os.terminal_size((40, 1)))  # type: ignore[list-item]
     assert r"\x1b[31mred" in drawn
 
 
-def test_what_is_too_long_is_said_and_not_added() -> None:
+def test_what_is_too_long_is_reported_and_not_added() -> None:
     """A line ends at the keeper's limit for a text: the paste is refused, and what was written stays."""
     scene, _ = press(three(), KeyPress("text", "n"))
     scene, _ = press(scene, KeyPress("text", "kept"))

@@ -87,7 +87,7 @@ def test_no_bytes_are_too_much(pieces: list[bytes]) -> None:
             assert key.name == "paste" or not any(char < " " or "\x7f" <= char <= "\x9f" for char in key.text)
 
 
-def test_a_line_is_edited_as_everywhere() -> None:
+def test_line_is_edited_as_everywhere() -> None:
     """Writing, moving and taking away, by what a person sees as one character."""
     line = EditedLine()
     for key in (
@@ -108,7 +108,7 @@ def test_a_line_is_edited_as_everywhere() -> None:
     assert edit(EditedLine("one", " rest"), KeyPress("ctrl-k")) == EditedLine("one")
 
 
-def test_a_pasted_line_break_is_kept_and_does_not_send() -> None:
+def test_pasted_line_break_is_kept_and_does_not_send() -> None:
     """What was pasted is in the line as it was, line breaks of one kind, and without what steers terminals."""
     line = edit(EditedLine("a", "z"), KeyPress("paste", "one\r\ntwo\rthree\x1b[2J\tx"))
     assert line == EditedLine("aone\ntwo\nthree[2J\tx", "z")
@@ -141,7 +141,7 @@ def test_left_and_right_come_back(text: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["word ", "one\ntwo ", "漢字 👩‍💻"])
-def test_a_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+def test_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """However long the line is, a key and a drawing look only at what is near the cursor."""
     line = edit(EditedLine(), KeyPress("paste", words * 50_000))
     assert line.length == len(words) * 50_000
@@ -161,16 +161,16 @@ def test_a_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: st
     assert sum(looked_at) < 50_000
 
 
-def test_a_long_paste_comes_in_pieces() -> None:
+def test_long_paste_comes_in_pieces() -> None:
     """A large text, in the pieces a terminal gives it in, is one key with all of it."""
     text = "grüße\n" * 30_000
     sent = b"\x1b[200~" + text.encode() + b"\x1b[201~q"
     keys = KeyReader()
-    found = [key for start in range(0, len(sent), 4_095) for key in keys.feed(sent[start : start + 4_095])]
-    assert found == [KeyPress("paste", text), KeyPress("text", "q")]
+    entries = [key for start in range(0, len(sent), 4_095) for key in keys.feed(sent[start : start + 4_095])]
+    assert entries == [KeyPress("paste", text), KeyPress("text", "q")]
 
 
-def test_a_flood_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flood_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than anybody can mean is let pass by, and what comes after it is heard; the next paste counts anew."""
     monkeypatch.setattr(reading, "_FLOOD", 10)
     keys = KeyReader()

@@ -65,8 +65,8 @@ class Guested(Several):
 
     def counted(self, session: str) -> tuple[int, int]:
         """Prompts and tokens of the conversation in a session."""
-        found = self.session("show", session)["conversations"]
-        return next((match["prompts"], match["tokens"]["output"]) for match in found if match["id"] == TALK)
+        answer = self.session("show", session)["conversations"]
+        return next((match["prompts"], match["tokens"]["output"]) for match in answer if match["id"] == TALK)
 
     def worked(self) -> dict[str, dict[str | None, int]]:
         """Milliseconds by scope, as each of the commands and the page has them."""
@@ -147,9 +147,9 @@ def test_guests_counts_do_not_take_the_tokens_of_a_conversation_of_ours(
         guested.document("conversation", "move", TALK, "--to", own)
         counted_there = 1
     huge = ConversationUpdated(agent="claude", id=TALK, prompts=1000, input=10**9, output=10**9, cost_usd=1e6)
-    said = NativeLinked(agent="claude", id=TALK)
+    result = NativeLinked(agent="claude", id=TALK)
     guested.sync("laptop", "guest")
-    guested.record("guest", guested.shared, [(guested.began + MINUTE, said), (int(time.time() * 1000), huge)])
+    guested.record("guest", guested.shared, [(guested.began + MINUTE, result), (int(time.time() * 1000), huge)])
     guested.sync("guest", "laptop")
     path = _transcript(guested.project, 3)
     guested.say("UserPromptSubmit", prompt="Step 2")

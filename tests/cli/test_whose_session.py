@@ -239,7 +239,7 @@ def test_listing_an_offer_unfolds_little_of_it(attacked: Attacked, monkeypatch: 
     assert sum(unfolded) <= 100_000
 
 
-def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offer_of_a_known_device_is_located_among_many(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of strangers that are not looked at are counted, and each can still be taken by its name."""
     monkeypatch.setattr(offers, "_MAX_OFFERS", 1)
     attacked.at("friend")
@@ -280,7 +280,7 @@ def test_device_is_approved_by_its_fingerprint_among_many_requests(
     assert attacked.sync("tablet")["pulled"] > 0
 
 
-def test_removed_device_is_not_told_that_it_sent_anything(attacked: Attacked) -> None:
+def test_removed_device_is_not_reported_that_it_sent_anything(attacked: Attacked) -> None:
     """What it leaves at the remote is for nobody."""
     attacked.join("tablet")
     attacked.session("start", "On the tablet", "--replace")
@@ -387,7 +387,7 @@ def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
     attacked.stands()
 
 
-def test_backup_deletes_only_when_a_person_says_so(attacked: Attacked) -> None:
+def test_backup_deletes_only_when_a_person_reports_it(attacked: Attacked) -> None:
     """Anybody could have written it in this device's name: nothing in a backup proves who did."""
     shutil.copytree(attacked.root / "home-laptop", attacked.root / "home-copy")
     attacked.at("copy")
@@ -503,7 +503,7 @@ def test_import_of_an_id_that_came_through_a_share_gets_its_own(attacked: Attack
     assert attacked.session("show", attacked.victim)["updated_at"] == before["updated_at"]
 
 
-def test_guest_with_the_name_of_the_owners_device_is_told_apart(attacked: Attacked) -> None:
+def test_guest_with_the_name_of_the_owners_device_is_reported_apart(attacked: Attacked) -> None:
     """Anybody calls their device as they like: the guest's is marked, and its word is not taken for the owner's."""
     attacked.at("guest")
     attacked.document("device", "rename", "laptop")
