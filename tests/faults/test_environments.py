@@ -354,7 +354,7 @@ def test_output_that_is_full_is_said(desk: Desk, json: list[str]) -> None:
     for words in (["note", "x"], ["status"], ["--version"], ["completion", "bash"], ["history"]):
         answer = shell(desk, ">/dev/full", *words, *json)
         assert answer.code == 1, answer
-        assert "could not be written" in answer.err
+        assert "cannot write the output" in answer.err
         assert "Traceback" not in answer.err
         assert "nothing was changed" not in answer.err
     assert notes(desk) == 1

@@ -284,7 +284,7 @@ def test_a_history_of_60_mb_cost_the_doctor_650_mib(tmp_path: Path, size: int) -
     answer = project.do(("doctor", "--json"))
     check = next(item for item in json.loads(answer.out)["checks"] if item["name"] == "contract")
     assert check["status"] == "warning"
-    assert "more than 4 MiB of other programs" in check["detail"]
+    assert "more than 4 MiB of lines by other programs" in check["detail"]
     assert project.do(("note", "y")).code == 0
 
 

@@ -240,7 +240,7 @@ def test_by_hand_it_says_what_it_waits_for(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert select.select([process.stderr], [], [], PATIENCE)[0]
         line_ = process.stderr.readline().decode()
-        assert "Waiting for an agent to speak MCP" in line_
+        assert "Waiting for an MCP client" in line_
         assert "holdfast connect" in line_
         os.write(ours, b"\x04")
         out, err = process.communicate(timeout=PATIENCE)

@@ -92,7 +92,7 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
         go.touch()
         output = process.communicate(timeout=LONGEST)[1]
         assert process.returncode == 3
-        assert "the server is away: what became of run-1 is kept here, and recorded when it is back" in output
+        assert "the server is away: the result of run-1 is kept here, and recorded when it is back" in output
         assert len(output.splitlines()) == 1
         assert machine.waiting() == 1
         ended = int(time.time() * 1000)

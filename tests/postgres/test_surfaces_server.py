@@ -230,7 +230,7 @@ def test_a_command_runs_to_its_end_though_the_server_goes_away(
     thread.join()
     output = capfd.readouterr()
     assert output.out == "done\n"
-    assert "the server is away: what became of run-1 is kept here" in output.err
+    assert "the server is away: the result of run-1 is kept here" in output.err
     assert main(["run", "--", "sh", "-c", "echo ran"]) == 7
     assert capfd.readouterr().out == ""
 
