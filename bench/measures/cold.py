@@ -18,6 +18,9 @@ def measure(large: Large) -> list[Figure]:
     holdfast = str(Path(sys.executable).parent / "holdfast")
     commands = {
         "bare": [sys.executable, "-I", "-S", "-c", "pass"],
+        "--version": [holdfast, "--version"],
+        "--help": [holdfast, "--help"],
+        "completion": [holdfast, "completion", "bash"],
         "status": [holdfast, "status"],
         "status --json": [holdfast, "status", "--json"],
         "history --search": [holdfast, "history", "--search", "retry snapshot module7"],
@@ -34,7 +37,14 @@ def measure(large: Large) -> list[Figure]:
             if done.returncode:
                 raise SystemExit(f"{name} failed: {done.stderr.decode()}")
     bare = median(taken["bare"])
-    limits = {"status": 8, "status --json": 8, "history --search": 10}
+    limits = {
+        "--version": 3,
+        "--help": 3.5,
+        "completion": 3.5,
+        "status": 8,
+        "status --json": 8,
+        "history --search": 10,
+    }
     return [
         Figure(
             f"cold: {name} against a bare interpreter", median(taken[name]) / bare, f"≤ {limit}",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast.cli.completion import SHELLS, script
+from holdfast.cli.commands.completion import SHELLS, script
 from holdfast.cli.grammar import Argument, Command, Option
 from holdfast.core.errors import Invalid
 
@@ -211,3 +212,19 @@ def test_unknown_shell_is_invalid_input() -> None:
     with pytest.raises(Invalid) as caught:
         script("tcsh", COMMANDS)
     assert "bash, zsh, fish" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",), ("start", "--help"), ("completion", "bash")])
+def test_command_without_a_session_loads_neither_keeper_nor_msgspec(words: tuple[str, ...]) -> None:
+    """Help and completion are printed from the declarations of commands alone."""
+    report = (
+        "import sys; from holdfast.cli.entry import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", report, *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    modules = set(done.stderr.split())
+    assert not modules & {"msgspec", "apsw", "typing", "datetime", "subprocess"}
+    below = ("holdfast.keeper", "holdfast.workspace", "holdfast.sessions", "holdfast.store", "holdfast.conversations")
+    assert not [name for name in modules if name.startswith(below)]

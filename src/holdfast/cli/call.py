@@ -1,28 +1,25 @@
 """One call of the program: its words, its environment, and the keeper it acts through.
 
-The only place of the command line that reads the environment.
+The only place of the command line that reads the environment. Help and completion need no keeper, so none is
+imported until one is opened.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-
-import msgspec
 
 from holdfast.cli.grammar import Parsed
-from holdfast.cli.home_location import home
 from holdfast.cli.paint import Paint, Painted, terminal
-from holdfast.core.model import Session
-from holdfast.core.text import escaped_json
-from holdfast.keeper.keeper import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
 
     from holdfast.core.errors import HoldfastError
+    from holdfast.core.model import Session
+    from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.session import SessionHandle
     from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -48,6 +45,9 @@ class Call:
 
     def open_keeper(self) -> Keeper:
         """A keeper for this call's options and environment; a surface with several threads has several."""
+        from holdfast.cli.home_location import home
+        from holdfast.keeper.keeper import Keeper
+
         words = self.parsed.globals
         keeper = Keeper.open(
             words.project or ".",
@@ -277,4 +277,8 @@ def public_path(path: str) -> str:
 
 
 def encode(document: object) -> str:
+    import msgspec
+
+    from holdfast.core.text import escaped_json
+
     return escaped_json(msgspec.json.encode(document)).decode() + "\n"

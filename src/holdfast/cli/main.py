@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
-import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
 from holdfast.cli.call import Call, let_go, put
 from holdfast.cli.grammar import parse, wants_json
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import HoldfastError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +56,9 @@ def _run(call: Call) -> int:
     from importlib import import_module
 
     assert call.parsed.command is not None
-    # Only the module of the command's topic is loaded.
+    # Only the module of the command's topic is loaded. Completion is a script of the declarations alone.
+    if call.parsed.command.name != "completion":
+        import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
     module, _, function = call.parsed.command.handler.partition(":")
     run = getattr(import_module(f"holdfast.cli.commands.{module}"), function)
     code = run(call)

@@ -450,5 +450,5 @@ COMMANDS: tuple[Command, ...] = (
     )),
     Command("completion", "print the completion script for your shell", (
         Argument("shell", "which", choices=("bash", "zsh", "fish")),
-    ), "setup:completion", group=SETUP),
+    ), "completion:completion", group=SETUP),
 )  # fmt: skip

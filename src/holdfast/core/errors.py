@@ -15,7 +15,9 @@ HoldfastError
 
 from __future__ import annotations
 
-from typing import ClassVar
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class HoldfastError(Exception):

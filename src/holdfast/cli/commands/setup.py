@@ -1,13 +1,13 @@
-"""Commands that set up, configure and check this installation: `init`, `config`, `doctor`, `completion`."""
+"""Commands that set up, configure and check this installation: `init`, `config`, `doctor`."""
 
 from __future__ import annotations
 
 import sys
 from typing import NamedTuple
 
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call
 from holdfast.cli.paint import Column, Paint, Painted, width_of, wrap
-from holdfast.cli.table import COMMANDS, FORMAT_NAMES
+from holdfast.cli.table import FORMAT_NAMES
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import count
 
@@ -380,17 +380,3 @@ def _doctor_verdict(paint: Paint, checks: list[Check]) -> Painted:
     if failed:
         return paint.red(f"{count(failed, 'check')} failed.")
     return paint.yellow(f"No failures, {count(warned, 'warning')}.") if warned else paint.green("All checks passed.")
-
-
-# ── completion ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def completion(call: Call) -> None:
-    from holdfast.cli.completion import script
-
-    shell = call.parsed.need("shell")
-    text = script(shell, COMMANDS)
-    if call.json:
-        call.answer({"shell": shell, "script": text}, lambda _: "")
-    else:
-        put(text)

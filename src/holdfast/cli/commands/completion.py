@@ -1,4 +1,4 @@
-"""Completion scripts for bash, zsh and fish, written from the declarations.
+"""The command `completion`: scripts for bash, zsh and fish, written from the declarations.
 
 Each script is a table and a walk. The table answers a key, such as `value agent start --type`, with words
 and what they mean; the walk finds out from the words before the cursor which key to ask. The scripts are
@@ -7,7 +7,9 @@ static: pressing Tab never starts Holdfast. Words a shell must find itself are `
 
 from __future__ import annotations
 
+from holdfast.cli.call import Call, put
 from holdfast.cli.grammar import GLOBALS, PROGRAM, Argument, Command, Option
+from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import Invalid
 
 TYPE_CHECKING = False
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
     Entry: TypeAlias = tuple[str, list[tuple[str, str]]]
 
 SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(call: Call) -> None:
+    shell = call.parsed.need("shell")
+    text = script(shell, COMMANDS)
+    if call.json:
+        call.answer({"shell": shell, "script": text}, lambda _: "")
+    else:
+        put(text)
 
 
 def script(shell: str, commands: Sequence[Command]) -> str:
