@@ -117,7 +117,7 @@ def test_disconnected_session_shows_alike_on_every_device() -> None:
     first, second = Device("laptop"), Device("desk")
     begun = first.record(SessionStarted(goal="Shop", project=ProjectFacts(id="p", name="shop"), device="laptop"))
     linked = first.record(NativeLinked(agent="claude", id="talk"))
-    second.hear(first)
+    second.receive(first)
     closed = first.record(NativeClosed(agent="claude", id="talk"))
     noted = second.record(NoteAdded(text="Elsewhere"))
     found = {

@@ -1,7 +1,4 @@
-"""Histories of several writers, some of which write any clock; and the order they should have, worked out naively.
-
-`effective` is a second, independent statement of the rule in `core.clock`: it knows nothing of how that is computed.
-"""
+"""Histories of several writers, some of them with arbitrary clocks, and a naive model of their order."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from holdfast.core.state import State
 
 SESSION: Final = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
 START: Final = 1_800_000_000_000  # ms
-# What a store takes; `fold` itself takes anything.
+# Clocks that a store accepts; `fold` itself accepts any.
 ABSURD: Final = (
     MAX_SAFE_INTEGER,
     MAX_SAFE_INTEGER - 1,
@@ -32,8 +29,11 @@ ABSURD: Final = (
 UNSTORABLE: Final = (2**63 - 1, 2**64, 0, -1, -(2**63))
 
 
-def effective(events: Iterable[Event]) -> dict[str, int]:
-    """Every event's effective clock: raised again and again until nothing changes any more."""
+def model_clocks(events: Iterable[Event]) -> dict[str, int]:
+    """The effective clock of every event, raised until nothing changes.
+
+    A second implementation of the rule in `core.clock`.
+    """
     known = {event.hash: event for event in events}
     clocks = {name: 1 if event.clock > MAX_CLOCK else event.clock for name, event in known.items()}
     changed = True
@@ -46,28 +46,28 @@ def effective(events: Iterable[Event]) -> dict[str, int]:
     return clocks
 
 
-def in_order(events: Iterable[Event]) -> list[Event]:
+def model_order(events: Iterable[Event]) -> list[Event]:
     known = {event.hash: event for event in events}
-    clocks = effective(known.values())
+    clocks = model_clocks(known.values())
     return sorted(known.values(), key=lambda event: (clocks[event.hash], event.writer, event.seq, event.hash))
 
 
 def ancestors(event: Event, events: Collection[Event]) -> set[str]:
     """The hashes of all events that this one comes after, directly or not."""
     known = {known_event.hash: known_event for known_event in events}
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [event]
     while waiting:
-        one = waiting.pop()
-        for cause in (one.prev, *(head.hash for head in one.seen)):
-            if cause in known and cause not in found:
-                found.add(cause)
+        current = waiting.pop()
+        for cause in (current.prev, *(head.hash for head in current.seen)):
+            if cause in known and cause not in reached:
+                reached.add(cause)
                 waiting.append(known[cause])
-    return found
+    return reached
 
 
 class Author:
-    """One writer. An honest one ticks and names what it has seen as the journal does; others write what they like."""
+    """One writer. An honest one ticks and names what it has seen, as the journal does; others write any clock."""
 
     def __init__(self, writer: str, *, honest: bool, now: int = START) -> None:
         self.writer = writer
@@ -76,14 +76,14 @@ class Author:
         self.known: dict[str, Event] = {}
         self._head: StreamHead | None = None
 
-    def hear(self, events: Iterable[Event]) -> None:
+    def receive(self, events: Iterable[Event]) -> None:
         self.known.update({event.hash: event for event in events})
 
     def state(self) -> State:
         return fold(self.known.values(), SESSION)
 
     def _heads(self) -> State:
-        """What the journal needs of the state to write on."""
+        """The part of the state that the journal needs in order to append."""
         state, clocks = State(session=SESSION), adjusted_clocks(self.known.values())
         for event in sorted(self.known.values(), key=lambda event: log_position(event, clocks)):
             skip_duplicate(state, event, clocks.get(event.hash))
@@ -127,16 +127,16 @@ KINDS: Final[tuple[tuple[str, dict[str, Json]], ...]] = (
 )
 
 
-def written_by(
+def random_history(
     chance: random.Random, *, events: int, clocks: Collection[int] = ABSURD, authors: int = 4
 ) -> list[Event]:
-    """A history: what each writes next, and what it hears of the others before, in pieces, is left to chance."""
-    made = [Author(f"w{number}", honest=number % 2 == 0) for number in range(chance.randint(2, authors))]
+    """Several writers append in random order, each having received a random part of the others' events."""
+    writers = [Author(f"w{number}", honest=number % 2 == 0) for number in range(chance.randint(2, authors))]
     keys = [None, None, None, "k1", "k2"]
     everything: list[Event] = []
     for _ in range(events):
-        author = chance.choice(made)
-        author.hear(event for event in everything if chance.random() < 0.4)
+        author = chance.choice(writers)
+        author.receive(event for event in everything if chance.random() < 0.4)
         key = chance.choice(keys)
         if key is not None and author.honest and any(event.key == key for event in author.known.values()):
             key = None

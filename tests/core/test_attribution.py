@@ -1,4 +1,4 @@
-"""Who made a change follows from when it happened and who was at work then; what is not sure is not claimed."""
+"""A change is attributed by its time and the turns at that time; an uncertain author is never claimed."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def turn(name: str = "claude:1", began: int = 100, ended: int | None = 200, **fa
 def test_change_is_attributed_by_its_time(
     turns: list[AgentTurn], since: int, until: int, by: str, among: tuple[str, ...]
 ) -> None:
-    found = attribute(turns, since, until)
-    assert (found.by, found.conversations) == (by, among)
+    attribution = attribute(turns, since, until)
+    assert (attribution.by, attribution.conversations) == (by, among)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_change_is_attributed_by_its_time(
         ),
     ],
 )  # fmt: skip
-def test_maker_of_a_commit_is_certain_only_where_nobody_else_could_be(
+def test_commit_maker_is_certain_only_with_a_single_candidate(
     turns: list[AgentTurn], since: int, until: int, expected: tuple[str | None, str, tuple[str, ...]]
 ) -> None:
-    found = maker_of(turns, since, until)
-    assert (found.conversation, found.certainty, found.among) == expected
+    maker = maker_of(turns, since, until)
+    assert (maker.conversation, maker.certainty, maker.among) == expected
 
 
 _TURNS = st.lists(
@@ -77,16 +77,16 @@ _TURNS = st.lists(
 
 
 @given(_TURNS, st.integers(-5, 80), st.integers(0, 10))
-def test_certainty_is_never_claimed_while_two_are_at_work(turns: list[AgentTurn], since: int, length: int) -> None:
-    """Whatever turns there were: a command, or a certain commit, means that only this conversation was at work."""
+def test_certainty_requires_a_single_working_conversation(turns: list[AgentTurn], since: int, length: int) -> None:
+    """For any turns, `command` or a certain commit means that only this conversation was working."""
     until = since + length
     working = {item.conversation for item in turns if item.began <= until and (item.ended or 0) >= since}
-    found = attribute(turns, since, until)
-    if found.by == "command":
-        assert working == set(found.conversations)
+    attribution = attribute(turns, since, until)
+    if attribution.by == "command":
+        assert working == set(attribution.conversations)
         assert len(working) == 1
-    if found.by == "person":
+    if attribution.by == "person":
         assert working == set()
-    made = maker_of(turns, since, until)
-    if made.conversation is not None and made.certainty == "certain":
-        assert working == {made.conversation}
+    maker = maker_of(turns, since, until)
+    if maker.conversation is not None and maker.certainty == "certain":
+        assert working == {maker.conversation}

@@ -1,4 +1,4 @@
-"""Equal data has equal bytes, as RFC 8785 spells them."""
+"""Equal data has equal bytes, in the canonical form of RFC 8785."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("bits", "written"), NUMBERS)
-def test_numbers_of_the_rfc(bits: str, written: str) -> None:
-    """Every number in the RFC's table is written as it says."""
+def test_numbers_match_the_table_of_the_rfc(bits: str, written: str) -> None:
+    """Every number of appendix B is written as listed there."""
     assert canonical_json(struct.unpack(">d", bytes.fromhex(bits))[0]) == written.encode()
 
 
@@ -70,13 +70,12 @@ def test_numbers_of_the_rfc(bits: str, written: str) -> None:
         (-MAX_SAFE_INTEGER, "-9007199254740991"), (1.7976931348623157e308, "1.7976931348623157e+308"),
     ],
 )  # fmt: skip
-def test_scalars(value: Json, written: str) -> None:
-    """Numbers and constants are written as ECMAScript does."""
+def test_scalars_are_written_as_in_ecmascript(value: Json, written: str) -> None:
     assert canonical_json(value) == written.encode()
 
 
-def test_the_example_of_the_rfc() -> None:
-    """The example of section 3.2.2 comes out byte for byte."""
+def test_example_of_the_rfc_matches_byte_for_byte() -> None:
+    """Section 3.2.2."""
     data: Json = {
         "numbers": [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001],
         "string": "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\"/",
@@ -88,15 +87,15 @@ def test_the_example_of_the_rfc() -> None:
     )
 
 
-def test_keys_are_sorted_by_their_utf16_units() -> None:
-    """The RFC's sorting example: an emoji stands before U+FB33, which code points would put first."""
+def test_keys_are_sorted_by_utf16_code_units() -> None:
+    """The RFC's sorting example: an emoji sorts before U+FB33, unlike in code point order."""
     data: Json = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\u0080": 6, "\u00f6": 7}
     written = '{"\\r":2,"1":4,"\u0080":6,"ö":7,"€":1,"😀":5,"\ufb33":3}'
     assert canonical_json(data) == written.encode()
 
 
-def test_control_characters() -> None:
-    """Five have short escapes, the others are written in lower-case hex, and nothing else is escaped."""
+def test_control_characters_are_escaped_in_their_short_form() -> None:
+    """Five have short escapes, the others are lower-case hex, and nothing else is escaped."""
     assert canonical_json('\b\t\n\f\r\x00\x1f\x7f/\u2028"\\') == (
         b'"\\b\\t\\n\\f\\r\\u0000\\u001f\x7f/\xe2\x80\xa8\\"\\\\"'
     )
@@ -106,28 +105,27 @@ def test_control_characters() -> None:
 @pytest.mark.parametrize(
     "value", [MAX_SAFE_INTEGER + 1, -MAX_SAFE_INTEGER - 1, 10**400, [MAX_SAFE_INTEGER + 1], {"ä": {"x": 2**64}}]
 )
-def test_whole_numbers_beyond_the_limit_are_refused(value: Json) -> None:
-    """What other programs would read as another number is not hashed at all."""
+def test_integers_beyond_the_limit_are_refused(value: Json) -> None:
+    """Other programs would read them as different numbers."""
     with pytest.raises(Invalid):
         canonical_json(value)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "\ud800", {"\udfff": 1}, {"ä\ud800": 0.5}, {1: 2}])
-def test_what_is_no_json_is_refused(value: Any) -> None:
-    """NaN, infinities, lone surrogates and keys that are not text have no canonical form."""
+def test_values_outside_json_are_refused(value: Any) -> None:
+    """NaN, infinities, lone surrogates and non-text keys have no canonical form."""
     with pytest.raises(Invalid):
         canonical_json(value)
 
 
 @pytest.mark.parametrize("value", [object(), b"x", {"x": {1, 2}}])
-def test_other_types_are_refused(value: Any) -> None:
-    """Only JSON data can be hashed."""
+def test_types_outside_json_are_refused(value: Any) -> None:
     with pytest.raises(Invalid):
         canonical_json(value)
 
 
-def test_depth_is_limited_alike_everywhere() -> None:
-    """Data as deep as the limit passes, one level more is refused, whatever the strings in it hold."""
+def test_depth_limit_is_the_same_in_writer_and_parser() -> None:
+    """Data at the limit passes and one level more is refused, whatever its strings contain."""
     value: Json = "[[[{{{" * MAX_DEPTH
     for _ in range(MAX_DEPTH):
         value = [value]
@@ -140,8 +138,8 @@ def test_depth_is_limited_alike_everywhere() -> None:
         canonical_json(value)
 
 
-def test_depth_counts_through_escaped_quotes() -> None:
-    """A quote behind a backslash ends no string, a quote behind two does."""
+def test_depth_is_counted_correctly_after_escaped_quotes() -> None:
+    """A quote after one backslash does not end a string; after two it does."""
     deep = b"[" * (MAX_DEPTH + 1)
     assert not is_too_deep(b'["\\"' + deep + b'"]')
     assert is_too_deep(b'["\\\\",' + deep)
@@ -160,14 +158,14 @@ _any = st.recursive(
 
 
 @given(_plain)
-def test_the_fast_way_equals_the_careful_way(value: Json) -> None:
-    """Where data is plain enough for the fast encoder, it writes the same bytes."""
+def test_fast_encoder_writes_the_same_bytes(value: Json) -> None:
+    """Data that is plain enough for the fast encoder gets the canonical bytes."""
     assert canonical_json(value) == _encode_carefully(value).encode()
 
 
 @given(_any)
-def test_read_again_it_is_the_same_data(value: Json) -> None:
-    """Another JSON reader gets back what was written, and writing that again changes nothing."""
+def test_canonical_json_round_trips(value: Json) -> None:
+    """Another JSON reader returns the same data, and writing that again gives the same bytes."""
     written = canonical_json(value)
     again = with_json_numbers(json.loads(written))
     assert again == value
@@ -175,8 +173,8 @@ def test_read_again_it_is_the_same_data(value: Json) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_every_double_survives(value: float) -> None:
-    """Every double reads back as itself, in the shortest digits Python knows too."""
+def test_doubles_round_trip_in_shortest_digits(value: float) -> None:
+    """Every double reads back as itself, with as few digits as Python's `repr`."""
     written = canonical_json(value).decode()
     assert float(written) == value
     assert written.lstrip("-").replace(".", "").split("e")[0].strip("0") == (
@@ -185,9 +183,7 @@ def test_every_double_survives(value: float) -> None:
 
 
 @given(_any)
-def test_the_order_of_keys_does_not_matter(value: Json) -> None:
-    """An object built the other way round has the same bytes."""
-
+def test_key_order_does_not_change_the_bytes(value: Json) -> None:
     def reverse(part: Json) -> Json:
         if isinstance(part, dict):
             return {key: reverse(item) for key, item in reversed(part.items())}
@@ -196,13 +192,12 @@ def test_the_order_of_keys_does_not_matter(value: Json) -> None:
     assert canonical_json(reverse(value)) == canonical_json(value)
 
 
-def test_numbers_too_large_for_a_double_are_refused_on_reading() -> None:
-    """A foreign whole number no double can hold is no data."""
+def test_parser_refuses_numbers_too_large_for_a_double() -> None:
     with pytest.raises(Invalid):
         with_json_numbers([10**400])
     assert with_json_numbers({"x": [10**17, 5]}) == {"x": [1e17, 5]}
 
 
-def test_digest() -> None:
-    """SHA-256, in lower-case hex, of all parts together."""
+def test_digest_is_sha256_of_all_parts() -> None:
+    """In lower-case hex."""
     assert digest(b"a", b"bc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

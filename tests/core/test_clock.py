@@ -1,4 +1,4 @@
-"""The clock only goes forward, and what orders the log is the same everywhere, whatever clocks peers write."""
+"""The clock only moves forward, and the order of the log is the same on every device, whatever clocks peers write."""
 
 from __future__ import annotations
 
@@ -20,41 +20,40 @@ from tests.core.clocked_histories import (
     UNSTORABLE,
     Author,
     ancestors,
-    effective,
-    in_order,
-    written_by,
+    model_clocks,
+    model_order,
+    random_history,
 )
 
 
-def test_it_follows_the_wall_while_that_is_ahead() -> None:
-    """With a sane clock, order and time agree."""
+def test_clock_follows_the_wall_clock_while_that_is_ahead() -> None:
     assert tick(5, 1_000_000) == 1_000_000
 
 
-def test_it_counts_on_when_the_wall_went_back() -> None:
-    """After a clock was set back, or behind a peer with a fast one, events still get later."""
+def test_clock_advances_by_one_when_the_wall_clock_is_behind() -> None:
+    """After a clock was set back, or behind a peer with a fast clock."""
     assert tick(1_000_000, 5) == 1_000_001
     assert tick(1_000_000, 1_000_000) == 1_000_001
 
 
-def test_it_starts_above_nothing() -> None:
-    """A machine that believes it is 1970, or earlier, has a clock nevertheless."""
+def test_clock_starts_above_zero() -> None:
+    """Even on a machine whose wall clock says 1970 or earlier."""
     assert tick(0, 0) == 1
     assert tick(0, -(10**18)) == 1
     assert tick(-50, -50) == 1
 
 
-def test_it_counts_on_beyond_the_bound() -> None:
-    """No wall leads beyond the bound; where a session is there, the clock goes on by one and never stands still."""
+def test_clock_advances_by_one_beyond_the_bound() -> None:
+    """No wall clock leads past the bound; a session that is past it still advances."""
     assert tick(0, 10**30) == MAX_CLOCK
     assert tick(MAX_CLOCK, 0) == MAX_CLOCK + 1
     assert tick(MAX_CLOCK + 1, 10**30) == MAX_CLOCK + 2
-    assert MAX_CLOCK + 10**12 < MAX_SAFE_INTEGER  # so many events may follow
+    assert MAX_CLOCK + 10**12 < MAX_SAFE_INTEGER  # this many events may follow
 
 
 @given(st.lists(st.integers(-(10**16), 10**16), max_size=30), st.integers(0, MAX_CLOCK + 10**6))
 def test_clock_always_advances(walls: list[int], last: int) -> None:
-    """Whatever the wall says, each event's clock is later than all known before it."""
+    """For any wall clock, an event's clock is later than all known before it."""
     for wall in walls:
         following = tick(last, wall)
         assert following > last
@@ -72,8 +71,8 @@ def event(writer: str, seq: int, clock: int, prev: Event | None = None, *seen: E
     )  # fmt: skip
 
 
-def test_a_clock_beyond_the_bound_counts_from_what_the_event_follows() -> None:
-    """Literal examples: beyond the bound, behind its causes, without causes, with causes that are not there."""
+def test_clock_beyond_the_bound_is_replaced_by_one_after_its_causes() -> None:
+    """Literal examples: with causes, without causes, and with unknown causes."""
     first = event("a", 1, 100)
     other = event("b", 1, 70)
     beyond = event("b", 2, MAX_SAFE_INTEGER, other, first)
@@ -90,8 +89,8 @@ def test_a_clock_beyond_the_bound_counts_from_what_the_event_follows() -> None:
     assert adjusted_clocks([event("a", 1, MAX_CLOCK)]) == {}
 
 
-def test_events_that_name_each_other_are_ordered_all_the_same() -> None:
-    """Only damaged rows can do that: their hashes are not theirs. Nothing hangs, nothing fails."""
+def test_cyclic_causes_are_ordered_without_error() -> None:
+    """Only damaged rows can have cycles, since a hash cannot contain itself."""
     one, two = event("a", 1, MAX_SAFE_INTEGER), event("b", 1, MAX_SAFE_INTEGER)
     import msgspec
 
@@ -101,8 +100,8 @@ def test_events_that_name_each_other_are_ordered_all_the_same() -> None:
     assert fold([one, two]) == fold([two, one])
 
 
-def test_a_long_stream_with_absurd_clocks_is_ordered_without_recursion() -> None:
-    """Clocks that all are alike, or run backwards, through a stream longer than any stack."""
+def test_long_stream_with_absurd_clocks_is_ordered_without_recursion() -> None:
+    """Equal or decreasing clocks, in a stream longer than the interpreter's stack."""
     for clocks in (lambda seq: MAX_SAFE_INTEGER, lambda seq: 10_000 - seq):
         log: list[Event] = []
         for seq in range(1, 5001):
@@ -112,16 +111,16 @@ def test_a_long_stream_with_absurd_clocks_is_ordered_without_recursion() -> None
 
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 14))
-def test_the_order_is_that_of_the_model(chance: random.Random, size: int) -> None:
-    """All of a history, and any part of it, in any order: as worked out naively, and never against causality."""
-    history = written_by(chance, events=size, clocks=(*ABSURD, *UNSTORABLE))
+def test_log_order_matches_the_model(chance: random.Random, size: int) -> None:
+    """All of a history or any part of it, in any order of arrival, and never against causality."""
+    history = random_history(chance, events=size, clocks=(*ABSURD, *UNSTORABLE))
     for log in (history, chance.sample(history, k=chance.randint(1, size))):
-        clocks, shuffled = effective(log), chance.sample(log, k=len(log))
+        clocks, shuffled = model_clocks(log), chance.sample(log, k=len(log))
         assert adjusted_clocks(shuffled) == {
             item.hash: clocks[item.hash] for item in log if clocks[item.hash] != item.clock
         }
         ordered = sorted(log, key=lambda one: log_position(one, adjusted_clocks(shuffled)))
-        assert ordered == in_order(log)
+        assert ordered == model_order(log)
         places = {item.hash: number for number, item in enumerate(ordered)}
         assert all(places[cause] < places[item.hash] for item in log for cause in ancestors(item, log))
         assert freeze(fold(shuffled)) == freeze(fold(log))
@@ -129,9 +128,9 @@ def test_the_order_is_that_of_the_model(chance: random.Random, size: int) -> Non
 
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(2, 14))
-def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: random.Random, size: int) -> None:
-    """Of an honest writer, each event is the last of all it knew; nothing that comes in afterwards changes that."""
-    history = written_by(chance, events=size)
+def test_event_stays_behind_all_its_honest_writer_had_seen(chance: random.Random, size: int) -> None:
+    """Whatever arrives later."""
+    history = random_history(chance, events=size)
     author = Author("w9", honest=True)
     streams = {
         writer: [entry for entry in history if entry.writer == writer]
@@ -140,11 +139,11 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
     own: list[tuple[Event, set[str]]] = []
     while any(streams.values()):
         stream = chance.choice([stream for stream in streams.values() if stream])
-        for _ in range(min(len(stream), chance.randint(1, 4))):  # a stream comes from its beginning on
-            author.hear([stream.pop(0)])
+        for _ in range(min(len(stream), chance.randint(1, 4))):  # streams arrive from their beginning
+            author.receive([stream.pop(0)])
         before = set(author.known)
         made = author.write(chance, ())
-        assert in_order(author.known.values())[-1] == made
+        assert model_order(author.known.values())[-1] == made
         assert made.hash not in adjusted_clocks(author.known.values())
         own.append((made, before))
     ordered = [item.hash for item in in_log_order(author.known.values())]
@@ -161,9 +160,9 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
 
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 14))
-def test_what_is_added_as_written_is_what_folding_gives(chance: random.Random, size: int) -> None:
-    """As long as every event is said to stand as written, adding them one by one is the fold of all of them."""
-    history = sorted(written_by(chance, events=size), key=lambda one: one.written)
+def test_incremental_fold_equals_full_fold_while_clocks_are_unadjusted(chance: random.Random, size: int) -> None:
+    """As long as every event counts with the clock it was written with."""
+    history = sorted(random_history(chance, events=size), key=lambda one: one.written)
     counting = {item.hash for item in in_log_order(history)}
     state = State(session=SESSION)
     for number, entry in enumerate(history, start=1):

@@ -1,4 +1,4 @@
-"""Decoding in threads: types are made ready one at a time."""
+"""Threads decode safely because each type is prepared once, under a lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "holdfast"
-# Eight threads decode into a type that none of them has met, again and again.
+# Eight threads decode into a type that is new to all of them, again and again.
 THREADS = """
 import sys, threading
 import msgspec
@@ -38,20 +38,20 @@ for _ in range(20):
 """
 
 
-def test_threads_decode_when_none_has_met_the_type() -> None:
+def test_threads_can_decode_a_new_type_at_once() -> None:
     """Without `decodable` the interpreter crashes here."""
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_types_are_made_ready_wherever_something_is_decoded() -> None:
-    """Each call of msgspec that takes a type takes it from `decodable`."""
+def test_every_decoder_in_the_code_uses_decodable() -> None:
+    """Every call of msgspec that takes a type gets it from `decodable`."""
     wrong = [
         f"{path.relative_to(SOURCE)}:{call.lineno}"
         for path in SOURCE.rglob("*.py")
         if path.name != "decode.py"
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and not all(_is_ready(kind) for kind in _types(call))
+        if isinstance(call, ast.Call) and not all(_uses_decodable(kind) for kind in _types(call))
     ]
     assert wrong == []
 
@@ -68,5 +68,5 @@ def _types(call: ast.Call) -> list[ast.expr]:
     return []
 
 
-def _is_ready(kind: ast.expr) -> bool:
+def _uses_decodable(kind: ast.expr) -> bool:
     return isinstance(kind, ast.Call) and ast.unparse(kind.func) == "decodable"

@@ -1,4 +1,4 @@
-"""An event whose secret was found later: its data is erased, and the rest of what it said still counts."""
+"""An erased event whose replacement keeps everything but the secret."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from tests.support.histories import NOON, POOL, Device, erased, histories, joine
 
 
 def plain(data: EventData) -> dict[str, Json]:
-    found: dict[str, Json] = msgspec.to_builtins(data)
-    return found
+    document: dict[str, Json] = msgspec.to_builtins(data)
+    return document
 
 
-def noted(events: list[Event]) -> list[str]:
+def note_texts(events: list[Event]) -> list[str]:
     return [note.text for note in fold(events).notes]
 
 
 def with_data(event: Event, data: Json) -> Event:
-    """The same event as if it had said this all along; its hash is the erased event's own."""
+    """The same event as if it had contained this data from the start; its hash stays that of the erased event."""
     return msgspec.structs.replace(event, data=msgspec.json.encode(data))
 
 
 @given(histories(), st.data())
 def test_erased_data_with_a_replacement_folds_like_the_replacement(history: object, data: st.DataObject) -> None:
-    """Any history, any of its events replaced by others of their type: erased and replaced is replaced."""
+    """In any history, erasing an event with a replacement equals having written the replacement."""
     events = list(history.events)  # type: ignore[attr-defined]
     chosen = data.draw(st.lists(st.sampled_from(events), unique_by=lambda event: event.hash))
     instead: dict[str, Json] = {}
@@ -49,7 +49,7 @@ def test_erased_data_with_a_replacement_folds_like_the_replacement(history: obje
         if same:
             instead[event.hash] = data.draw(st.sampled_from(same))
     last = Device("w9", now=NOON)
-    if data.draw(st.booleans()):  # otherwise it may stand before what it erases, as no honest device would have it
+    if data.draw(st.booleans()):  # otherwise it may sort before what it erases, which no honest device writes
         last.known.update({event.hash: event for event in events})
     erasure = last.record(EventErased(hashes=tuple(instead), instead=instead))
     cut = [erased(event) if event.hash in instead else event for event in events]
@@ -62,8 +62,8 @@ def test_erased_data_with_a_replacement_folds_like_the_replacement(history: obje
         assert fold(order) == state
 
 
-def test_rest_of_replaced_data_keeps_its_place_in_the_log() -> None:
-    """A later value written since is not overwritten: the replacement counts where the erased event stood."""
+def test_replacement_counts_at_the_place_of_the_erased_event() -> None:
+    """A value written since is not overwritten."""
     device = started()
     secret = device.record(SessionEdited(goal="token abc", summary="kept"))
     device.record(SessionEdited(goal="Another"))
@@ -76,8 +76,8 @@ def test_rest_of_replaced_data_keeps_its_place_in_the_log() -> None:
     assert state.not_applied == 0
 
 
-def test_agents_and_tasks_stay_the_ones_that_others_refer_to() -> None:
-    """What was created by the erased event is known by that event's hash, so later events still find it."""
+def test_references_to_an_erased_creation_still_resolve() -> None:
+    """Agents and tasks are known by the hash of the event that created them."""
     device = started()
     agent = device.record(AgentStarted(id="a1", type="coder", task="secret"))
     task = device.record(TaskAdded(id="t1", text="secret"))
@@ -88,16 +88,16 @@ def test_agents_and_tasks_stay_the_ones_that_others_refer_to() -> None:
             instead={agent.hash: {"id": "a1", "type": "coder"}, task.hash: {"id": "t1", "text": "[cut]"}},
         )
     )
-    gone = {agent.hash, task.hash}
-    state = fold([erased(event) if event.hash in gone else event for event in device.known.values()])
+    erased_hashes = {agent.hash, task.hash}
+    state = fold([erased(event) if event.hash in erased_hashes else event for event in device.known.values()])
     assert [(agent.ref, agent.summary, agent.task) for agent in state.agents.values()] == [
         (agent.hash, "done so far", None)
     ]
     assert [(task.ref, task.text) for task in state.tasks.values()] == [(task.hash, "[cut]")]
 
 
-def test_of_several_the_earliest_counts_and_nothing_at_all_is_stricter() -> None:
-    """Two erasures with different words: the first in the log. One without any: the event is gone."""
+def test_earliest_replacement_counts_and_plain_erasure_wins() -> None:
+    """With two replacements the first in the log counts; an erasure without one removes the event."""
     device = started()
     secret = device.record(NoteAdded(text="secret"))
     first = device.record(EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "one"}}))
@@ -105,26 +105,26 @@ def test_of_several_the_earliest_counts_and_nothing_at_all_is_stricter() -> None
     third = device.record(EventErased(hashes=(secret.hash,)))
     events = [erased(event) if event.hash == secret.hash else event for event in device.known.values()]
     without = {item.hash: [event for event in events if event.hash != item.hash] for item in (first, second, third)}
-    assert noted(without[third.hash]) == noted(without[third.hash][::-1]) == ["one"]
-    assert noted([event for event in without[first.hash] if event.hash != third.hash]) == ["two"]
-    assert noted(events) == noted(without[first.hash]) == []
+    assert note_texts(without[third.hash]) == note_texts(without[third.hash][::-1]) == ["one"]
+    assert note_texts([event for event in without[first.hash] if event.hash != third.hash]) == ["two"]
+    assert note_texts(events) == note_texts(without[first.hash]) == []
     assert fold(events).not_applied == 1
 
 
-def test_only_erasures_that_count_apply() -> None:
-    """One whose key an earlier event has says nothing; nor does one that names no such hash."""
+def test_erasure_without_effect_is_ignored() -> None:
+    """One with the key of an earlier event, or without a matching hash."""
     device = started()
     secret = device.record(NoteAdded(text="secret"))
     device.record(NoteAdded(text="heard"), key="k")
     device.record(EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "one"}}), key="k")
     device.record(EventErased(hashes=("00" * 32,), instead={secret.hash: {"text": "two"}}))
     events = [erased(event) if event.hash == secret.hash else event for event in device.known.values()]
-    assert noted(events) == ["heard"]
+    assert note_texts(events) == ["heard"]
     assert collect_erasures(in_log_order(events)).hashes == {"00" * 32}
 
 
-def test_what_cannot_be_read_leaves_what_the_envelope_says() -> None:
-    """Data of another shape is no data: a pause still pauses, a note is gone."""
+def test_unreadable_replacement_leaves_the_envelope_in_force() -> None:
+    """A pause still pauses; a note disappears."""
     device = started()
     pause = device.record(SessionPaused(reason="secret"))
     secret = device.record(NoteAdded(text="secret"))
@@ -136,38 +136,38 @@ def test_what_cannot_be_read_leaves_what_the_envelope_says() -> None:
     assert (state.notes, state.not_applied) == ([], 1)
 
 
-def test_data_that_is_still_there_is_not_replaced() -> None:
-    """The fold replaces what is gone; that data goes is the store's to see to."""
+def test_replacement_is_ignored_while_the_data_is_present() -> None:
+    """Removing data is the store's task; the fold only replaces what was removed."""
     device = started()
     secret = device.record(NoteAdded(text="secret"))
     device.record(EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "one"}}))
-    assert noted(list(device.known.values())) == ["secret"]
+    assert note_texts(list(device.known.values())) == ["secret"]
 
 
-def test_an_erasure_may_itself_be_erased() -> None:
-    """A secret found in what stood instead: a later erasure says the earlier one again, without it."""
+def test_erasure_can_itself_be_erased_and_replaced() -> None:
+    """The replacement contained a secret too."""
     device = started()
     secret = device.record(NoteAdded(text="two secrets"))
     first = device.record(EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "one secret"}}))
     again: Json = {"hashes": [secret.hash], "instead": {secret.hash: {"text": "no secret"}}}
     device.record(EventErased(hashes=(first.hash,), instead={first.hash: again}))
     events = [erased(event) if event.hash in (secret.hash, first.hash) else event for event in device.known.values()]
-    assert noted(events) == ["no secret"]
+    assert note_texts(events) == ["no secret"]
     assert collect_erasures(in_log_order(events)).hashes == {secret.hash, first.hash}
 
 
-def test_two_devices_that_erase_at_once_agree() -> None:
-    """Each cuts the same event in its own words: everybody takes those of the first in log order."""
+def test_concurrent_erasures_converge_on_the_first_in_the_log() -> None:
+    """Each device wrote a different replacement."""
     one = started()
     secret = one.record(NoteAdded(text="secret"))
     two = joined(one)
     for device, word in ((one, "by one"), (two, "by two")):
         device.record(EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": word}}))
     events = [erased(event) if event.hash == secret.hash else event for event in together(one, two)]
-    found = [event.writer for event in in_log_order(events) if event.type == "event.erased"]
-    assert noted(events) == noted(events[::-1]) == [f"by {'one' if found[0] == one.writer else 'two'}"]
+    texts = [event.writer for event in in_log_order(events) if event.type == "event.erased"]
+    assert note_texts(events) == note_texts(events[::-1]) == [f"by {'one' if texts[0] == one.writer else 'two'}"]
 
 
-def test_the_field_is_left_out_where_it_says_nothing() -> None:
-    """Erasures of the past have the bytes, and so the hashes, that they had."""
+def test_erasure_without_replacement_keeps_its_former_bytes() -> None:
+    """Erasures of earlier versions keep their hashes."""
     assert canonical_json(plain(EventErased(hashes=("ab",)))) == b'{"hashes":["ab"]}'

@@ -1,4 +1,4 @@
-"""Errors that the whole program words alike: an extra that is not installed."""
+"""Errors that are worded once for the whole program: an extra that is not installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_missing_extra_says_how_to_install_it() -> None:
     assert error.operation == "open"
 
 
-def test_every_extra_that_an_error_names_exists() -> None:
+def test_extras_named_in_errors_exist() -> None:
     """No module words the hint itself, and each name is one of the project's extras."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named: set[str] = set()

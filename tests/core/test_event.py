@@ -38,24 +38,23 @@ def frozen() -> Event:
     )  # fmt: skip
 
 
-def test_the_body_is_frozen() -> None:
-    """The body is SHA-256 of salt and data."""
+def test_body_hash_is_frozen() -> None:
+    """SHA-256 of salt and data."""
     assert frozen().body == BODY == hashlib.sha256(SALT + DATA).hexdigest()
 
 
-def test_the_envelope_is_frozen() -> None:
-    """The hash is SHA-256 of a line that names the layout and of exactly these bytes."""
+def test_envelope_hash_is_frozen() -> None:
+    """SHA-256 of a line that names the layout, followed by exactly these bytes."""
     assert hashlib.sha256(b"holdfast event 1\n" + ENVELOPE).hexdigest() == HASH
     assert frozen().hash == HASH == hash_of(frozen())
 
 
-def test_the_envelope_is_canonical() -> None:
-    """The bytes that are hashed are RFC 8785 of what they say."""
+def test_envelope_bytes_are_canonical_json() -> None:
     assert canonical_json(json.loads(ENVELOPE)) == ENVELOPE
 
 
-def test_the_first_event_of_a_stream_is_frozen() -> None:
-    """Without predecessor, key and others seen, the envelope says null, null and nothing."""
+def test_first_envelope_of_a_stream_is_frozen() -> None:
+    """Without predecessor, key and seen heads it contains null, null and an empty list."""
     first = seal(
         session="s", writer="w", seq=1, prev=None, clock=1, at=0, actor="a", type="t", version=2, data=b"{}",
         salt=SALT,
@@ -68,15 +67,14 @@ def test_the_first_event_of_a_stream_is_frozen() -> None:
     assert first.hash == hashlib.sha256(b"holdfast event 1\n" + written).hexdigest()
 
 
-def test_erasing_keeps_the_chain_whole() -> None:
-    """Without data and salt the event still has its hash, and nothing is wrong with it."""
+def test_erased_event_still_verifies() -> None:
+    """Without data and salt its hash is the same."""
     bare = msgspec.structs.replace(frozen(), data=None, salt=None)
     assert hash_of(bare) == HASH
     assert find_problem(bare) is None
 
 
-def test_intact_event_has_no_problem() -> None:
-    """What was sealed verifies."""
+def test_sealed_event_verifies() -> None:
     assert find_problem(frozen()) is None
 
 
@@ -92,20 +90,19 @@ def test_intact_event_has_no_problem() -> None:
         ("salt", SALT[:15]), ("salt", b""),
     ],
 )  # fmt: skip
-def test_any_changed_field_is_noticed(field: str, value: object) -> None:
-    """Whatever is changed in an event afterwards, checking it says so."""
+def test_verification_detects_any_changed_field(field: str, value: object) -> None:
     assert find_problem(msgspec.structs.replace(frozen(), **{field: value})) is not None
 
 
-def test_bytes_cannot_wander_between_salt_and_data() -> None:
-    """The same bytes cut at another place have the same digest, and are refused nevertheless."""
+def test_bytes_moved_between_salt_and_data_are_detected() -> None:
+    """Cut elsewhere, the same bytes have the same digest, but are refused."""
     moved = msgspec.structs.replace(frozen(), salt=SALT[:12], data=SALT[12:] + DATA)
     assert body_of(SALT[12:] + DATA, SALT[:12]) == BODY
     assert find_problem(moved) is not None
 
 
-def test_times_beyond_the_calendar_are_brought_back() -> None:
-    """An absurd clock does not block work: the time is the last that can be written, and is the one hashed."""
+def test_time_beyond_the_calendar_is_clamped_before_hashing() -> None:
+    """An absurd wall clock does not block work."""
     for at, kept in ((10**30, LATEST), (-(10**30), EARLIEST)):
         event = seal(
             session="s", writer="w", seq=1, prev=None, clock=1, at=at, actor="a", type="t", version=1, data=b"{}",
@@ -116,14 +113,14 @@ def test_times_beyond_the_calendar_are_brought_back() -> None:
 
 
 def test_position_orders_by_clock_writer_number_and_hash() -> None:
-    """The one order every device agrees on does not look at the time."""
+    """The order that all devices agree on ignores the time."""
     event = frozen()
     assert event.written == (1794744000000123, "5d0f7a34c1e2", 7, HASH)
     assert event.head == StreamHead("5d0f7a34c1e2", 7, HASH)
 
 
-def test_the_public_form_has_every_field() -> None:
-    """`log --json` shows all that is in an event, in the order of the design."""
+def test_public_form_has_every_field_in_order() -> None:
+    """As `log --json` prints it."""
     shown = event_document(frozen())
     assert list(shown) == [
         "v", "session", "writer", "seq", "clock", "at", "seen", "key", "actor", "type", "body", "prev", "hash",
@@ -135,22 +132,20 @@ def test_the_public_form_has_every_field() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"{", b"", b'{"x":"\xff"}', b"[" * 100_000])
-def test_the_public_form_of_garbage(data: bytes) -> None:
-    """Data that is not JSON is shown as text, never as an exception."""
+def test_public_form_shows_invalid_data_as_text(data: bytes) -> None:
+    """Data that is not JSON never raises."""
     shown = event_document(msgspec.structs.replace(frozen(), data=data))
     assert isinstance(shown["data"], str)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
-def test_every_envelope_is_canonical(actor: str, key: str) -> None:
-    """Whatever text an envelope holds, its bytes are RFC 8785 of the same fields."""
+def test_envelope_of_any_text_is_canonical(actor: str, key: str) -> None:
     event = msgspec.structs.replace(frozen(), actor=actor, key=key)
     fields = {name: value for name, value in event_document(event).items() if name not in ("hash", "data", "salt")}
     assert hash_of(event) == hashlib.sha256(events.LAYOUT + canonical_json(fields)).hexdigest()
 
 
-def test_data_is_written_canonically() -> None:
-    """The bytes of an event's data have one spelling."""
+def test_event_data_is_written_canonically() -> None:
     assert canonical_json({"b": 1, "a": [2.0]}) == b'{"a":[2],"b":1}'
     with pytest.raises(Invalid):
         canonical_json({"a": 2**60})

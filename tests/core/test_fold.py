@@ -1,4 +1,4 @@
-"""The laws of the fold: total, the same for every order of arrival, and honest about what clashed."""
+"""Laws of the fold: it accepts anything, does not depend on the order of arrival, and reports every conflict."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def values(conflict: Conflict) -> set[object]:
 
 
 def step_by_step(state: State, events: Iterable[Event], keys: set[str]) -> State:
-    """What a store does: events in log order, one at a time, doubles passed over."""
+    """Applies events one at a time in log order and skips duplicates, as a store does."""
     for event in events:
         if event.key is not None and event.key in keys:
             skip_duplicate(state, event)
@@ -98,8 +98,7 @@ def ordered(history: History) -> list[Event]:
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_order_and_repetition_of_arrival_do_not_matter(history: History, chance: random.Random) -> None:
-    """Any permutation, with any events arriving twice, folds to the very same state."""
+def test_fold_ignores_order_and_repetition_of_arrival(history: History, chance: random.Random) -> None:
     expected = fold(ordered(history))
     arrived = [*history.events, *chance.choices(history.events, k=5)]
     chance.shuffle(arrived)
@@ -108,25 +107,24 @@ def test_order_and_repetition_of_arrival_do_not_matter(history: History, chance:
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_an_erased_copy_wins_over_a_whole_one(history: History, chance: random.Random) -> None:
-    """A late copy with its data does not bring back what another device erased, in whatever order they come."""
-    gone = [erased(event) for event in chance.sample(history.events, k=min(3, len(history.events)))]
-    hashes = {event.hash for event in gone}
-    expected = fold([*gone, *(event for event in history.events if event.hash not in hashes)])
-    arrived = [*history.events, *gone]
+def test_erased_copy_wins_over_a_complete_one(history: History, chance: random.Random) -> None:
+    """In any order of arrival."""
+    erased_event = [erased(event) for event in chance.sample(history.events, k=min(3, len(history.events)))]
+    hashes = {event.hash for event in erased_event}
+    expected = fold([*erased_event, *(event for event in history.events if event.hash not in hashes)])
+    arrived = [*history.events, *erased_event]
     chance.shuffle(arrived)
     assert fold(arrived) == expected
 
 
 @given(histories())
-def test_one_event_at_a_time_equals_the_whole(history: History) -> None:
-    """Applying in log order gives what folding gives."""
+def test_incremental_fold_equals_full_fold(history: History) -> None:
     assert step_by_step(State(session=SESSION), ordered(history), set()) == fold(history.events)
 
 
 @given(histories(), st.integers(0, 1000))
-def test_a_snapshot_can_be_taken_anywhere(history: History, where: int) -> None:
-    """Freezing, thawing and going on loses nothing; a state frozen twice has the same bytes."""
+def test_snapshot_can_be_taken_after_any_event(history: History, where: int) -> None:
+    """Freezing and thawing loses nothing, and a state frozen twice has the same bytes."""
     events = ordered(history)
     cut = where % (len(events) + 1)
     keys: set[str] = set()
@@ -138,8 +136,8 @@ def test_a_snapshot_can_be_taken_anywhere(history: History, where: int) -> None:
 
 
 @given(histories(), st.sampled_from([0, -(10**14), NOON, NOON + 10**10, 10**15]))
-def test_every_state_can_be_shown(history: History, now: int) -> None:
-    """Whatever was folded can be shown as of any moment, written as JSON, and adds up."""
+def test_any_state_can_be_viewed(history: History, now: int) -> None:
+    """As of any moment, as JSON, with times that add up."""
     state = fold(history.events)
     document = view.session(state, now)
     assert msgspec.json.decode(msgspec.json.encode(document), type=Session) == document
@@ -152,7 +150,7 @@ def test_every_state_can_be_shown(history: History, now: int) -> None:
 
 @given(histories())
 def test_every_event_is_counted(history: History) -> None:
-    """Nothing is lost without a trace: each event is in the count, and every stream has its head."""
+    """Each event is in the count, and every stream has its head."""
     state = fold(history.events)
     assert state.count == len(in_log_order(history.events))
     assert set(state.heads) == {event.writer for event in history.events}
@@ -161,21 +159,21 @@ def test_every_event_is_counted(history: History) -> None:
 
 
 @given(histories(hostile=False))
-def test_every_device_sees_the_same_conflicts(history: History) -> None:
-    """Once devices know the same events, they show the same document, however they came to know them."""
+def test_devices_with_the_same_events_show_the_same_document(history: History) -> None:
+    """In whatever order they received them."""
     for device in history.devices:
         for other in history.devices:
-            device.hear(other)
+            device.receive(other)
     documents = {msgspec.json.encode(view.session(device.state(), NOON)) for device in history.devices}
     assert len(documents) == 1
 
 
 @given(histories(hostile=False))
-def test_registers_keep_exactly_what_nobody_had_seen(history: History) -> None:
-    """Of all writes to a register, those remain that no later write had in its causal past: no more, no fewer."""
+def test_registers_keep_exactly_the_unseen_writes(history: History) -> None:
+    """A write stays until a later one has it in its causal past."""
     kept = {event.hash: event for event in in_log_order(history.events)}
     if len(kept) != len(history.events) or any(event.type.startswith("conflict.") for event in kept.values()):
-        return  # doubles, choices and what was written unseen are another matter
+        return  # duplicates, choices and detected conflicts follow other rules
     past = {hash_: seen for device in history.devices for hash_, seen in device.past.items()}
     writes = {hash_ for hash_, event in kept.items() if getattr(read_data(event), "goal", None) is not None}
     alone = {name for name in writes if not any(name in past[other] for other in writes)}
@@ -184,7 +182,7 @@ def test_registers_keep_exactly_what_nobody_had_seen(history: History) -> None:
 
 @given(histories(hostile=False))
 def test_ending_wins_among_concurrent_statuses(history: History) -> None:
-    """Where one of concurrent statuses is an ending, an ending is what the session has."""
+    """If one of several concurrent statuses is an ending, the session ended."""
     for events in (history.events, *(tuple(device.known.values()) for device in history.devices)):
         state = fold(events, SESSION)
         writes = state.registers.get("status", [])
@@ -192,18 +190,18 @@ def test_ending_wins_among_concurrent_statuses(history: History) -> None:
             assert view.status_of(state) in FINAL["session"]
 
 
-# ── Totality, one absurdity at a time ────────────────────────────────────────────────────────────────────
+# ── Unusual input ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_type_has_a_rule() -> None:
-    """No type can be recorded that the fold would stumble over, and the tests' pool knows them all."""
+def test_every_event_type_has_a_rule() -> None:
+    """And the tests generate every type."""
     assert set(_RULES) == set(EVENT_TYPES)
     assert {type(data) for data in POOL} | {ConflictResolved} == {kind.data for kind in EVENT_TYPES.values()}
 
 
 @pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
-def test_garbage_of_every_type_is_counted_and_skipped(kind: str) -> None:
-    """Bytes that say nothing, of any type, are kept, counted as not applied or read, and break nothing."""
+def test_undecodable_data_of_every_type_is_counted_and_skipped(kind: str) -> None:
+    """It is kept, and counted as not applied or not read."""
     device = started()
     for written in GARBAGE:
         device.record(NoteAdded(text=""), kind=kind, written=written)
@@ -215,8 +213,8 @@ def test_garbage_of_every_type_is_counted_and_skipped(kind: str) -> None:
 
 
 @pytest.mark.parametrize("data", POOL, ids=lambda data: type(data).__name__)
-def test_a_session_without_its_start(data: EventData) -> None:
-    """Events that came before the start did are folded, shown, and set right once it arrives."""
+def test_session_without_its_start_can_be_shown(data: EventData) -> None:
+    """Events that arrived before the start are folded, and corrected once it arrives."""
     device = started()
     start = next(iter(device.known.values()))
     device.wait(MINUTE)
@@ -228,16 +226,15 @@ def test_a_session_without_its_start(data: EventData) -> None:
     assert fold([event, start]) == fold([start, event])
 
 
-def test_no_events_at_all() -> None:
-    """The fold of nothing is a session that can be shown."""
+def test_fold_of_no_events_can_be_shown() -> None:
     document = view.session(fold([], SESSION), NOON)
     assert document.id == SESSION
     assert document.status == "created"
     assert document.time.elapsed_ms == NOON
 
 
-def test_an_erased_start_still_begins_the_session() -> None:
-    """When the goal held a secret and was erased, when and that it began stays in the envelope."""
+def test_erased_start_still_starts_the_session() -> None:
+    """Type and time stay in the envelope."""
     device = started()
     device.wait(MINUTE)
     device.record(NoteAdded(text="n"))
@@ -249,8 +246,8 @@ def test_an_erased_start_still_begins_the_session() -> None:
     assert document.goal == ""
 
 
-def test_erased_moves_still_move() -> None:
-    """What an event did to the lifecycle is in its envelope; what it said is gone."""
+def test_erased_transitions_still_apply() -> None:
+    """The transition is in the envelope."""
     device = started()
     event = device.record(SessionCompleted(summary="secret"))
     document = shown([*(item for item in device.known.values() if item is not event), erased(event)])
@@ -258,8 +255,8 @@ def test_erased_moves_still_move() -> None:
     assert document.summary is None
 
 
-def test_a_second_start_is_reported() -> None:
-    """Two starts of one session cannot be; the first stands, both goals are shown."""
+def test_second_start_is_a_conflict() -> None:
+    """The first counts, and both goals are shown."""
     one, two = started(), Device("w9", now=NOON + 1)
     two.record(SessionStarted(goal="Other", project=PROJECT, device="thief"))
     document = shown(together(one, two))
@@ -269,8 +266,7 @@ def test_a_second_start_is_reported() -> None:
     assert values(conflict) == {"Add login", "Other"}
 
 
-def test_moves_from_before_the_start_are_not_lost() -> None:
-    """An ending that stands before the start in the log is still an ending."""
+def test_ending_before_the_start_in_the_log_still_counts() -> None:
     early = Device("w0", now=NOON - MINUTE)
     early.record(SessionAborted())
     document = shown(together(early, started()))
@@ -278,8 +274,7 @@ def test_moves_from_before_the_start_are_not_lost() -> None:
     assert [values(conflict) for conflict in document.conflicts] == [{"aborted", "in_progress"}]
 
 
-def test_later_versions_and_types_are_kept_for_whoever_understands_them() -> None:
-    """An event of a later version changes nothing here, and is counted."""
+def test_events_of_later_versions_and_types_are_counted_and_not_applied() -> None:
     device = started()
     device.record(SessionEdited(goal="Later"), version=2)
     device.record(NoteAdded(text="x"), kind="session.dreamt")
@@ -287,8 +282,8 @@ def test_later_versions_and_types_are_kept_for_whoever_understands_them() -> Non
     assert shown(device.known.values()).goal == "Add login"
 
 
-def test_two_events_at_one_number_are_both_folded() -> None:
-    """A stream that forked (a restored home) loses neither branch, and both values are in conflict."""
+def test_forked_stream_keeps_both_branches() -> None:
+    """Two events with one number, as after restoring a home; both values are in conflict."""
     device = started()
     device.record(SessionEdited(goal="Before the crash"))
     device.fork()
@@ -298,8 +293,8 @@ def test_two_events_at_one_number_are_both_folded() -> None:
     assert values(conflict) == {"Before the crash", "After restoring"}
 
 
-def test_a_stream_that_went_back_keeps_its_head() -> None:
-    """An event with a lower number, however late in the log, does not make its stream begin again from there."""
+def test_stream_head_does_not_move_back() -> None:
+    """An event with a lower number does not replace it."""
     device = started()
     for _ in range(3):
         last = device.record(NoteAdded(text="n"))
@@ -309,8 +304,7 @@ def test_a_stream_that_went_back_keeps_its_head() -> None:
     assert device.state().heads["w1"] == last.head
 
 
-def test_seen_may_name_anybody() -> None:
-    """A head of a stream nobody knows, however far, is no reason to stumble."""
+def test_seen_may_name_unknown_streams() -> None:
     device = started()
     event = device.record(NoteAdded(text="n"))
     odd = msgspec.structs.replace(event, seen=(StreamHead("nobody", 2**53 - 1, "00" * 32), StreamHead("w1", -5, "")))
@@ -319,11 +313,11 @@ def test_seen_may_name_anybody() -> None:
 
 @pytest.mark.parametrize("last_seen", [0, -(2**53 - 1), 2**53 - 1, NOON - MINUTE, NOON + MINUTE])
 @pytest.mark.parametrize("pending", [False, True])
-def test_an_interruption_ends_within_the_agents_life(last_seen: int, pending: bool) -> None:
-    """Whenever a process was last seen, its run ends between its start and the moment that was found out."""
+def test_interrupted_run_ends_within_the_agents_lifetime(last_seen: int, pending: bool) -> None:
+    """Whatever `last_seen` is, between its start and the moment of detection."""
     device, other = started(), Device("w2")
     device.record(AgentStarted(id="a1", type="t", pending=pending))
-    other.hear(device)
+    other.receive(device)
     device.wait(MINUTE // 2)
     device.record(AgentResumed(id="a1") if pending else AgentProgressed(id="a1", progress=0.5))
     other.wait(MINUTE)
@@ -339,8 +333,8 @@ def test_an_interruption_ends_within_the_agents_life(last_seen: int, pending: bo
 # ── Keys ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_equal_keys_count_once() -> None:
-    """The same hook heard on two machines is one note, and no conflict."""
+def test_events_with_equal_keys_count_once() -> None:
+    """One hook on two machines makes one note, without a conflict."""
     one = started()
     two = joined(one)
     one.record(NoteAdded(text="heard"), key="hook:1")
@@ -350,20 +344,19 @@ def test_equal_keys_count_once() -> None:
     assert document.conflicts == []
 
 
-def test_a_stream_goes_on_from_a_double() -> None:
-    """A double says nothing, but it is the head of its stream: the next event there must follow it."""
+def test_duplicate_event_still_becomes_the_stream_head() -> None:
+    """The next event of the stream has to follow it."""
     one = started()
     two = joined(one)
     one.record(NoteAdded(text="heard"), key="hook:1")
     two.wait(1)
     double = two.record(NoteAdded(text="heard"), key="hook:1")
-    two.hear(one)
+    two.receive(one)
     assert two.state().heads["w2"] == double.head
     assert two.state().count == 3
 
 
-def test_the_first_in_the_log_counts_whenever_it_arrives() -> None:
-    """Of equal keys the earliest event counts, also when it was heard of last."""
+def test_earliest_of_equal_keys_counts_even_when_it_arrives_last() -> None:
     early, late = started(), started()
     late.writer = "w2"
     one = early.record(NoteAdded(text="early"), key="k")
@@ -374,12 +367,12 @@ def test_the_first_in_the_log_counts_whenever_it_arrives() -> None:
     assert in_log_order([two, one]) == [one]
 
 
-def test_doubles_do_not_make_a_session_look_changed() -> None:
-    """A transcript read again on another machine later changes neither the time nor the device shown."""
+def test_duplicate_changes_neither_time_nor_device() -> None:
+    """As when a transcript is read again on another machine."""
     one = started()
     two = joined(one)
     one.record(NoteAdded(text="heard"), key="k")
-    one.hear(two)
+    one.receive(two)
     one.record(MessageExchanged())
     before = shown(one.known.values())
     two.wait(MINUTE)
@@ -390,8 +383,8 @@ def test_doubles_do_not_make_a_session_look_changed() -> None:
 # ── Conflicts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_concurrent_writes_are_a_conflict_with_both_values() -> None:
-    """Two devices name the goal without knowing of each other: the later stands, both are shown with their device."""
+def test_concurrent_writes_make_a_conflict_with_both_values() -> None:
+    """The later one counts, and both are shown with their device."""
     one = started()
     two = joined(one)
     one.wait(1)
@@ -409,8 +402,7 @@ def test_concurrent_writes_are_a_conflict_with_both_values() -> None:
     assert conflict.chosen is None
 
 
-def test_equal_values_are_no_conflict() -> None:
-    """Two devices that say the same agree."""
+def test_concurrent_equal_values_make_no_conflict() -> None:
     one = started()
     two = joined(one)
     one.record(SessionEdited(goal="Same"))
@@ -418,20 +410,18 @@ def test_equal_values_are_no_conflict() -> None:
     assert conflicts(one, two) == []
 
 
-def test_a_write_that_saw_both_settles_it() -> None:
-    """Whoever knew both and wrote a third decided; nothing is in conflict any more."""
+def test_write_that_saw_both_values_settles_the_conflict() -> None:
     one = started()
     two = joined(one)
     one.record(SessionEdited(goal="One"))
     two.record(SessionEdited(goal="Two"))
-    two.hear(one)
+    two.receive(one)
     two.record(SessionEdited(goal="Three"))
     assert conflicts(one, two) == []
     assert shown(together(one, two)).goal == "Three"
 
 
-def test_a_write_that_saw_one_side_leaves_the_other() -> None:
-    """Going on with one side does not make the other side's value disappear."""
+def test_write_that_saw_one_value_keeps_the_other_in_conflict() -> None:
     one = started()
     two = joined(one)
     one.record(SessionEdited(goal="One"))
@@ -441,25 +431,27 @@ def test_a_write_that_saw_one_side_leaves_the_other() -> None:
     assert values(conflict) == {"One", "Two again"}
 
 
-def test_clocks_do_not_decide_what_is_concurrent() -> None:
-    """A device whose clock is years off conflicts, or does not, exactly as one that is right."""
+def test_concurrency_does_not_depend_on_clocks() -> None:
+    """A device whose clock is years off conflicts exactly like one that is right."""
     for wrong in (0, NOON - 9 * 365 * 86_400_000, NOON + 9 * 365 * 86_400_000):
         one = started()
         two = joined(one)
         two.now = wrong
         two.record(SessionEdited(goal="Two"))
-        one.hear(two)
+        one.receive(two)
         one.record(SessionEdited(goal="One, knowing Two"))
         assert conflicts(one, two) == []
         assert shown(together(one, two)).goal == "One, knowing Two"
         two.record(SessionEdited(goal="Two, not knowing"))
-        assert [values(found) for found in conflicts(one, two)] == [{"One, knowing Two", "Two, not knowing"}]
+        assert [values(conflicts_of_skews) for conflicts_of_skews in conflicts(one, two)] == [
+            {"One, knowing Two", "Two, not knowing"}
+        ]
 
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("ending", [SessionCompleted(), SessionAborted()])
-def test_an_ending_wins_over_concurrent_work(first: bool, ending: EventData) -> None:
-    """Completed here and paused there is completed, whichever came later, and says so."""
+def test_ending_wins_over_concurrent_work(first: bool, ending: EventData) -> None:
+    """Completed on one device and paused on another is completed, in any order, and shown as a conflict."""
     one = started()
     two = joined(one)
     one.wait(1 if first else 5)
@@ -473,8 +465,8 @@ def test_an_ending_wins_over_concurrent_work(first: bool, ending: EventData) -> 
     assert values(conflict) == {document.status, "paused"}
 
 
-def test_an_ending_wins_over_work_that_goes_on_unknowing() -> None:
-    """A device that pauses and resumes for hours without having heard of the end does not undo it."""
+def test_ending_wins_over_later_work_that_had_not_seen_it() -> None:
+    """A device that pauses and resumes for hours without having seen the ending does not undo it."""
     one = started()
     two = joined(one)
     one.record(SessionCompleted())
@@ -487,12 +479,12 @@ def test_an_ending_wins_over_work_that_goes_on_unknowing() -> None:
     assert [values(conflict) for conflict in document.conflicts] == [{"completed", "in_progress"}]
 
 
-def test_what_a_writer_knew_to_be_forbidden_changes_nothing() -> None:
-    """A foreign program that resumes a session it knew to be completed is reported, with who said what."""
+def test_transition_that_its_writer_knew_to_be_forbidden_changes_nothing() -> None:
+    """A foreign program resumes a session that it knew to be completed; both writes are shown."""
     one = started()
     two = joined(one)
     one.record(SessionCompleted())
-    two.hear(one)
+    two.receive(one)
     two.wait(MINUTE)
     two.record(SessionResumed())
     document = shown(together(one, two))
@@ -501,20 +493,19 @@ def test_what_a_writer_knew_to_be_forbidden_changes_nothing() -> None:
     assert [(v.value, v.device) for v in conflict.values] == [("completed", "laptop"), ("in_progress", "desktop")]
 
 
-def test_a_third_device_cannot_undo_an_ending_it_knew() -> None:
-    """An ending seen by a writer binds it, even while a concurrent pause it has not seen stands beside."""
+def test_third_device_cannot_undo_an_ending_it_has_seen() -> None:
+    """Even while a concurrent pause exists that it has not seen."""
     one = started()
     two, three = joined(one), joined(one, "w3", "phone")
     one.record(SessionCompleted())
     two.record(SessionPaused())
-    three.hear(one)
+    three.receive(one)
     three.wait(MINUTE)
     three.record(SessionResumed())
     assert shown(together(one, two, three)).status == "completed"
 
 
-def test_a_forbidden_pause_pauses_no_time() -> None:
-    """What is refused does not count as a pause either."""
+def test_refused_pause_does_not_pause_the_time() -> None:
     device = started()
     device.record(SessionFailed(message="m"))
     device.wait(MINUTE)
@@ -525,21 +516,21 @@ def test_a_forbidden_pause_pauses_no_time() -> None:
 # ── Choosing ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def disagreeing() -> tuple[Device, Device, Event, Event]:
+def conflicting_goals() -> tuple[Device, Device, Event, Event]:
     one = started()
     two = joined(one)
     two.wait(1)
     first = one.record(SessionEdited(goal="One"))
     second = two.record(SessionEdited(goal="Two"))
-    one.hear(two)
-    two.hear(one)
+    one.receive(two)
+    two.receive(one)
     return one, two, first, second
 
 
 @pytest.mark.parametrize("take", [0, 1])
-def test_a_person_can_choose(take: int) -> None:
-    """The chosen value stands, the conflict is shown as settled with the choice, and later writes go on from it."""
-    one, two, first, second = disagreeing()
+def test_choice_sets_the_value_and_settles_the_conflict(take: int) -> None:
+    """Later writes continue from it."""
+    one, two, first, second = conflicting_goals()
     chosen, other = (first, second) if take == 0 else (second, first)
     one.wait(MINUTE)
     one.record(ConflictResolved(field="goal", chosen=chosen.hash, overruled=(other.hash,)))
@@ -551,12 +542,11 @@ def test_a_person_can_choose(take: int) -> None:
     one.record(SessionEdited(goal="Three"))
     after = shown(together(one, two))
     assert after.goal == "Three"
-    assert [found.chosen for found in after.conflicts] == [conflict.chosen]
+    assert [remaining.chosen for remaining in after.conflicts] == [conflict.chosen]
 
 
-def test_a_choice_can_be_changed() -> None:
-    """Who chose may choose the other later."""
-    one, _, first, second = disagreeing()
+def test_choice_can_be_changed_later() -> None:
+    one, _, first, second = conflicting_goals()
     one.record(ConflictResolved(field="goal", chosen=first.hash, overruled=(second.hash,)))
     one.record(ConflictResolved(field="goal", chosen=second.hash, overruled=(first.hash,)))
     document = shown(one.known.values())
@@ -565,55 +555,54 @@ def test_a_choice_can_be_changed() -> None:
     assert conflict.values[(conflict.chosen or 0) - 1].value == "Two"
 
 
-def test_two_people_choosing_differently_are_in_conflict_again() -> None:
-    """Neither choice is lost: both values are shown, and a third choice settles it."""
-    one, two, first, second = disagreeing()
+def test_concurrent_different_choices_conflict_again() -> None:
+    """Both values are shown, and a third choice settles them."""
+    one, two, first, second = conflicting_goals()
     one.wait(MINUTE)
     two.wait(MINUTE)
     here = one.record(ConflictResolved(field="goal", chosen=first.hash, overruled=(second.hash,)))
     there = two.record(ConflictResolved(field="goal", chosen=second.hash, overruled=(first.hash,)))
-    open_ones = [found for found in conflicts(one, two) if found.chosen is None]
-    assert [values(found) for found in open_ones] == [{"One", "Two"}]
-    two.hear(one)
+    open_ones = [conflict for conflict in conflicts(one, two) if conflict.chosen is None]
+    assert [values(conflict) for conflict in open_ones] == [{"One", "Two"}]
+    two.receive(one)
     two.record(ConflictResolved(field="goal", chosen=here.hash, overruled=(there.hash,)))
-    assert all(found.chosen is not None for found in conflicts(one, two))
+    assert all(conflict.chosen is not None for conflict in conflicts(one, two))
     assert shown(together(one, two)).goal == "One"
 
 
-def test_a_choice_that_had_not_seen_a_third_value_leaves_it_open() -> None:
-    """A value the person could not know of is not overruled behind its writer's back."""
-    one, two, first, second = disagreeing()
+def test_choice_leaves_a_third_value_that_it_had_not_seen_in_conflict() -> None:
+    one, two, first, second = conflicting_goals()
     three = joined(started(), "w3", "phone")
-    three.hear(one)
+    three.receive(one)
     three.record(SessionEdited(goal="Three, having seen both"))
     one.wait(MINUTE)
     one.record(ConflictResolved(field="goal", chosen=first.hash, overruled=(second.hash,), value="One"))
-    open_ones = [found for found in conflicts(one, two, three) if found.chosen is None]
-    assert [values(found) for found in open_ones] == [{"One", "Three, having seen both"}]
+    open_ones = [conflict for conflict in conflicts(one, two, three) if conflict.chosen is None]
+    assert [values(conflict) for conflict in open_ones] == [{"One", "Three, having seen both"}]
 
 
-def test_an_ending_can_be_overruled_by_a_person() -> None:
-    """Choosing the work that goes on over a concurrent completion reopens nothing by force: it is what stands."""
+def test_ending_can_be_overruled_by_choosing_the_work() -> None:
+    """The session is then in progress."""
     one = started()
     two = joined(one)
     done = one.record(SessionCompleted())
     pause = two.record(SessionPaused())
-    two.hear(one)
+    two.receive(one)
     two.record(ConflictResolved(field="status", chosen=pause.hash, overruled=(done.hash,)))
     assert shown(together(one, two)).status == "paused"
     two.record(SessionResumed())
     assert view.status_of(fold(together(one, two))) == "in_progress"
 
 
-def test_an_agents_status_can_be_chosen_by_either_name() -> None:
-    """The field is found by the agent's id or by the event that made it."""
+def test_agent_status_can_be_chosen_by_id_or_reference() -> None:
+    """The field is addressed by the agent's id or by the hash of its first event."""
     for by_ref in (False, True):
         one = started()
         made = one.record(AgentStarted(id="a1", type="t"))
         two = joined(one)
         done = one.record(AgentCompleted(id="a1"))
         failed = two.record(AgentFailed(id="a1", category="logical", message="m"))
-        two.hear(one)
+        two.receive(one)
         (conflict,) = conflicts(one, two)
         assert conflict.field == "agents.a1.status"
         field = f"agents.{made.hash}.status" if by_ref else conflict.field
@@ -622,8 +611,7 @@ def test_an_agents_status_can_be_chosen_by_either_name() -> None:
         assert agent.status == "error"
 
 
-def test_choosing_what_does_not_exist_changes_nothing() -> None:
-    """An unknown field or event is counted, and that is all."""
+def test_choice_of_an_unknown_field_or_event_only_counts() -> None:
     device = started()
     before = shown(device.known.values())
     device.record(ConflictResolved(field="goal", chosen="00" * 32, overruled=()))
@@ -635,8 +623,8 @@ def test_choosing_what_does_not_exist_changes_nothing() -> None:
 # ── Agents and tasks ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_equal_agent_ids_made_concurrently_are_two_agents() -> None:
-    """Two devices start `a1` at once: two entries, one conflict, and each goes its own way."""
+def test_concurrent_agents_with_equal_ids_stay_two_agents() -> None:
+    """One conflict, and each agent continues on its own."""
     one = started()
     two = joined(one)
     first = one.record(AgentStarted(id="a1", type="coder", task="Here"))
@@ -648,21 +636,20 @@ def test_equal_agent_ids_made_concurrently_are_two_agents() -> None:
     (conflict,) = document.conflicts
     assert conflict.field == "agents.a1"
     assert [(v.value, v.device) for v in conflict.values] == [("Here", "laptop"), ("There", "desktop")]
-    one.hear(two)
+    one.receive(two)
     one.record(ConflictResolved(field="agents.a1", chosen=first.hash, overruled=(second.hash,)))
     (settled,) = conflicts(one, two)
     assert settled.chosen == 1
     assert len(shown(together(one, two)).agents) == 2
 
 
-def test_equal_task_ids_made_concurrently_are_two_tasks() -> None:
-    """Two devices add `t1` at once: both texts stay."""
+def test_concurrent_tasks_with_equal_ids_stay_two_tasks() -> None:
     one = started()
     two = joined(one)
     first = one.record(TaskAdded(id="t1", text="Here"))
     two.wait(1)
     two.record(TaskAdded(id="t1", text="There"))
-    one.hear(two)
+    one.receive(two)
     one.record(TaskCompleted(id="t1", ref=first.hash))
     document = shown(together(one, two))
     assert [(task.text, task.status) for task in document.tasks] == [("Here", "completed"), ("There", "pending")]
@@ -671,8 +658,8 @@ def test_equal_task_ids_made_concurrently_are_two_tasks() -> None:
     assert [(v.value, v.device) for v in conflict.values] == [("Here", "laptop"), ("There", "desktop")]
 
 
-def test_concurrent_ends_of_one_task_are_a_conflict() -> None:
-    """Done here, dropped there: one stands, both are shown, under the task's own id."""
+def test_concurrent_ends_of_a_task_make_a_conflict() -> None:
+    """Completed on one device and dropped on another, shown under the task's id."""
     one = started()
     one.record(TaskAdded(id="t1", text="Write"))
     two = joined(one)
@@ -687,21 +674,21 @@ def test_concurrent_ends_of_one_task_are_a_conflict() -> None:
     assert values(conflict) == {"completed", "dropped"}
 
 
-def test_one_agent_set_going_twice_at_once_runs_once() -> None:
-    """Two devices resume or retry it without knowing of each other: its end ends the one run there is."""
+def test_agent_resumed_or_retried_concurrently_has_one_run() -> None:
+    """Its end ends that run."""
     one = started()
     one.record(AgentStarted(id="a1", type="t"))
     one.record(AgentPaused(id="a1"))
     two = joined(one)
     one.record(AgentResumed(id="a1"))
     two.record(AgentResumed(id="a1"))
-    one.hear(two)
+    one.receive(two)
     one.wait(MINUTE)
     one.record(AgentFailed(id="a1", category="logical", message="m"))
-    two.hear(one)
+    two.receive(one)
     one.record(AgentRetried(id="a1"))
     two.record(AgentRetried(id="a1"))
-    two.hear(one)
+    two.receive(one)
     two.wait(2 * MINUTE)
     two.record(AgentCompleted(id="a1"))
     (agent,) = fold(together(one, two)).agents.values()
@@ -709,8 +696,7 @@ def test_one_agent_set_going_twice_at_once_runs_once() -> None:
     assert conflicts(one, two) == []
 
 
-def test_progress_does_not_undo_an_end() -> None:
-    """A measurement that was on its way when the agent finished does not take its last percent back."""
+def test_late_progress_does_not_change_a_finished_agent() -> None:
     one = started()
     one.record(AgentStarted(id="a1", type="t"))
     two = joined(one)
@@ -721,8 +707,8 @@ def test_progress_does_not_undo_an_end() -> None:
     assert (agent.status, agent.progress) == ("completed", 1.0)
 
 
-def test_the_failed_agent_that_was_retried_elsewhere() -> None:
-    """An interruption concluded on one device gives way to what the agent itself says on another."""
+def test_detected_interruption_yields_to_the_agents_own_events() -> None:
+    """One device inferred an interruption; another saw what the agent did."""
     one = started()
     one.record(AgentStarted(id="a1", type="t"))
     two = joined(one)
@@ -733,19 +719,18 @@ def test_the_failed_agent_that_was_retried_elsewhere() -> None:
     assert status_of(agent) == "completed"
 
 
-def test_changes_to_the_unknown_are_counted() -> None:
-    """An event about an agent or task nobody made changes nothing and is not forgotten."""
+def test_events_about_unknown_agents_and_tasks_are_counted_and_not_applied() -> None:
     device = started()
     device.record(AgentCompleted(id="ghost"))
     device.record(TaskStarted(id="ghost", ref="00" * 32))
     assert device.state().not_applied == 2
 
 
-# ── The rest ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Other fields ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sets_unite() -> None:
-    """Tags, notes, aliases and phases of both devices are all there."""
+def test_sets_of_both_devices_are_merged() -> None:
+    """Tags, notes, aliases and phases."""
     one = started()
     two = joined(one)
     one.record(SessionEdited(tags=("a", "both")))
@@ -760,8 +745,8 @@ def test_sets_unite() -> None:
     assert document.conflicts == []
 
 
-def test_phases_of_one_id_and_two_names_are_a_conflict() -> None:
-    """The first name stands, both are shown."""
+def test_phase_with_two_names_is_a_conflict() -> None:
+    """The first name counts, and both are shown."""
     device = started()
     device.record(PhaseAdded(id="p", name="Plan"))
     device.record(PhaseAdded(id="p", name="Plan"))
@@ -770,8 +755,8 @@ def test_phases_of_one_id_and_two_names_are_a_conflict() -> None:
     assert values(conflict) == {"Plan", "Ground"}
 
 
-def test_numbers_in_extra_are_read_as_they_were_written() -> None:
-    """A number beyond 2^53 comes back as the double it was, and can be written again."""
+def test_large_numbers_in_extra_fields_are_kept_as_doubles() -> None:
+    """A number above 2^53 can be written again."""
     device = started()
     device.record(ExtraKept(name="x", value=[1e17, 5, 0.5]))
     kept = device.state().extra["x"]
@@ -779,8 +764,8 @@ def test_numbers_in_extra_are_read_as_they_were_written() -> None:
     assert canonical_json(kept) == b"[100000000000000000,5,0.5]"
 
 
-def test_devices_are_known_by_name() -> None:
-    """The device that acted last is shown, and all that wrote."""
+def test_devices_are_listed_with_the_last_active_one() -> None:
+    """All that wrote are listed."""
     one = started()
     two = joined(one)
     document = shown(together(one, two))

@@ -1,7 +1,7 @@
-"""What n events cost to fold and to show grows with n, not with its square, whatever their types.
+"""Folding and showing n events takes time proportional to n, not to its square, whatever their types.
 
-Whoever shares a session can record any events in it, and every command of everybody else folds them. Nothing here
-measures time: what is counted are the lines that Python runs.
+Members of a shared session can record any events, and every command of the others folds them. These tests count the
+lines that Python runs; they do not measure time.
 """
 
 from __future__ import annotations
@@ -87,17 +87,17 @@ from tests.support.histories import MINUTE, NOON, PROJECT, SESSION
 Maker = Callable[[int], EventData]
 Order = Callable[[int], list[EventData]]
 
-MOST: Final = 2.2  # times more for twice as many
+MAX_GROWTH: Final = 2.2  # times more lines for twice as many events
 DAY = 24 * 60 * MINUTE
-GAP = 11 * MINUTE  # longer than what makes an idle pause, and a pause of an agent's run
+GAP = 11 * MINUTE  # longer than the thresholds of idle and task pauses
 
 
 def _at(number: int) -> int:
     return NOON + number * GAP
 
 
-# Of each type, the event with this number: about something of its own wherever it can be.
-MAKERS: dict[str, Maker] = {
+# The data of each type's event with this number, about a subject of its own where possible.
+DATA_OF_TYPE: dict[str, Maker] = {
     "session.started": lambda number: SessionStarted(goal=f"g{number}", project=PROJECT, device="laptop"),
     "session.edited": lambda number: SessionEdited(goal=f"g{number}", tags=(f"tag{number}",)),
     "session.paused": lambda number: SessionPaused(reason=f"r{number}"),
@@ -160,30 +160,35 @@ MAKERS: dict[str, Maker] = {
     "conflict.found": lambda number: ConflictDetected(field=f"agents.a{number}.status", value="completed"),
 }  # fmt: skip
 
-# What an event of this type is about, where something else has to be there first.
-FIRST = {"agent": "agent.started", "task": "task.added", "native": "native.linked", "waiting": "waiting.started"}
+# The event that has to come first where a type refers to something.
+PREREQUISITES = {
+    "agent": "agent.started",
+    "task": "task.added",
+    "native": "native.linked",
+    "waiting": "waiting.started",
+}
 
 
 def events(datas: Iterable[EventData], step: int, writers: int = 1) -> list[Event]:
-    """A log in which the writers take turns, each event so much later than the one before, and all seen."""
-    found: list[Event] = []
+    """A log in which the writers take turns, `step` apart, each having seen everything before."""
+    log: list[Event] = []
     start = SessionStarted(goal="g", project=PROJECT, device="laptop")
     for number, data in enumerate([start, *datas]):
         kind = TYPE_OF[type(data)]
-        before = found[-writers] if number >= writers else None
+        before = log[-writers] if number >= writers else None
         event = seal(
             session=SESSION, writer=f"w{number % writers}", seq=number // writers + 1,
             prev=None if before is None else before.hash, clock=NOON * 1000 + number,
             at=NOON + (30 * DAY + number * step if number else 0), actor="ada", type=kind.name, version=kind.version,
             data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16),
-            seen=() if writers == 1 or not found else (found[-1].head,), key=None,
+            seen=() if writers == 1 or not log else (log[-1].head,), key=None,
         )  # fmt: skip
-        found.append(event)
-    return found
+        log.append(event)
+    return log
 
 
 class Compared(str):
-    """A text whose comparisons run a line, so that those count too."""
+    """A text whose comparisons run a Python line, so that they are counted."""
 
     __slots__ = ()
 
@@ -195,18 +200,18 @@ class Compared(str):
 
 
 def with_compared_texts(data: EventData) -> EventData:
-    found: dict[str, Any] = {}
+    counted: dict[str, Any] = {}
     for name in data.__struct_fields__:
         value = getattr(data, name)
         if isinstance(value, str):
-            found[name] = Compared(value)
+            counted[name] = Compared(value)
         elif isinstance(value, tuple):
-            found[name] = tuple(Compared(item) for item in value)
-    return msgspec.structs.replace(data, **found)
+            counted[name] = tuple(Compared(item) for item in value)
+    return msgspec.structs.replace(data, **counted)
 
 
 def lines_run(log: list[Event]) -> int:
-    """How many lines Python runs to fold these events and to show what they add up to."""
+    """How many Python lines it takes to fold and to show these events."""
     count = 0
 
     def local(frame: FrameType, event: str, argument: Any) -> Any:
@@ -215,12 +220,12 @@ def lines_run(log: list[Event]) -> int:
         return local
 
     state = State(session=SESSION)
-    said = [(event, with_compared_texts(data)) for event in log if (data := read_data(event)) is not None]
-    assert len(said) == len(log)
+    decoded = [(event, with_compared_texts(data)) for event in log if (data := read_data(event)) is not None]
+    assert len(decoded) == len(log)
     before = sys.gettrace()
     sys.settrace(local)
     try:
-        for event, data in said:
+        for event, data in decoded:
             apply(state, event, data)
         view.session(state, NOON + 365 * DAY)
     finally:
@@ -230,7 +235,7 @@ def lines_run(log: list[Event]) -> int:
 
 def growth(order: Order, step: int, writers: int = 1, n: int = 50) -> float:
     """How many times more lines twice as many events take."""
-    lines_run(events(order(2), step, writers))  # what is built on first use counts for nobody
+    lines_run(events(order(2), step, writers))  # builds caches that must not be counted
     return lines_run(events(order(2 * n), step, writers)) / lines_run(events(order(n), step, writers))
 
 
@@ -245,29 +250,29 @@ def in_pairs(*makers: str | Maker) -> Order:
 
 
 def _make(maker: str | Maker, number: int) -> EventData:
-    return (MAKERS[maker] if isinstance(maker, str) else maker)(number)
+    return (DATA_OF_TYPE[maker] if isinstance(maker, str) else maker)(number)
 
 
 LAYOUTS = {"close": (1000, 1), "apart": (GAP, 1), "backwards": (-GAP, 1), "two writers": (GAP, 2)}
 
 
-def test_every_event_type_is_in_the_table() -> None:
-    assert set(MAKERS) == set(EVENT_TYPES)
+def test_table_of_data_covers_every_event_type() -> None:
+    assert set(DATA_OF_TYPE) == set(EVENT_TYPES)
 
 
 @pytest.mark.parametrize("name", EVENT_TYPES)
-def test_cost_grows_with_the_number_of_events_whatever_their_type(name: str) -> None:
-    needed = FIRST.get(name.partition(".")[0], name)
+def test_cost_is_linear_for_every_event_type(name: str) -> None:
+    needed = PREREQUISITES.get(name.partition(".")[0], name)
     order = in_turn(name) if needed == name else in_turn(needed, name)
     for layout, (step, writers) in LAYOUTS.items():
-        assert growth(order, step, writers) < MOST, layout
+        assert growth(order, step, writers) < MAX_GROWTH, layout
 
 
 def _twin(number: int) -> EventData:
     return AgentStarted(id="a", type=f"t{number}")
 
 
-TOGETHER: dict[str, Order] = {
+COMBINATIONS: dict[str, Order] = {
     "conversations closed one by one": in_pairs("native.linked", "native.closed"),
     "conversations that the last one keeps open": lambda n: in_turn("native.linked", "native.closed")(n)[:-1],
     "pauses and resumes": in_pairs("session.paused", "session.resumed"),
@@ -293,7 +298,7 @@ TOGETHER: dict[str, Order] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TOGETHER)
-def test_cost_grows_with_the_number_of_events_of_types_that_meet(name: str) -> None:
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_cost_is_linear_for_types_that_interact(name: str) -> None:
     for layout, (step, writers) in LAYOUTS.items():
-        assert growth(TOGETHER[name], step, writers) < MOST, layout
+        assert growth(COMBINATIONS[name], step, writers) < MAX_GROWTH, layout

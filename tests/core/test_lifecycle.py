@@ -1,4 +1,4 @@
-"""What may follow what, written down a second time from the words of the decisions."""
+"""The lifecycle tables, written down a second time from the words of the decisions."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ EXPECTED = {"session": SESSION_MOVES, "agent": AGENT_MOVES, "task": TASK_MOVES}
 
 
 @pytest.mark.parametrize("name", ["session", "agent", "task"])
-def test_the_table_allows_exactly_what_is_decided(name: str) -> None:
-    """Every pair of status and event is allowed or refused as the decisions say."""
+def test_tables_allow_exactly_the_decided_transitions(name: str) -> None:
+    """Every pair of status and event."""
     table = TABLES[name]
     events = {event for _, event, _ in EXPECTED[name]}
     for status, event in itertools.product(STATUSES[name], events):
@@ -85,7 +85,6 @@ def test_the_table_allows_exactly_what_is_decided(name: str) -> None:
 
 
 def test_every_status_can_be_reached() -> None:
-    """There is a way from a first status to each other one."""
     for name, table in TABLES.items():
         reached = set(FIRST[name])
         while True:
@@ -96,8 +95,8 @@ def test_every_status_can_be_reached() -> None:
         assert reached == STATUSES[name]
 
 
-def test_nothing_follows_an_ending() -> None:
-    """Completed and aborted sessions and agents stay so; a task comes back only by reopening."""
+def test_endings_are_terminal() -> None:
+    """Sessions and agents stay completed or aborted; a task leaves its ending only by reopening."""
     for status in FINISHED:
         assert status not in SESSION
         assert status not in AGENT
@@ -105,8 +104,8 @@ def test_nothing_follows_an_ending() -> None:
         assert set(TASK[status]) == {"task.reopened"}
 
 
-def test_every_event_leads_to_one_status() -> None:
-    """Concurrent events can be compared because each means one status, whatever came before."""
+def test_every_event_leads_to_a_single_status() -> None:
+    """Concurrent events are comparable because each leads to one status, whatever came before."""
     for name, moves in EXPECTED.items():
         for _, event, after in moves:
             assert MOVES[event] == (name, after)
@@ -114,7 +113,7 @@ def test_every_event_leads_to_one_status() -> None:
 
 
 def test_finished_session_accepts_only_events_about_it() -> None:
-    """After the end: putting away, deleting, erasing, conflicts, naming, keeping, corrections. Nothing of work."""
+    """Archiving, deleting, erasing, conflicts, aliases, extra fields, corrections; no work."""
     after = {
         "session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
         "conflict.found", "alias.given", "native.linked", "native.closed", "native.moved", "device.joined",
@@ -124,23 +123,22 @@ def test_finished_session_accepts_only_events_about_it() -> None:
         assert {event for event in EVENT_TYPES if session_allows(status, event)} == after
 
 
-def test_an_unfinished_session_takes_everything_but_wrong_moves() -> None:
-    """Work can be recorded in every other status; only the session's own moves follow the table."""
+def test_unfinished_session_accepts_all_but_forbidden_transitions() -> None:
     moves = {event for event, move in MOVES.items() if move.table == "session"}
     for status in STATUSES["session"] - FINISHED:
         for event in EVENT_TYPES:
             assert session_allows(status, event) == (event not in moves or event in SESSION[status])
 
 
-def test_refusals_are_sentences() -> None:
-    """Every refusal says what is so and what therefore cannot be, and how to go on where there is a way."""
+def test_refusals_are_sentences_with_a_way_forward() -> None:
+    """Each says what the status is, what is therefore impossible, and what to do if something can be done."""
     for name, moves in EXPECTED.items():
         for status, event in itertools.product(STATUSES[name], {event for _, event, _ in moves}):
-            said = refusal(f"the {name}", status, event, "ID")
-            assert said.exit_code == 1
+            sentence = refusal(f"the {name}", status, event, "ID")
+            assert sentence.exit_code == 1
             words = {"error": "in error", "timeout": "timed out"}.get(status, status.replace("_", " "))
-            assert said.message.startswith(f"the {name} is {words}")
-            assert "_" not in said.message
+            assert sentence.message.startswith(f"the {name} is {words}")
+            assert "_" not in sentence.message
     assert "--continues ID" in (refusal("the session", "completed", "session.paused", "ID").hint or "")
     assert refusal("agent a1", "completed", "agent.progressed").message == (
         "agent a1 is completed and cannot be given progress"

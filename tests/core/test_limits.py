@@ -1,4 +1,4 @@
-"""Modes and their limits; how full the context is."""
+"""Modes and their limits, and the levels of context use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from holdfast.core.modes import MODES, WINDOW, Level, level, limits, percent
 
 
-def test_limits() -> None:
-    """Agents at once, compression threshold and retries of the four modes are those decided."""
+def test_modes_have_the_decided_limits() -> None:
+    """Agents at once, compression threshold and retries."""
     assert {mode: tuple(limits(mode)) for mode in MODES} == {
         "default": (2, 70, 3),
         "debug": (1, 90, 5),
@@ -19,13 +19,12 @@ def test_limits() -> None:
     }
 
 
-def test_an_unknown_mode_has_the_ordinary_limits() -> None:
-    """A mode of a later version does not stop this one."""
+def test_unknown_mode_has_the_default_limits() -> None:
+    """A later version may add modes."""
     assert limits("turbo") == limits("default")
 
 
-def test_the_window() -> None:
-    """128,000 tokens unless known."""
+def test_context_window_defaults_to_128000_tokens() -> None:
     assert WINDOW == 128_000
 
 
@@ -36,23 +35,23 @@ def test_the_window() -> None:
         (8499, "warning"), (8500, "compress"), (10_000, "compress"), (10**15, "compress"), (-1, "normal"),
     ],
 )  # fmt: skip
-def test_levels(tokens: int | None, expected: Level) -> None:
-    """Normal below 50 %, shown from 50, a warning from 70, compress from 85: exactly, not rounded."""
+def test_context_level_changes_exactly_at_its_threshold(tokens: int | None, expected: Level) -> None:
+    """Shown from 50 %, a warning from 70, compress from 85, without rounding."""
     assert level(tokens, 10_000) == expected
 
 
 @given(st.integers(-(2**53), 2**53) | st.none(), st.integers(-(2**53), 2**53))
-def test_any_numbers_have_a_level(tokens: int | None, window: int) -> None:
-    """A nonsensical window is no reason to fail, or to alarm."""
-    found = level(tokens, window)
-    assert found in ("normal", "shown", "warning", "compress")
+def test_any_measurement_has_a_context_level(tokens: int | None, window: int) -> None:
+    """A nonsensical window neither raises nor warns."""
+    context_level = level(tokens, window)
+    assert context_level in ("normal", "shown", "warning", "compress")
     if window <= 0:
-        assert found == "normal"
+        assert context_level == "normal"
     assert percent(tokens or 0, window) == percent(tokens or 0, window)
 
 
-def test_percent() -> None:
-    """One decimal; nothing of nothing is nothing."""
+def test_percent_has_one_decimal() -> None:
+    """And is 0 without a window."""
     assert percent(64_000, 128_000) == 50.0
     assert percent(1, 3) == 33.3
     assert percent(5, 0) == 0.0

@@ -1,4 +1,4 @@
-"""Whatever others say in a session, what our own devices said there stays what it was."""
+"""Events of our own devices are read as they were written, whatever others record in the session."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ours(writer: str) -> bool:
     return writer in ("w1", "w3")
 
 
-def words(state: State) -> tuple[int | None, int, bool, PauseMark | None, int | None, routing.Candidate]:
+def own_facts(state: State) -> tuple[int | None, int, bool, PauseMark | None, int | None, routing.Candidate]:
     mark = own_events.latest_mark(state, ours)
     return (
         own_events.taken_up_at(state, ours), own_events.last_activity(state, ours),
@@ -43,23 +43,23 @@ def words(state: State) -> tuple[int | None, int, bool, PauseMark | None, int | 
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_own_words_stay_as_they_are_whatever_others_record(history: str) -> None:
-    """Every kind of event, by a writer that has seen ours, dated now or a day ahead."""
+def test_own_events_are_unaffected_by_any_event_of_others(history: str) -> None:
+    """Every type of event, by a writer that has seen ours, dated now or a day ahead."""
     laptop = started()
     for data in HISTORIES[history]:
         laptop.wait(MINUTE)
         laptop.record(data)
-    before = words(laptop.state())
-    said = [*POOL, ConflictResolved(field="goal", chosen="", overruled=(), value="Another")]
-    assert {type(data) for data in said} == set(TYPE_OF)
-    for data in said:
+    before = own_facts(laptop.state())
+    own = [*POOL, ConflictResolved(field="goal", chosen="", overruled=(), value="Another")]
+    assert {type(data) for data in own} == set(TYPE_OF)
+    for data in own:
         for ahead in (MINUTE, 24 * 60 * MINUTE):
             guest = joined(laptop)
             guest.record(data, at=guest.now + ahead)
-            assert words(guest.state()) == before, data
+            assert own_facts(guest.state()) == before, data
 
 
-def test_own_words_are_those_of_all_our_devices_in_log_order() -> None:
+def test_own_events_include_all_our_devices_in_log_order() -> None:
     laptop = started()
     laptop.record(SessionArchived())
     tablet = joined(laptop, "w3", "tablet")
@@ -76,9 +76,9 @@ def test_own_words_are_those_of_all_our_devices_in_log_order() -> None:
     assert not own_events.has_others(tablet.state(), ours)
 
 
-def test_own_words_of_a_session_that_others_began_are_none_until_we_take_it_up() -> None:
+def test_own_events_of_another_persons_session_are_empty_until_we_resume_it() -> None:
     theirs = Device("w2")
-    theirs.hear(started())
+    theirs.receive(started())
     state = started().state()
     assert own_events.taken_up_at(state, lambda writer: writer == "w2") is None
     assert own_events.last_activity(state, lambda writer: writer == "w2") == 0

@@ -1,4 +1,4 @@
-"""Secrets in whole documents: in any text, in keys, and in values whose key says what they are."""
+"""Secrets in whole documents: in any text, in keys, and in values under a telling key such as `password`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from holdfast.core.secrets.patterns import redact_document
 from tests.support.secret_corpus import SHAPED, Sample, benign, secrets
 
 SAMPLES = secrets(seed=44)
-# As they stand in a document: as its values, not as text that looks like one.
+# Secrets that need no surrounding text: in a document they are values, not text that looks like a document.
 BARE = [(kind, make(random.Random(7))) for kind, make in SHAPED.items()]
 NAMED = ("password", "db_password", "api_key", "client_secret", "access_token", "passphrase")
 
 
 def value(seed: int = 1) -> str:
-    """Nothing gives it away but its key."""
+    """A secret that only its key reveals."""
     return "Tr0ub4dor" + str(random.Random(seed).randrange(10, 99_999))
 
 
@@ -38,72 +38,72 @@ def nested(text: str) -> Json:
 
 
 @pytest.mark.parametrize("sample", SAMPLES[::5], ids=lambda sample: sample.kind)
-def test_a_secret_is_cut_out_of_any_text(sample: Sample) -> None:
+def test_secret_is_removed_from_any_text(sample: Sample) -> None:
     document = nested(sample.text)
-    clean, found = redact_document(document)
+    clean, kinds = redact_document(document)
     assert sample.secret not in everywhere(clean)
-    assert sum(found.values()) >= 1
+    assert sum(kinds.values()) >= 1
     assert isinstance(clean, dict)
     assert (clean["goal"], clean["n"]) == ("Add login", 1)
 
 
 @pytest.mark.parametrize(("kind", "secret"), BARE, ids=[kind for kind, _ in BARE])
-def test_a_secret_is_cut_out_of_keys(kind: str, secret: str) -> None:
-    clean, found = redact_document({"env": {secret: "x", "other": [1]}})
+def test_secret_is_removed_from_keys(kind: str, secret: str) -> None:
+    clean, kinds = redact_document({"env": {secret: "x", "other": [1]}})
     assert secret not in everywhere(clean)
-    assert found == {kind: 1}
+    assert kinds == {kind: 1}
     assert isinstance(clean, dict)
     assert clean["env"] == {f"[redacted:{kind}]": "x", "other": [1]}
 
 
-def test_two_keys_that_are_secrets_do_not_swallow_each_others_values() -> None:
+def test_redacted_keys_keep_their_separate_values() -> None:
     kind, make = next(iter(SHAPED.items()))
     chance = random.Random(3)
     one, other = make(chance), make(chance)
     mark = f"[redacted:{kind}]"
-    clean, found = redact_document({one: "first", other: "second", mark: "third"})
-    assert found == {kind: 2}
+    clean, kinds = redact_document({one: "first", other: "second", mark: "third"})
+    assert kinds == {kind: 2}
     assert clean == {f"{mark} 2": "first", f"{mark} 3": "second", mark: "third"}
     assert redact_document(clean).value is clean
 
 
 @pytest.mark.parametrize("key", NAMED)
-def test_a_value_is_known_by_its_key(key: str) -> None:
+def test_value_is_removed_because_of_its_key(key: str) -> None:
     secret = value()
     for document in ({key: secret}, {"config": [{key: secret}]}, {key: [secret, "x"]}, {key: {"x": {key: secret}}}):
-        clean, found = redact_document(document)  # type: ignore[arg-type]
+        clean, kinds = redact_document(document)  # type: ignore[arg-type]
         assert secret not in everywhere(clean)
-        assert sum(found.values()) == 1
+        assert sum(kinds.values()) == 1
         assert list(clean) == list(document)  # type: ignore[arg-type]
 
 
-def test_without_its_key_the_same_value_is_a_word() -> None:
+def test_same_value_without_such_a_key_is_kept() -> None:
     document: Json = {"name": value(), "words": [value()]}
     assert redact_document(document).value is document
 
 
 @pytest.mark.parametrize("harmless", ["", "null", "true", "see the vault", "required", "x\ny: z"])
-def test_what_is_no_password_stays_though_its_key_says_so(harmless: str) -> None:
+def test_harmless_value_under_a_password_key_is_kept(harmless: str) -> None:
     document: Json = {"password": harmless}
     clean = redact_document(document)
     assert clean.value is document
     assert clean.counts == {}
 
 
-def test_numbers_and_truths_after_such_a_key_stay() -> None:
+def test_numbers_and_booleans_under_a_password_key_are_kept() -> None:
     document: Json = {"tokens": 1500, "password": None, "secret": True, "api_key": {"set": False}}
     assert redact_document(document).value is document
 
 
 @pytest.mark.parametrize("sample", SAMPLES[::17], ids=lambda sample: sample.kind)
-def test_what_is_clean_stays_clean(sample: Sample) -> None:
+def test_redacting_a_document_again_changes_nothing(sample: Sample) -> None:
     once = redact_document({"text": sample.text, "password": value(), "list": [sample.text]})
     again = redact_document(once.value)
     assert again.value is once.value
     assert again.counts == {}
 
 
-def test_every_secret_is_counted() -> None:
+def test_secrets_of_a_document_are_counted_by_kind() -> None:
     kind, make = next(iter(SHAPED.items()))
     chance = random.Random(5)
     document: Json = {"a": make(chance), "b": [make(chance), {"c": f"with {make(chance)} and {make(chance)}"}]}
@@ -118,7 +118,7 @@ _DOCUMENTS: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(_DOCUMENTS)
-def test_a_document_without_secrets_is_the_same_object(document: Json) -> None:
+def test_document_without_secrets_is_returned_unchanged(document: Json) -> None:
     before = copy.deepcopy(document)
     clean = redact_document(document)
     assert clean.value is document
@@ -126,14 +126,14 @@ def test_a_document_without_secrets_is_the_same_object(document: Json) -> None:
     assert document == before
 
 
-def test_harmless_texts_of_every_kind_stay_as_they_are() -> None:
+def test_harmless_texts_in_a_document_are_kept() -> None:
     document: Json = [item.text for item in benign()]
     clean = redact_document(document)
     assert clean.value is document, clean.counts
 
 
 @given(_DOCUMENTS, st.sampled_from(BARE), st.data())
-def test_a_document_is_never_changed_in_place(document: Json, bare: tuple[str, str], data: st.DataObject) -> None:
+def test_redaction_does_not_change_its_input(document: Json, bare: tuple[str, str], data: st.DataObject) -> None:
     whole: Json = {"inner": document, "list": [document, bare[1]], data.draw(_WORDS): bare[1]}
     before = copy.deepcopy(whole)
     clean = redact_document(whole)

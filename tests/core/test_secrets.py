@@ -1,4 +1,4 @@
-"""Secrets are taken out whole, harmless text is left alone, and neither takes long."""
+"""Secrets are removed completely, harmless text is kept, and neither takes quadratic time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MIB = 1 << 20
 # --- the corpus
 
 
-def test_the_corpus_is_large_enough_to_mean_something() -> None:
-    """There are at least 500 secrets of 25 kinds and 2,000 harmless strings, and every run sees the same."""
+def test_corpus_has_500_secrets_of_25_kinds_and_2000_harmless_texts() -> None:
+    """And is the same in every run."""
     assert len({sample.text for sample in SECRETS}) >= 500
     assert len({sample.kind for sample in SECRETS}) >= 25
     assert len({line.text for line in BENIGN}) >= 2000
@@ -33,14 +33,14 @@ def test_the_corpus_is_large_enough_to_mean_something() -> None:
     assert corpus.benign() == BENIGN
 
 
-def test_no_secret_survives() -> None:
-    """Of no secret of any kind, in any context, the sensitive part is still in the text."""
+def test_secrets_of_the_corpus_are_removed() -> None:
+    """Of every kind, in every context."""
     survivors = [(sample.kind, sample.text) for sample in SECRETS if sample.secret in redact(sample.text).text]
     assert survivors == []
 
 
-def test_no_large_part_of_a_secret_survives() -> None:
-    """Not even a third of a secret is left over at its edges."""
+def test_removed_secrets_leave_less_than_a_third_behind() -> None:
+    """At neither edge."""
     survivors = []
     for sample in SECRETS:
         kept = MARK.sub("\0", redact(sample.text).text)
@@ -51,8 +51,7 @@ def test_no_large_part_of_a_secret_survives() -> None:
     assert survivors == []
 
 
-def test_shapes_are_called_by_their_own_name() -> None:
-    """A token that says where it is from is counted under that kind."""
+def test_tokens_with_a_known_prefix_are_counted_under_their_kind() -> None:
     misnamed = Counter(
         (sample.kind, *redact(sample.text).counts)
         for sample in SECRETS
@@ -61,15 +60,13 @@ def test_shapes_are_called_by_their_own_name() -> None:
     assert misnamed == {}
 
 
-def test_harmless_text_is_rarely_touched() -> None:
-    """At most 2 percent of harmless strings are changed."""
+def test_harmless_texts_are_changed_in_at_most_2_percent() -> None:
     hits = [line.text for line in BENIGN if redact(line.text).text != line.text]
     assert len(hits) <= len(BENIGN) * 0.02, hits
 
 
 @pytest.mark.parametrize("family", corpus.KEPT)
-def test_hashes_ids_and_paths_are_kept_exactly(family: str) -> None:
-    """Hashes, UUIDs and paths come out as they went in, all of them."""
+def test_hashes_ids_and_paths_are_kept(family: str) -> None:
     assert [line.text for line in BENIGN if line.family == family and redact(line.text).text != line.text] == []
 
 
@@ -96,7 +93,7 @@ def test_hashes_ids_and_paths_are_kept_exactly(family: str) -> None:
     ],
 )
 def test_placeholders_types_and_prose_are_kept(text: str) -> None:
-    """What only stands for a secret, or only talks about one, is left alone."""
+    """Text that stands for a secret, or is about one."""
     assert redact(text) == (text, {})
 
 
@@ -118,15 +115,14 @@ def test_placeholders_types_and_prose_are_kept(text: str) -> None:
         ("the password is {}.", "the password is [redacted:password]."),
     ],
 )
-def test_only_the_secret_goes(before: str, after: str) -> None:
-    """What stands around a secret stays readable."""
+def test_text_around_a_secret_is_kept(before: str, after: str) -> None:
     secret = "hunter" + "2"
     result = redact(before.format(secret))
     assert result.text == after.replace("{{", "{").replace("}}", "}")
     assert sum(result.counts.values()) == 1
 
 
-def test_each_secret_is_counted() -> None:
+def test_secrets_are_counted_by_kind() -> None:
     """Two tokens of one kind and one of another are three."""
     rng = random.Random(1)
     github, slack = corpus.SHAPED["github_token"], corpus.SHAPED["slack_token"]
@@ -134,18 +130,18 @@ def test_each_secret_is_counted() -> None:
     assert result.counts == {"github_token": 2, "slack_token": 1}
 
 
-def test_a_quoted_password_with_an_escaped_quote_goes_whole() -> None:
+def test_quoted_password_with_an_escaped_quote_is_removed_completely() -> None:
     """The quote inside a JSON string does not end the secret."""
     assert redact(r'{"password": "abc\"def", "n": 1}').text == '{"password": "[redacted:password]", "n": 1}'
 
 
-def test_a_character_that_grows_in_lower_case_moves_nothing() -> None:
-    """`İ` becomes two characters in lower case; the secret behind it is still cut where it stands."""
+def test_positions_are_right_after_a_character_that_lowercases_to_two() -> None:
+    """As `İ` does."""
     assert redact("İİİ PASSWORD=" + "hunter" + "2 İ").text == "İİİ PASSWORD=[redacted:password] İ"
 
 
-def test_a_token_longer_than_any_limit_goes_whole() -> None:
-    """Length does not protect a secret: 100,000 characters go like 40."""
+def test_token_of_any_length_is_removed_completely() -> None:
+    """100,000 characters like 40."""
     assert redact("ghp" + "_" + "a1" * 50_000).text == "[redacted:github_token]"
     assert redact("token=" + "a1" * 50_000).text == "token=[redacted:token]"
     assert redact('token="' + "a1" * 50_000 + '"').text == 'token="[redacted:token]"'
@@ -202,7 +198,7 @@ _texts = st.one_of(
 @given(_texts)
 @example("\ud800 password=\udfff\0abc1")
 def test_redacting_again_changes_nothing(text: str) -> None:
-    """Any text, lone surrogates and NUL included, is redacted without an error, and once is enough."""
+    """For any text, including lone surrogates and NUL."""
     once = redact(text)
     assert redact(once.text) == (once.text, {})
     assert set(once.counts) <= {kind.name for kind in SECRET_KINDS}
@@ -210,8 +206,7 @@ def test_redacting_again_changes_nothing(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(_texts)
-def test_the_count_is_the_truth(text: str) -> None:
-    """Nothing found means nothing changed, and something found means a mark."""
+def test_count_is_zero_exactly_when_nothing_changed(text: str) -> None:
     result = redact(text)
     assert bool(result.counts) == (result.text != text)
     assert not result.counts or MARK.search(result.text)
@@ -219,8 +214,8 @@ def test_the_count_is_the_truth(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=" \nbcdfghijlmnqruvxyz0123456789ABCÄß漢.,!?", max_size=400))
-def test_text_without_a_hint_is_the_same_object(text: str) -> None:
-    """A text that hints at nothing is not even copied."""
+def test_text_without_any_hint_of_a_secret_is_returned_unchanged(text: str) -> None:
+    """It is not even copied."""
     words = " ".join(word[:19] for word in text.split())
     assert redact(words).text is words
 
@@ -228,7 +223,7 @@ def test_text_without_a_hint_is_the_same_object(text: str) -> None:
 # --- the table
 
 
-def test_kinds_are_ready_for_the_documentation() -> None:
+def test_kinds_are_fit_for_the_documentation() -> None:
     """Names are unique snake_case, descriptions one sentence, and there are at least 25."""
     names = [kind.name for kind in SECRET_KINDS]
     assert len(set(names)) == len(names) >= 25
@@ -255,21 +250,21 @@ _UNITS = [
 
 
 @pytest.mark.parametrize("unit", _UNITS)
-def test_text_made_to_be_slow_comes_to_an_end(unit: str) -> None:
-    """64 KiB of each awkward beginning is done; were time the square of the size, this run would not end."""
+def test_redaction_of_64_kib_of_hard_beginnings_finishes(unit: str) -> None:
+    """With quadratic time it would not."""
     text = unit * (MIB // 32 // len(unit))
     assert redact(redact(text).text).counts == {}
 
 
 @pytest.mark.parametrize("unit", ["a", "=", "password=", "-----BEGIN", "eyJ", ":@"])
-def test_a_mebibyte_comes_to_an_end(unit: str) -> None:
-    """1 MiB of the worst beginnings is done, and doing it again changes nothing."""
+def test_redaction_of_a_mebibyte_finishes(unit: str) -> None:
+    """And redacting again changes nothing."""
     once = redact(unit * (MIB // len(unit))).text
     assert redact(once).text == once
 
 
-def test_importing_compiles_nothing() -> None:
-    """The module costs a process that never redacts nothing but its table."""
+def test_import_compiles_no_pattern() -> None:
+    """A process that never redacts pays only for the table."""
     code = (
         "import re; real = re.compile; calls = []\n"
         "re.compile = lambda *a: calls.append(a) or real(*a)\n"

@@ -1,4 +1,4 @@
-"""Readable names for ids that programs made: which ids those are, and what is shown and accepted instead."""
+"""Readable names in place of generated ids: which ids are generated, and what is shown and accepted instead."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Agent(NamedTuple):
     ],
 )  # fmt: skip
 def test_id_is_opaque_when_a_program_made_it(id_: str) -> None:
-    """UUIDs, ids of calls and threads, hashes, and moments in milliseconds."""
+    """UUIDs, ids of calls and threads, hashes, and times in milliseconds."""
     assert is_opaque(id_)
 
 
@@ -33,13 +33,13 @@ def test_id_is_opaque_when_a_program_made_it(id_: str) -> None:
     ["reviewer", "reviewer-1", "t3", "3", "oauth2", "fix-issue-1234", "python3-tests", "a", "S3.upload", "v2.1.325",
      "api_v2_client", "phase-1-task-12", "2026-11-15", "decade", "facade-cabbed"],
 )  # fmt: skip
-def test_id_stays_when_somebody_chose_it(id_: str) -> None:
-    """Words and small numbers are shown as they are."""
+def test_id_chosen_by_a_person_is_kept(id_: str) -> None:
+    """Words and small numbers."""
     assert not is_opaque(id_)
 
 
 def test_agents_are_named_by_type_and_number_when_their_ids_are_opaque() -> None:
-    """In the order in which they began, without taking a name that another agent has."""
+    """In the order in which they began, skipping names of other agents."""
     agents = [
         Agent("a55cae90-daa8-4ec4-9b81-a177f4ac06a7"), Agent("reviewer-2"), Agent("toolu_01A09q90qw90lq9"),
         Agent("call_8fKd03mQz1", "General Purpose"), Agent("plain"),
@@ -54,7 +54,7 @@ def test_agents_are_named_by_type_and_number_when_their_ids_are_opaque() -> None
 
 
 def test_tasks_are_numbered_when_their_ids_are_opaque() -> None:
-    """By their place in the plan; a number that is somebody's id is not given to another."""
+    """By their place in the plan, skipping numbers that are other tasks' ids."""
     tasks = [Agent("claude-ab12-12345678"), Agent("t2"), Agent("claude-ab12-abcdef12"), Agent("3")]
     assert task_names(tasks) == {tasks[0].id: "1"}
 
@@ -71,6 +71,6 @@ def test_tasks_are_numbered_when_their_ids_are_opaque() -> None:
         ("", 0, WINDOW),
     ],
 )  # fmt: skip
-def test_window_follows_from_the_model(model: str | None, tokens: int, expected: int) -> None:
-    """Of a model that comes in two sizes, the one that holds what is in use; of an unknown one, the usual."""
+def test_context_window_follows_from_model_and_tokens(model: str | None, tokens: int, expected: int) -> None:
+    """Of a model with two sizes, the one that fits the tokens in use; of an unknown model, the default."""
     assert window(model, tokens) == expected

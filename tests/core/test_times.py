@@ -1,4 +1,4 @@
-"""Times are read as RFC 3339 means them, and written in one way."""
+"""Times are read as in RFC 3339 and written in one form."""
 
 from __future__ import annotations
 
@@ -34,30 +34,29 @@ NOON = 1_794_744_000_000
         (951_782_400_000, "2000-02-29T00:00:00.000Z"),
     ],
 )  # fmt: skip
-def test_written_and_read(ms: int, written: str) -> None:
-    """Literal examples, from the first to the last year there is."""
+def test_time_is_written_and_read_in_one_form(ms: int, written: str) -> None:
+    """From the first to the last possible year."""
     assert format_time(ms) == written
     assert parse_time(written) == ms
 
 
 @pytest.mark.parametrize("ms", [LATEST + 1, 10**18, 2**63, 10**400])
-def test_far_beyond_the_calendar(ms: int) -> None:
-    """Times no calendar has are shown as the last or first one, never as an exception."""
+def test_time_beyond_the_calendar_is_clamped(ms: int) -> None:
+    """It never raises."""
     assert format_time(ms) == "9999-12-31T23:59:59.999Z"
     assert format_time(-ms) == "0001-01-01T00:00:00.000Z"
 
 
 @given(st.integers(EARLIEST, LATEST))
-def test_the_two_are_inverse(ms: int) -> None:
-    """Every millisecond of every year reads back as itself, and as Python's own calendar writes it."""
+def test_writing_and_reading_are_inverse(ms: int) -> None:
+    """For every millisecond, and equal to Python's own calendar."""
     assert parse_time(format_time(ms)) == ms
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     assert format_time(ms) == moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 @given(st.integers(EARLIEST, LATEST), st.integers(EARLIEST, LATEST))
-def test_text_sorts_as_time(one: int, two: int) -> None:
-    """Comparing what is written compares the times."""
+def test_written_times_sort_like_the_times(one: int, two: int) -> None:
     assert (format_time(one) < format_time(two)) == (one < two)
 
 
@@ -71,8 +70,8 @@ def test_text_sorts_as_time(one: int, two: int) -> None:
         ("2026-11-15T12:00:00.123456789Z", NOON + 123), ("1969-12-31T23:59:59.9999Z", -1),
     ],
 )  # fmt: skip
-def test_spellings(written: str, meant: int) -> None:
-    """Offsets, fractions of any length and small letters are understood; what is finer is cut off."""
+def test_rfc_3339_spellings_are_accepted(written: str, meant: int) -> None:
+    """Offsets, fractions of any length and lower-case letters; digits beyond milliseconds are dropped."""
     assert parse_time(written) == meant
 
 
@@ -84,8 +83,7 @@ def test_spellings(written: str, meant: int) -> None:
         ("2017-01-01T00:59:60+01:00", "2016-12-31T23:59:59Z"),
     ],
 )
-def test_a_leap_second_is_the_last_of_its_minute(written: str, same: str) -> None:
-    """A leap second is accepted, and no later than the minute it belongs to."""
+def test_leap_second_counts_as_the_last_second_of_its_minute(written: str, same: str) -> None:
     assert parse_time(written) == parse_time(same)
 
 
@@ -103,15 +101,14 @@ def test_a_leap_second_is_the_last_of_its_minute(written: str, same: str) -> Non
         "9999-12-31T23:59:59-00:01", "2026-11-15T12:00:00Z" + "0" * 10_000, "\ud800", "2026-11-15T12:00:00\0Z",
     ],
 )  # fmt: skip
-def test_what_is_not_a_time_is_refused(written: str) -> None:
-    """Everything else is invalid and says so: other digits, missing zones, days that do not exist."""
+def test_invalid_times_are_refused(written: str) -> None:
+    """Other digits, missing zones, dates that do not exist."""
     with pytest.raises(Invalid):
         parse_time(written)
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)"))
-def test_reading_never_does_anything_else(written: str) -> None:
-    """Any text is a time within the calendar, or `Invalid`."""
+def test_reading_any_text_gives_a_time_or_invalid(written: str) -> None:
     try:
         ms = parse_time(written)
     except Invalid:
@@ -131,8 +128,8 @@ def test_reading_never_does_anything_else(written: str) -> None:
         ("0001-01-01 00:00", 60, "0001-01-01T00:00:00Z"),
     ],
 )  # fmt: skip
-def test_as_a_person_types_it(written: str, offset: int, meant: str) -> None:
-    """Without an offset it is of the person's own zone, HH:MM of today; with one it is what it says."""
+def test_typed_time_without_an_offset_is_in_the_persons_zone(written: str, offset: int, meant: str) -> None:
+    """HH:MM means today; a given offset counts."""
     assert parse_typed_time(written, now=NOON, local=lambda _: timedelta(minutes=offset)) == parse_time(meant)
 
 
@@ -141,15 +138,15 @@ def test_as_a_person_types_it(written: str, offset: int, meant: str) -> None:
     [("2026-07-01 12:00", "2026-07-01T10:00:00Z"), ("2026-10-25 01:59", "2026-10-24T23:59:00Z"),
      ("2026-10-25 03:00", "2026-10-25T02:00:00Z"), ("12:00", "2026-11-15T11:00:00Z")],
 )  # fmt: skip
-def test_the_offset_is_that_of_the_moment_when_clocks_were_changed_since(written: str, meant: str) -> None:
+def test_typed_time_uses_the_offset_in_force_at_that_time(written: str, meant: str) -> None:
     change = parse_time("2026-10-25T01:00:00Z")
     assert parse_typed_time(
         written, now=NOON, local=lambda at: timedelta(hours=2 if at < change else 1)
     ) == parse_time(meant)
 
 
-def test_today_is_the_persons_today() -> None:
-    """Just after midnight east of Greenwich, today has begun although UTC's has not."""
+def test_typed_clock_time_means_today_in_the_persons_zone() -> None:
+    """Just after midnight east of Greenwich, UTC's date is still yesterday."""
     now = parse_time("2026-11-15T23:30:00Z")
     assert parse_typed_time("00:15", now=now, local=lambda _: timedelta(hours=1)) == parse_time(
         "2026-11-15T23:15:00Z"
@@ -161,8 +158,8 @@ def test_today_is_the_persons_today() -> None:
     "written",
     ["24:00", "12:60", "1:2", "٠٩:٣٠", "1٢:30", "٩:3٠", "１２:00", "12:00\n", "-1:00", "12:00:00", "012:00"],
 )
-def test_other_clock_times_are_refused(written: str) -> None:
-    """There is no minute 60, no hour 24, and digits are ASCII."""
+def test_invalid_clock_times_are_refused(written: str) -> None:
+    """Minute 60, hour 24, digits outside ASCII."""
     with pytest.raises(Invalid):
         parse_typed_time(written, now=NOON, local=lambda _: timedelta(0))
 
@@ -175,6 +172,5 @@ def test_other_clock_times_are_refused(written: str) -> None:
         (2 * DAY - 1, "47 h 59 min"), (3 * DAY + 4 * HOUR, "3 d 4 h"),
     ],
 )  # fmt: skip
-def test_lengths_for_people(ms: int, shown: str) -> None:
-    """A length of time is rounded down to what people would say."""
+def test_duration_is_rounded_down_for_people(ms: int, shown: str) -> None:
     assert format_duration(ms) == shown

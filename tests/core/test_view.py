@@ -1,4 +1,4 @@
-"""The document of the public contract: exactly its keys, in its order, and what they mean."""
+"""The document of the public contract: exactly its keys, in its order, with their meaning."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from holdfast.core.fold import fold
 from holdfast.core.model import Aliases, Row, Session
 from tests.support.histories import MINUTE, NOON, PROJECT, SESSION, Device, joined, started, together
 
-# The contract's document. A list stands for a list of such objects, None for anything else.
+# The contract's document. A list means a list of such objects, None any value.
 CONTRACT: dict[str, Any] = {
     "id": None,
     "aliases": {"orchestrator": None, "timer": None, "contract": None, "craft": None},
@@ -105,7 +105,7 @@ CONTRACT: dict[str, Any] = {
 
 
 def full() -> list[Device]:
-    """Two devices that did one of everything."""
+    """Two devices that recorded every kind of event."""
     one = started()
     everything: list[EventData] = [
         AgentStarted(id="a1", type="coder", task="Build"), AgentProgressed(id="a1", progress=0.25),
@@ -128,25 +128,24 @@ def now(*devices: Device, at: int = NOON + MINUTE) -> Session:
     return view.session(fold(together(*devices)), at)
 
 
-def same_shape(expected: Any, found: Any, where: str) -> None:
+def same_shape(expected: Any, actual: Any, where: str) -> None:
     if isinstance(expected, dict):
-        assert list(found) == list(expected), where
+        assert list(actual) == list(expected), where
         for key, inner in expected.items():
-            same_shape(inner, found[key], f"{where}.{key}")
+            same_shape(inner, actual[key], f"{where}.{key}")
     elif isinstance(expected, list):
-        assert found, f"{where} is empty"
-        for item in found:
+        assert actual, f"{where} is empty"
+        for item in actual:
             same_shape(expected[0], item, where)
 
 
-def test_the_document_has_the_contracts_keys_in_its_order() -> None:
-    """At every level exactly the keys of the contract, none missing, none more, in the order it lists them."""
+def test_document_has_exactly_the_contracts_keys_in_order() -> None:
+    """At every level."""
     document = msgspec.json.decode(msgspec.json.encode(now(*full())))
     same_shape(CONTRACT, document, "session")
 
 
-def test_absent_facts_are_null_and_never_missing() -> None:
-    """A session of which nothing is known has the same keys."""
+def test_document_of_an_empty_session_has_null_for_unknown_values() -> None:
     document = msgspec.json.decode(msgspec.json.encode(view.session(fold([], SESSION), NOON)))
     assert list(document) == list(CONTRACT)
     for name in ("aliases", "project", "context", "commands", "sync"):
@@ -155,8 +154,7 @@ def test_absent_facts_are_null_and_never_missing() -> None:
     assert document["model"] is document["ended_at"] is document["cost_usd"] is document["context"]["tokens"] is None
 
 
-def test_a_row_of_history() -> None:
-    """A listing's entry has the contract's keys."""
+def test_history_row_has_the_contracts_keys() -> None:
     assert Row.__struct_fields__ == (
         "id", "goal", "status", "progress", "project", "device", "created_at", "updated_at", "working_ms", "archived",
         "over", "aliases",
@@ -164,8 +162,7 @@ def test_a_row_of_history() -> None:
     assert Aliases.__struct_fields__ == ("orchestrator", "timer", "contract", "craft")
 
 
-def test_a_started_session() -> None:
-    """What `start` says is what is shown."""
+def test_started_session_shows_what_start_recorded() -> None:
     document = now(started())
     assert document.id == SESSION
     assert (document.goal, document.mode, document.status, document.progress) == (
@@ -180,8 +177,8 @@ def test_a_started_session() -> None:
     assert (document.device, document.devices) == ("laptop", ["laptop"])
 
 
-def test_an_imported_session_may_not_have_begun() -> None:
-    """Created but not started: no start is shown until it is resumed."""
+def test_imported_session_has_no_start_until_it_is_resumed() -> None:
+    """Created but not started."""
     device = started(status="created")
     assert (now(device).status, now(device).started_at) == ("created", None)
     device.record(SessionResumed())
@@ -191,8 +188,8 @@ def test_an_imported_session_may_not_have_begun() -> None:
 # ── Progress ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_progress_in_its_order() -> None:
-    """Nothing, then the mean of agents, then tasks done of all, then what was set: each outranks the one before."""
+def test_progress_prefers_set_over_tasks_over_agents() -> None:
+    """The mean of agents, then the fraction of tasks done, then the value that was set."""
     device = started()
     assert now(device).progress == 0.0
     device.record(AgentStarted(id="a1", type="t"))
@@ -212,13 +209,13 @@ def test_progress_in_its_order() -> None:
     assert now(device).progress == 0.65
 
 
-@pytest.mark.parametrize(("said", "shown"), [(1e308, 1.0), (-5.0, 0.0), (0.0, 0.0), (1.0, 1.0)])
-def test_progress_stays_between_nothing_and_all(said: float, shown: float) -> None:
-    """Whatever a foreign program recorded, a fraction is shown."""
+@pytest.mark.parametrize(("recorded", "shown"), [(1e308, 1.0), (-5.0, 0.0), (0.0, 0.0), (1.0, 1.0)])
+def test_progress_is_clamped_between_0_and_1(recorded: float, shown: float) -> None:
+    """Whatever a foreign program recorded."""
     device = started()
-    device.record(SessionEdited(progress=said))
+    device.record(SessionEdited(progress=recorded))
     device.record(AgentStarted(id="a1", type="t"))
-    device.record(AgentProgressed(id="a1", progress=said))
+    device.record(AgentProgressed(id="a1", progress=recorded))
     assert (now(device).progress, now(device).agents[0].progress) == (shown, shown)
 
 
@@ -232,15 +229,14 @@ def test_progress_stays_between_nothing_and_all(said: float, shown: float) -> No
         (8_500, "compress"), (20_000, "compress"),
     ],
 )  # fmt: skip
-def test_context_levels(tokens: int, level: str) -> None:
+def test_context_level_follows_from_the_tokens(tokens: int, level: str) -> None:
     """49.99 % is normal, 50 shown, 70 a warning, 85 compress."""
     device = started()
     device.record(ContextMeasured(tokens=tokens, window=10_000))
     assert now(device).context.level == level
 
 
-def test_context_of_agents_adds_up_until_the_whole_is_measured() -> None:
-    """Without a figure for the session the agents' figures are added; with one, that counts."""
+def test_context_is_the_sum_of_agents_until_the_session_is_measured() -> None:
     device = started()
     device.record(ContextMeasured(tokens=30, agent="a1"))
     device.record(ContextMeasured(tokens=40, agent="a2"))
@@ -254,8 +250,8 @@ def test_context_of_agents_adds_up_until_the_whole_is_measured() -> None:
     assert (context.tokens, context.compressions, context.last_compression) == (9, 1, "2026-11-15T12:00:00.005Z")
 
 
-def test_what_was_measured_before_a_compression_is_no_longer_true() -> None:
-    """Nobody said how much was left: it is unknown until it is measured again, and nobody is told to compress."""
+def test_context_is_unknown_after_a_compression_until_it_is_measured() -> None:
+    """Unless the compression recorded how much was left."""
     device = started()
     device.record(ContextMeasured(tokens=9_900, window=10_000))
     device.record(ContextMeasured(tokens=9_000, agent="a1"))
@@ -271,8 +267,8 @@ def test_what_was_measured_before_a_compression_is_no_longer_true() -> None:
     assert now(device).context.tokens == 7
 
 
-def test_an_absurd_measurement_can_be_shown() -> None:
-    """Windows of zero or less, and more tokens than there are, are no reason to fail."""
+def test_absurd_context_measurements_can_be_shown() -> None:
+    """Windows of zero or less, and more tokens than fit."""
     for tokens, window in ((2**53 - 1, 1), (-5, -5), (7, 0)):
         device = started()
         device.record(ContextMeasured(tokens=tokens, window=window))
@@ -291,8 +287,8 @@ def test_an_absurd_measurement_can_be_shown() -> None:
         (AgentAborted(id="a1"), "aborted", "aborted"),
     ],
 )
-def test_the_life_of_an_agent(end: EventData, status: str, result: str) -> None:
-    """Start, duration, end and result, whichever way it ended."""
+def test_finished_agent_shows_start_duration_end_and_result(end: EventData, status: str, result: str) -> None:
+    """For each kind of end."""
     device = started()
     device.record(AgentStarted(id="a1", type="coder", blocking_on="a0", pid=7))
     device.wait(90_000)
@@ -310,8 +306,8 @@ def test_the_life_of_an_agent(end: EventData, status: str, result: str) -> None:
     assert (agent.blocking_on, agent.pid, agent.background) == ("a0", 7, False)
 
 
-def test_an_agents_error_and_its_retries() -> None:
-    """The last failure is shown with the retries since, and goes when the agent completes."""
+def test_agent_shows_its_last_error_with_later_retries() -> None:
+    """Until it completes."""
     device = started()
     device.record(AgentStarted(id="a1", type="t"))
     device.record(AgentFailed(id="a1", category="transient", message="net"))
@@ -328,8 +324,8 @@ def test_an_agents_error_and_its_retries() -> None:
     assert [error.message for error in document.errors] == ["net"]
 
 
-def test_the_files_of_an_agent() -> None:
-    """Each path once per action, also when the agent had ended."""
+def test_agent_files_are_listed_once_per_action() -> None:
+    """Also those recorded after its end."""
     device = started()
     device.record(AgentStarted(id="a1", type="t"))
     device.record(AgentCompleted(id="a1"))
@@ -341,8 +337,8 @@ def test_the_files_of_an_agent() -> None:
     assert len(document.files) == 5
 
 
-def test_the_life_of_a_task() -> None:
-    """Started, blocked, reopened, done: the times follow the status."""
+def test_task_times_follow_its_status() -> None:
+    """Started, blocked, reopened, done."""
     device = started()
     device.record(TaskAdded(id="t1", text="Write"))
     device.wait(1000)
@@ -361,11 +357,10 @@ def test_the_life_of_a_task() -> None:
     assert (task.artifacts, task.outcome) == (["a", "b", "c"], "done")
 
 
-# ── The rest ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Other fields ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_waiting_ends() -> None:
-    """What an agent waits for is shown until it got it."""
+def test_waiting_is_shown_until_it_ends() -> None:
     device = started()
     device.record(WaitingStarted(id="q", for_="permission", text="rm?"))
     device.record(WaitingStarted(id="r", for_="input"))
@@ -374,15 +369,14 @@ def test_waiting_ends() -> None:
 
 
 def test_native_conversations_keep_their_ids() -> None:
-    """One entry for each conversation, whatever characters the names have."""
+    """One entry per conversation, whatever characters the ids have."""
     device = started()
     device.record(NativeLinked(agent="a\nb", id="c\nd", resume="one"))
     device.record(NativeLinked(agent="a\nb", id="c\nd", resume="two"))
     assert [(n.agent, n.id) for n in now(device).native] == [("a\nb", "c\nd")]
 
 
-def test_an_ended_session() -> None:
-    """Summary, end and errors are shown."""
+def test_ended_session_shows_summary_end_and_errors() -> None:
     device = started()
     device.record(SessionFailed(message="disk", category="resource"))
     device.record(SessionResumed())
@@ -397,16 +391,14 @@ def test_an_ended_session() -> None:
     assert [(error.message, error.category, error.agent) for error in document.errors] == [("disk", "resource", None)]
 
 
-def test_what_was_cut_out_is_counted() -> None:
-    """Secrets taken out of texts are counted by kind."""
+def test_redactions_are_counted_by_kind() -> None:
     device = started()
     device.record(NoteAdded(text="[redacted:npm_token]", redacted={"npm_token": 1}))
     device.record(NoteAdded(text="[redacted:npm_token]", redacted={"npm_token": 2}))
     assert now(device).extra == {"redacted": {"npm_token": 3}}
 
 
-def test_reminders_and_commands() -> None:
-    """Lines that were reached, and commands that ran."""
+def test_reached_reminders_and_commands_are_shown() -> None:
     device = started()
     device.record(ReminderReached(line="warning_60"))
     device.record(CommandRan(command="make", code=0))
@@ -420,8 +412,8 @@ def test_reminders_and_commands() -> None:
     assert msgspec.to_builtins(document.commands) == {"total": 2, "failed": 1, "last": "make test"}
 
 
-def test_conflict_ids_tell_conflicts_apart() -> None:
-    """Short, stable, different for different conflicts, and not changed by unrelated events."""
+def test_conflict_ids_are_short_stable_and_distinct() -> None:
+    """Unrelated events do not change them."""
     one, two = full()
     one.record(SessionEdited(mode="debug"))
     two.record(SessionEdited(mode="release"))

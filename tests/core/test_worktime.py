@@ -1,4 +1,4 @@
-"""Working + paused = elapsed, exactly, always; and every sentence of the rules by example."""
+"""Working + paused = elapsed, exactly and always; and each rule by example."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ START = NOON
 
 
 def lawful(work: WorkTime, start: int) -> None:
-    """What must hold of every answer."""
+    """The laws of every result."""
     assert work.working + work.paused == work.elapsed
     assert work.elapsed >= 0
     assert work.working >= 0
@@ -104,10 +104,10 @@ _cuts = st.lists(_moment, max_size=6)
 
 
 @given(times(), _cuts, st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
-def test_any_facts_add_up(
+def test_work_time_of_any_input_adds_up(
     time: TimeState, cuts: list[int], stretches: list[ForegroundRun], end: int | None, now: int
 ) -> None:
-    """Any signs, marks, agents and thresholds, however contradictory, give pauses that add up and never overlap."""
+    """Any signs, marks, agents and thresholds, however contradictory; pauses never overlap."""
     for cut in cuts:
         add_attended(time, cut, cut)
     lawful(measure(time, stretches, end=end, now=now), time.start)
@@ -117,21 +117,21 @@ def test_any_facts_add_up(
 def test_every_millisecond_is_classified_by_the_strongest_cause(
     time: TimeState, cuts: list[int], stretches: list[ForegroundRun], end: int | None, now: int
 ) -> None:
-    """A slow second implementation, one millisecond at a time, finds the same pauses of the same kinds."""
+    """A slow second implementation, one millisecond at a time, computes the same pauses."""
     time.timer = TimerRules(idle=max(time.timer.idle, 0), task=max(time.timer.task, 0))
     for cut in cuts:
         add_attended(time, cut, cut)
     signs = {point for run in time.active for point in (run.since, run.until) if point is not None}
     stop = max(time.start, now if end is None else end)
     work = measure(time, stretches, end=end, now=now)
-    found = {}
+    computed = {}
     for rest in work.pauses:
         for ms in range(rest.since, rest.since + rest.length):
-            found[ms] = "explicit" if rest.kind in ("manual", "timeout") else rest.kind
+            computed[ms] = "explicit" if rest.kind in ("manual", "timeout") else rest.kind
     runs = [(run.since, stop if run.until is None else min(run.until, stop)) for run in stretches]
     runs = [(since, until) for since, until in runs if since < until]
     for ms in range(time.start, stop):
-        assert found.get(ms, "working") == _slowly(time, runs, signs, cuts, ms, stop), ms
+        assert computed.get(ms, "working") == _slowly(time, runs, signs, cuts, ms, stop), ms
 
 
 def _slowly(
@@ -139,7 +139,7 @@ def _slowly(
 ) -> str:
     corrections = [mark.kind for mark in time.marks if mark.until is not None and mark.at <= ms < mark.until]
     if [kind for kind in corrections if kind in ("away", "worked")][-1:] == ["worked"]:
-        return "working"  # what was said last of this moment
+        return "working"  # the latest correction of this moment
     paused: int | None = None
     spans: list[tuple[int, int]] = []
     for mark in time.marks:
@@ -166,7 +166,7 @@ def _slowly(
     inside = any(run.since <= ms < (run.since if run.until is None else run.until) for run in time.active)
     if inside:
         return "working"
-    # The quiet around this moment: back and forth to the nearest sign, or to where an agent works.
+    # The silence around this moment: back and forth to the nearest sign or run.
     low = max([time.start, *(sign for sign in signs if sign <= ms), *(high for _, high in runs if high <= ms)])
     high = min([stop, *(sign for sign in signs if sign > ms), *(low for low, high in runs if high > low > ms)])
     gap_low = max([time.start, *(sign for sign in signs if sign <= ms)])
@@ -175,8 +175,8 @@ def _slowly(
 
 
 @given(st.lists(_moment, max_size=15), _threshold, st.randoms(use_true_random=False))
-def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: random.Random) -> None:
-    """However late a sign is heard of, the stretches of activity come out the same."""
+def test_activity_does_not_depend_on_the_order_of_signs(signs: list[int], idle: int, chance: random.Random) -> None:
+    """However late a sign arrives."""
 
     def stretches(order: list[int]) -> TimeState:
         time = TimeState(timer=TimerRules(idle=idle))
@@ -191,8 +191,7 @@ def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: rand
     assert all(run.until is not None and two.since - run.until > idle for run, two in pairwise(active))
 
 
-def test_the_moment_zero_is_a_moment() -> None:
-    """A stretch that ends at the very epoch ends there."""
+def test_activity_may_end_at_the_epoch() -> None:
     time = TimeState(timer=TimerRules(idle=3))
     for sign in (-3, 0, 3):
         add_activity(time, sign)
@@ -200,8 +199,8 @@ def test_the_moment_zero_is_a_moment() -> None:
 
 
 @given(histories(), st.integers(-(10**13), 10**13), _threshold, _threshold)
-def test_any_history_adds_up(history: History, later: int, idle: int, task: int) -> None:
-    """Whatever was recorded, by whomever, with whatever clocks and thresholds: working + paused = elapsed."""
+def test_work_time_of_any_history_adds_up(history: History, later: int, idle: int, task: int) -> None:
+    """Whoever recorded it, with whatever clocks and thresholds."""
     state = fold(history.events)
     for timer in (state.time.timer, TimerRules(idle=idle * MINUTE, task=task * MINUTE)):
         state.time.timer = timer
@@ -214,8 +213,7 @@ def test_any_history_adds_up(history: History, later: int, idle: int, task: int)
 
 
 @given(histories(hostile=False))
-def test_a_paused_session_has_an_open_pause(history: History) -> None:
-    """Status and time agree: paused means that a manual pause or the timeout lasts, in progress that none does."""
+def test_status_is_paused_exactly_while_a_manual_pause_or_timeout_is_open(history: History) -> None:
     if any(event.type == "conflict.resolved" for event in history.events):
         return
     state = fold(history.events)
@@ -227,16 +225,16 @@ def test_a_paused_session_has_an_open_pause(history: History) -> None:
         assert not lasting & {"manual", "timeout"}
 
 
-# ── The rules, sentence by sentence ──────────────────────────────────────────────────────────────────────
+# ── The rules by example ────────────────────────────────────────────────────────────────────────────────────
 
 
 def at(device: Device, ms: int) -> Time:
-    """The session's time, as everybody sees it, `ms` after its start."""
+    """The session's time as everybody sees it, `ms` after its start."""
     return view.session(device.state(), START + ms).time
 
 
-def told(device: Device, ms: int) -> list[tuple[str, int, int | None]]:
-    """Kind, beginning and length of each pause, from the start; None as length while it lasts."""
+def pauses_at(device: Device, ms: int) -> list[tuple[str, int, int | None]]:
+    """Kind, beginning and length of each pause, from the start; the length is None while it lasts."""
     work = view.worktime(device.state(), START + ms)
     lawful(work, START)
     return [(rest.kind, rest.since - START, None if rest.until is None else rest.length) for rest in work.pauses]
@@ -247,8 +245,8 @@ def after(device: Device, ms: int, data: EventData) -> None:
     device.record(data)
 
 
-def test_the_thresholds() -> None:
-    """Idle 5 minutes, a task agent 10, reminders at 40, 60 and 90; all can be set."""
+def test_default_thresholds_can_be_changed() -> None:
+    """Idle 5 minutes, a task agent 10, reminders at 40, 60 and 90."""
     assert msgspec.to_builtins(TimerRules()) == {}
     assert (TimerRules().idle, TimerRules().task) == (5 * MINUTE, 10 * MINUTE)
     assert (TimerRules().break_40, TimerRules().warning_60, TimerRules().timeout_90) == (
@@ -258,17 +256,17 @@ def test_the_thresholds() -> None:
     )
     device = started(timer=TimerRules(idle=MINUTE))
     after(device, 2 * MINUTE, MessageExchanged())
-    assert told(device, 2 * MINUTE) == [("idle", 0, 2 * MINUTE)]
+    assert pauses_at(device, 2 * MINUTE) == [("idle", 0, 2 * MINUTE)]
 
 
-def test_a_gap_of_exactly_the_threshold_is_work() -> None:
-    """Idle is *more than* 5 minutes: exactly 5 is not, 1 ms more is."""
+def test_gap_of_exactly_the_idle_threshold_is_work() -> None:
+    """5 minutes are work, 1 ms more is idle."""
     device = started()
     after(device, 5 * MINUTE, MessageExchanged())
-    assert told(device, 5 * MINUTE) == []
+    assert pauses_at(device, 5 * MINUTE) == []
     device = started()
     after(device, 5 * MINUTE + 1, MessageExchanged())
-    assert told(device, 5 * MINUTE + 1) == [("idle", 0, 5 * MINUTE + 1)]
+    assert pauses_at(device, 5 * MINUTE + 1) == [("idle", 0, 5 * MINUTE + 1)]
 
 
 @pytest.mark.parametrize(
@@ -281,41 +279,40 @@ def test_a_gap_of_exactly_the_threshold_is_work() -> None:
     ],
     ids=lambda data: type(data).__name__,
 )  # fmt: skip
-def test_signs_of_activity(data: EventData) -> None:
-    """Messages and everything a person or an agent records keep the session from being idle."""
+def test_activity_keeps_the_session_from_being_idle(data: EventData) -> None:
+    """Messages, and everything a person or an agent records."""
     device = started()
     after(device, 4 * MINUTE, data)
     after(device, 8 * MINUTE, MessageExchanged())
-    assert told(device, 8 * MINUTE) == []
+    assert pauses_at(device, 8 * MINUTE) == []
 
 
 @pytest.mark.parametrize("data", [SessionArchived(), ReminderReached(line="break_40")])
-def test_what_is_no_sign(data: EventData) -> None:
-    """What Holdfast concludes, and putting away, are no activity; nor is looking, which records nothing."""
+def test_derived_events_and_archiving_are_not_activity(data: EventData) -> None:
     device = started()
     after(device, 4 * MINUTE, data)
     after(device, 8 * MINUTE, MessageExchanged())
-    assert told(device, 8 * MINUTE) == [("idle", 0, 8 * MINUTE)]
+    assert pauses_at(device, 8 * MINUTE) == [("idle", 0, 8 * MINUTE)]
 
 
-def test_one_idle_pause_from_the_earlier_sign_to_the_later() -> None:
-    """A gap is one pause, and the session is in progress again."""
+def test_idle_gap_is_one_pause_between_its_signs() -> None:
+    """Afterwards the session is in progress again."""
     device = started()
     after(device, 2 * MINUTE, MessageExchanged())
     after(device, 22 * MINUTE, MessageExchanged())
     after(device, 24 * MINUTE, MessageExchanged())
-    assert told(device, 24 * MINUTE) == [("idle", 2 * MINUTE, 20 * MINUTE)]
+    assert pauses_at(device, 24 * MINUTE) == [("idle", 2 * MINUTE, 20 * MINUTE)]
     time = at(device, 24 * MINUTE)
     assert (time.elapsed_ms, time.working_ms, time.paused_ms) == (24 * MINUTE, 4 * MINUTE, 20 * MINUTE)
     assert view.session(device.state(), START + 24 * MINUTE).status == "in_progress"
 
 
-def test_asked_in_between_it_is_open_since_the_last_activity() -> None:
-    """Now − last activity over the threshold shows as idle since then; a moment earlier it does not."""
+def test_idle_pause_is_open_since_the_last_activity() -> None:
+    """Once the threshold has passed; a millisecond before, there is none."""
     device = started()
     after(device, 2 * MINUTE, MessageExchanged())
     assert at(device, 7 * MINUTE).idle_since is None
-    assert told(device, 7 * MINUTE) == []
+    assert pauses_at(device, 7 * MINUTE) == []
     assert view.session(device.state(), START + 7 * MINUTE).status == "in_progress"
     assert view.session(device.state(), START + 7 * MINUTE + 1).status == "paused"
     time = at(device, 7 * MINUTE + 1)
@@ -329,35 +326,34 @@ def test_asked_in_between_it_is_open_since_the_last_activity() -> None:
     )
 
 
-def test_idle_is_counted_once() -> None:
-    """Asking many times, and then going on, leaves the one pause there was."""
+def test_idle_pause_is_counted_once_however_often_it_is_computed() -> None:
     device = started()
     for minute in range(6, 20):
-        assert told(device, minute * MINUTE) == [("idle", 0, None)]
+        assert pauses_at(device, minute * MINUTE) == [("idle", 0, None)]
     after(device, 20 * MINUTE, MessageExchanged())
-    assert told(device, 20 * MINUTE) == [("idle", 0, 20 * MINUTE)]
+    assert pauses_at(device, 20 * MINUTE) == [("idle", 0, 20 * MINUTE)]
     assert at(device, 20 * MINUTE).working_ms == 0
 
 
-def test_a_late_sign_divides_the_gap() -> None:
-    """A hook heard of late sets right what was thought to be idle."""
+def test_late_sign_divides_an_idle_gap() -> None:
+    """As from a hook that is drained late."""
     device = started()
     after(device, 8 * MINUTE, MessageExchanged())
-    assert told(device, 8 * MINUTE) == [("idle", 0, 8 * MINUTE)]
+    assert pauses_at(device, 8 * MINUTE) == [("idle", 0, 8 * MINUTE)]
     device.record(MessageExchanged(), at=START + 4 * MINUTE)
-    assert told(device, 8 * MINUTE) == []
+    assert pauses_at(device, 8 * MINUTE) == []
 
 
-def test_an_agent_of_exactly_the_threshold_is_work() -> None:
-    """A run up to 10 minutes is working time; 1 ms more is one task pause covering the whole run."""
+def test_agent_run_of_exactly_the_task_threshold_is_work() -> None:
+    """10 minutes are work; with 1 ms more the whole run is one task pause."""
     device = started()
     after(device, MINUTE, AgentStarted(id="a1", type="coder", task="Build"))
     after(device, 11 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 11 * MINUTE) == []
+    assert pauses_at(device, 11 * MINUTE) == []
     device = started()
     after(device, MINUTE, AgentStarted(id="a1", type="coder", task="Build"))
     after(device, 11 * MINUTE + 1, AgentCompleted(id="a1"))
-    assert told(device, 11 * MINUTE + 1) == [("task", MINUTE, 10 * MINUTE + 1)]
+    assert pauses_at(device, 11 * MINUTE + 1) == [("task", MINUTE, 10 * MINUTE + 1)]
     (pause,) = at(device, 11 * MINUTE + 1).pauses
     assert pause.reason == "Agent at work: Build"
 
@@ -365,125 +361,120 @@ def test_an_agent_of_exactly_the_threshold_is_work() -> None:
 @pytest.mark.parametrize(
     "end", [AgentFailed(id="a1", category="logical", message="m"), AgentAborted(id="a1"), AgentPaused(id="a1")]
 )
-def test_any_end_of_a_long_run_ends_the_task_pause(end: EventData) -> None:
-    """However the run ended, the pause covers it."""
+def test_task_pause_covers_the_run_however_it_ended(end: EventData) -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 12 * MINUTE, end)
-    assert told(device, 13 * MINUTE) == [("task", 0, 12 * MINUTE)]
+    assert pauses_at(device, 13 * MINUTE) == [("task", 0, 12 * MINUTE)]
 
 
-def test_while_it_runs_a_long_task_is_an_open_pause() -> None:
-    """After ten minutes the pause shows, from the beginning of the run."""
+def test_task_pause_is_open_while_the_long_run_lasts() -> None:
+    """From the beginning of the run, once ten minutes have passed."""
     device = started()
     after(device, MINUTE, AgentStarted(id="a1", type="t"))
-    assert told(device, 11 * MINUTE) == []
-    assert told(device, 11 * MINUTE + 1) == [("task", MINUTE, None)]
+    assert pauses_at(device, 11 * MINUTE) == []
+    assert pauses_at(device, 11 * MINUTE + 1) == [("task", MINUTE, None)]
 
 
-def test_while_a_foreground_agent_runs_nobody_is_idle() -> None:
-    """Eight silent minutes with an agent at work are working time."""
+def test_session_is_not_idle_while_a_foreground_agent_runs() -> None:
+    """Eight silent minutes are work."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 8 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 8 * MINUTE) == []
+    assert pauses_at(device, 8 * MINUTE) == []
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
-    assert told(device, 9 * MINUTE) == []
+    assert pauses_at(device, 9 * MINUTE) == []
     assert at(device, 9 * MINUTE).idle_since is None
 
 
-def test_the_silence_after_an_agent_is_idle_from_its_end() -> None:
-    """The run is no part of the gap that follows it."""
+def test_idle_gap_after_an_agent_starts_at_its_end() -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 8 * MINUTE, AgentCompleted(id="a1"))
     after(device, 20 * MINUTE, MessageExchanged())
-    assert told(device, 20 * MINUTE) == [("idle", 8 * MINUTE, 12 * MINUTE)]
+    assert pauses_at(device, 20 * MINUTE) == [("idle", 8 * MINUTE, 12 * MINUTE)]
 
 
-def test_an_agent_that_died_unnoticed_ran_until_it_was_last_seen() -> None:
-    """After a crash the night counts as idle, from the last moment the agent was known to run."""
+def test_interrupted_agent_ran_until_it_was_last_seen() -> None:
+    """After a crash in the evening, the night is idle."""
     device = started()
     after(device, MINUTE, AgentStarted(id="a1", type="t"))
     after(device, 600 * MINUTE, AgentInterrupted(id="a1", last_seen=START + 4 * MINUTE))
     device.record(SessionResumed())
-    assert told(device, 600 * MINUTE) == [("idle", 4 * MINUTE, 596 * MINUTE)]
+    assert pauses_at(device, 600 * MINUTE) == [("idle", 4 * MINUTE, 596 * MINUTE)]
 
 
-def test_what_is_left_of_a_gap_must_exceed_the_threshold_too() -> None:
-    """Exactly five silent minutes after an agent was last seen are work, a millisecond more is idle."""
+def test_rest_of_a_gap_after_a_run_is_idle_only_above_the_threshold() -> None:
+    """Five silent minutes after an agent was last seen are work, 1 ms more is idle."""
     for over, pauses in ((0, []), (1, [("idle", 4 * MINUTE, 5 * MINUTE + 1)])):
         device = started()
         after(device, MINUTE, AgentStarted(id="a1", type="t"))
         after(device, 9 * MINUTE + over, AgentInterrupted(id="a1", last_seen=START + 4 * MINUTE))
         device.record(MessageExchanged())
-        assert told(device, 9 * MINUTE + over) == pauses
+        assert pauses_at(device, 9 * MINUTE + over) == pauses
 
 
-def test_each_run_of_a_retried_agent_counts_separately() -> None:
-    """Two runs of eight minutes are two short runs, not a long one."""
+def test_runs_of_a_retried_agent_are_judged_separately() -> None:
+    """Two runs of eight minutes are short."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 8 * MINUTE, AgentFailed(id="a1", category="transient", message="m"))
     after(device, 9 * MINUTE, AgentRetried(id="a1"))
     after(device, 17 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 17 * MINUTE) == []
+    assert pauses_at(device, 17 * MINUTE) == []
 
 
-def test_a_paused_agent_does_not_run() -> None:
-    """Between pausing and resuming an agent, the person may be idle."""
+def test_paused_agent_does_not_prevent_idle() -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 2 * MINUTE, AgentPaused(id="a1"))
     after(device, 12 * MINUTE, AgentResumed(id="a1"))
     after(device, 14 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 14 * MINUTE) == [("idle", 2 * MINUTE, 10 * MINUTE)]
+    assert pauses_at(device, 14 * MINUTE) == [("idle", 2 * MINUTE, 10 * MINUTE)]
 
 
-def test_a_pending_agent_does_not_run_yet() -> None:
-    """Waiting for its turn is no run."""
+def test_pending_agent_does_not_prevent_idle() -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t", pending=True))
     after(device, 6 * MINUTE, AgentResumed(id="a1"))
     after(device, 17 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 17 * MINUTE) == [("idle", 0, 6 * MINUTE), ("task", 6 * MINUTE, 11 * MINUTE)]
+    assert pauses_at(device, 17 * MINUTE) == [("idle", 0, 6 * MINUTE), ("task", 6 * MINUTE, 11 * MINUTE)]
 
 
 def test_background_agent_changes_no_working_time() -> None:
-    """However long it runs there is no task pause, and the person can be idle meanwhile."""
+    """However long it runs there is no task pause, and the session can be idle meanwhile."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t", background=True))
     for minute in range(4, 40, 4):
         after(device, minute * MINUTE, MessageExchanged())
-    assert told(device, 40 * MINUTE) == []
-    assert told(device, 50 * MINUTE) == [("idle", 36 * MINUTE, None)]
+    assert pauses_at(device, 40 * MINUTE) == []
+    assert pauses_at(device, 50 * MINUTE) == [("idle", 36 * MINUTE, None)]
 
 
 @pytest.mark.parametrize("cut", [MessageExchanged(role="user"), SessionResumed()], ids=["message", "resume"])
-def test_clock_runs_after_a_message_or_resume_whatever_agent_is_recorded_as_running(cut: EventData) -> None:
-    """An agent whose end nobody recorded: its run is a pause up to the message, and the clock runs from there."""
+def test_message_or_resume_cuts_the_run_of_an_agent_without_an_end(cut: EventData) -> None:
+    """The run is a pause up to that moment, and work counts from there."""
     device = started()
     after(device, MINUTE, AgentStarted(id="a1", type="t", task="Explore"))
     after(device, 600 * MINUTE, cut)
-    assert told(device, 600 * MINUTE) == [("task", MINUTE, 599 * MINUTE)]
-    assert told(device, 610 * MINUTE) == [("task", MINUTE, 599 * MINUTE)]
+    assert pauses_at(device, 600 * MINUTE) == [("task", MINUTE, 599 * MINUTE)]
+    assert pauses_at(device, 610 * MINUTE) == [("task", MINUTE, 599 * MINUTE)]
     assert at(device, 610 * MINUTE).working_ms == 11 * MINUTE
-    assert told(device, 610 * MINUTE + 1) == [("task", MINUTE, 599 * MINUTE), ("task", 600 * MINUTE, None)]
+    assert pauses_at(device, 610 * MINUTE + 1) == [("task", MINUTE, 599 * MINUTE), ("task", 600 * MINUTE, None)]
 
 
-def test_each_piece_of_an_agents_run_is_judged_by_the_task_threshold_alone() -> None:
-    """Messages at 8, 16 and 40 minutes: two pieces of eight minutes are working time, the third is a pause."""
+def test_pieces_of_a_cut_run_are_judged_separately() -> None:
+    """Messages at 8, 16 and 40 minutes: the two pieces of eight minutes are work, the third is a pause."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     for minute in (8, 16, 40):
         after(device, minute * MINUTE, MessageExchanged())
     after(device, 49 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 49 * MINUTE) == [("task", 16 * MINUTE, 24 * MINUTE)]
+    assert pauses_at(device, 49 * MINUTE) == [("task", 16 * MINUTE, 24 * MINUTE)]
 
 
-def test_agents_words_and_other_signs_do_not_cut_a_run() -> None:
-    """Only the person's own messages and `resume` do."""
+def test_run_is_cut_only_by_the_persons_messages_and_resume() -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     for minute, data in (
@@ -492,101 +483,98 @@ def test_agents_words_and_other_signs_do_not_cut_a_run() -> None:
     ):  # fmt: skip
         after(device, minute * MINUTE, data)
     after(device, 12 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 12 * MINUTE) == [("task", 0, 12 * MINUTE)]
+    assert pauses_at(device, 12 * MINUTE) == [("task", 0, 12 * MINUTE)]
 
 
-def test_a_late_message_cuts_a_run_too() -> None:
-    """However late it is recorded, and before or after the agent's end."""
+def test_late_message_cuts_a_run() -> None:
+    """Recorded before or after the agent's end."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 16 * MINUTE, AgentCompleted(id="a1"))
-    assert told(device, 16 * MINUTE) == [("task", 0, 16 * MINUTE)]
+    assert pauses_at(device, 16 * MINUTE) == [("task", 0, 16 * MINUTE)]
     device.record(MessageExchanged(), at=START + 8 * MINUTE)
-    assert told(device, 16 * MINUTE) == []
+    assert pauses_at(device, 16 * MINUTE) == []
 
 
-def test_a_stretch_that_another_program_counted_is_no_agents_pause() -> None:
-    """Its count is the truth, whatever agent is recorded as running; a stretch it merely watched is not enough."""
+def test_work_counted_by_another_program_outranks_a_task_pause() -> None:
+    """Work that it merely watched does not."""
     for counted, pauses in ((True, []), (False, [("task", MINUTE, 26 * MINUTE)])):
         device = started()
         after(device, MINUTE, AgentStarted(id="a1", type="t"))
         after(device, 27 * MINUTE, WorkRecorded(since=START, until=START + 27 * MINUTE, counted=counted))
         device.record(MessageExchanged())
-        assert told(device, 27 * MINUTE) == pauses
+        assert pauses_at(device, 27 * MINUTE) == pauses
 
 
-def test_a_message_ends_a_task_pause_that_another_program_had_begun() -> None:
-    """However short that pause was, and however close the message before it."""
+def test_message_ends_a_task_pause_that_another_program_opened() -> None:
+    """However short the pause, and however recent the message before it."""
     device = started()
     after(device, 4 * MINUTE, MessageExchanged())
     device.record(AgentStarted(id="a1", type="t"))
     device.record(AwayRecorded(since=START + 4 * MINUTE, until=START + 4 * MINUTE, kind="task", reason="Explore"))
-    assert told(device, 9 * MINUTE) == [("task", 4 * MINUTE, None)]
+    assert pauses_at(device, 9 * MINUTE) == [("task", 4 * MINUTE, None)]
     after(device, 10 * MINUTE, MessageExchanged())
-    assert told(device, 19 * MINUTE) == [("task", 4 * MINUTE, 6 * MINUTE)]
+    assert pauses_at(device, 19 * MINUTE) == [("task", 4 * MINUTE, 6 * MINUTE)]
 
 
-def test_two_long_agents_at_once_pause_once() -> None:
-    """Where runs overlap, the time counts once."""
+def test_overlapping_long_runs_pause_once() -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 5 * MINUTE, AgentStarted(id="a2", type="t"))
     after(device, 15 * MINUTE, AgentCompleted(id="a1"))
     after(device, 20 * MINUTE, AgentCompleted(id="a2"))
-    assert told(device, 20 * MINUTE) == [("task", 0, 15 * MINUTE), ("task", 15 * MINUTE, 5 * MINUTE)]
+    assert pauses_at(device, 20 * MINUTE) == [("task", 0, 15 * MINUTE), ("task", 15 * MINUTE, 5 * MINUTE)]
     assert at(device, 20 * MINUTE).working_ms == 0
 
 
-def test_a_manual_pause_ends_only_by_resuming() -> None:
-    """Messages, notes and agents during a pause do not end it."""
+def test_manual_pause_ends_only_by_resuming() -> None:
+    """Not by messages, notes or agents."""
     device = started()
     after(device, 10_000, SessionPaused(reason="Lunch"))
     for minute, data in ((1, MessageExchanged()), (3, NoteAdded(text="n")), (20, AgentStarted(id="a1", type="t"))):
         after(device, minute * MINUTE, data)
-    assert told(device, 40 * MINUTE) == [("manual", 10_000, None)]
+    assert pauses_at(device, 40 * MINUTE) == [("manual", 10_000, None)]
     (pause,) = at(device, 40 * MINUTE).pauses
     assert (pause.reason, pause.ended_at) == ("Lunch", None)
     after(device, 41 * MINUTE, SessionResumed())
-    assert told(device, 41 * MINUTE)[0] == ("manual", 10_000, 41 * MINUTE - 10_000)
+    assert pauses_at(device, 41 * MINUTE)[0] == ("manual", 10_000, 41 * MINUTE - 10_000)
 
 
-def test_a_pause_that_begins_this_moment_is_open_and_has_no_length() -> None:
-    """As of its own event a pause counts zero, and is there."""
+def test_pause_is_open_with_length_zero_at_its_own_event() -> None:
     device = started()
     after(device, MINUTE, SessionPaused())
-    assert told(device, MINUTE) == [("manual", MINUTE, None)]
+    assert pauses_at(device, MINUTE) == [("manual", MINUTE, None)]
     assert at(device, MINUTE).paused_ms == 0
 
 
-def test_pausing_while_a_long_task_runs_leaves_one_open_pause() -> None:
-    """As of the moment of pausing, the task pause has ended and the manual one has begun."""
+def test_manual_pause_ends_an_open_task_pause() -> None:
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 12 * MINUTE, SessionPaused())
-    assert told(device, 12 * MINUTE) == [("task", 0, 12 * MINUTE), ("manual", 12 * MINUTE, None)]
+    assert pauses_at(device, 12 * MINUTE) == [("task", 0, 12 * MINUTE), ("manual", 12 * MINUTE, None)]
 
 
-def test_a_pause_without_length_is_none() -> None:
-    """Paused and resumed in the same millisecond leaves nothing."""
+def test_pause_without_length_is_omitted() -> None:
+    """Paused and resumed in the same millisecond."""
     device = started()
     after(device, MINUTE, SessionPaused())
     after(device, MINUTE, SessionResumed())
-    assert told(device, 2 * MINUTE) == []
+    assert pauses_at(device, 2 * MINUTE) == []
 
 
-def test_pausing_twice_is_one_pause() -> None:
-    """Two devices pausing at once make one pause, that one resuming ends."""
+def test_concurrent_pauses_of_two_devices_are_one_pause() -> None:
+    """One resume ends it."""
     one = started()
     two = joined(one)
     after(one, MINUTE, SessionPaused(reason="One"))
     after(two, 2 * MINUTE, SessionPaused(reason="Two"))
-    one.hear(two)
+    one.receive(two)
     after(one, 4 * MINUTE, SessionResumed())
-    assert told(one, 4 * MINUTE) == [("manual", MINUTE, 3 * MINUTE)]
+    assert pauses_at(one, 4 * MINUTE) == [("manual", MINUTE, 3 * MINUTE)]
 
 
-def test_who_resumes_had_seen_the_pause_whatever_the_clocks_say() -> None:
-    """A device whose clock is behind resumes: the pause is over, and did not last a negative time."""
+def test_resume_ends_the_pause_it_has_seen_whatever_the_clocks_say() -> None:
+    """With a clock that is behind, the pause has no negative length."""
     one = started()
     after(one, 10 * MINUTE, SessionPaused())
     two = joined(one)
@@ -596,44 +584,44 @@ def test_who_resumes_had_seen_the_pause_whatever_the_clocks_say() -> None:
     assert all(pause.kind == "idle" for pause in document.time.pauses)
 
 
-def test_an_open_pause_is_shown_whatever_the_clocks_say() -> None:
-    """A device whose clock is behind pauses again: the pause that lasts is open, and takes what the earlier had."""
+def test_open_pause_is_shown_whatever_the_clocks_say() -> None:
+    """A device whose clock is behind pauses again: the open pause takes over the earlier one's time."""
     one = started()
     after(one, 10 * MINUTE, SessionPaused(reason="First"))
     after(one, 30 * MINUTE, SessionResumed())
     two = joined(one)
     after(two, 20 * MINUTE, SessionPaused(reason="Second"))
-    assert told(two, 25 * MINUTE)[-1] == ("manual", 20 * MINUTE, None)
+    assert pauses_at(two, 25 * MINUTE)[-1] == ("manual", 20 * MINUTE, None)
     assert at(two, 25 * MINUTE).pauses[-1].reason == "Second"
 
 
-def test_manual_before_task_before_idle() -> None:
-    """Where causes overlap, what a stronger one covers is taken out of the weaker."""
+def test_manual_pause_outranks_task_pause_outranks_idle() -> None:
+    """Where they overlap, the weaker one is shortened."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
     after(device, 3 * MINUTE, SessionPaused())
     after(device, 6 * MINUTE, SessionResumed())
     after(device, 20 * MINUTE, AgentCompleted(id="a1"))
     after(device, 30 * MINUTE, MessageExchanged())
-    # Resuming cuts the run: six minutes of it are working time, but for the pause; fourteen are a task pause.
-    assert told(device, 30 * MINUTE) == [
+    # Resuming cuts the run: six minutes of it are working time, except for the pause; fourteen are a task pause.
+    assert pauses_at(device, 30 * MINUTE) == [
         ("manual", 3 * MINUTE, 3 * MINUTE), ("task", 6 * MINUTE, 14 * MINUTE), ("idle", 20 * MINUTE, 10 * MINUTE),
     ]  # fmt: skip
 
 
-def test_away_is_a_pause_nobody_recorded_at_the_time() -> None:
-    """It counts as manual, with its reason, and takes its part out of what was thought to be idle."""
+def test_away_counts_as_a_manual_pause_in_retrospect() -> None:
+    """It has a reason and shortens an idle gap."""
     device = started()
     after(device, 30 * MINUTE, MessageExchanged())
     device.record(AwayRecorded(since=START + 5 * MINUTE, until=START + 25 * MINUTE, reason="Dentist"))
-    assert told(device, 30 * MINUTE) == [
+    assert pauses_at(device, 30 * MINUTE) == [
         ("idle", 0, 5 * MINUTE), ("manual", 5 * MINUTE, 20 * MINUTE), ("idle", 25 * MINUTE, 5 * MINUTE),
     ]  # fmt: skip
     assert at(device, 30 * MINUTE).pauses[1].reason == "Dentist"
 
 
-def test_away_entered_again_from_the_same_moment_is_one_pause() -> None:
-    """As long as the longest of them, whichever came first."""
+def test_repeated_away_from_the_same_moment_is_one_pause() -> None:
+    """As long as the longest, in either order."""
     for first, second in ((9, 14), (14, 9)):
         device = started()
         device.wait(20 * MINUTE)
@@ -643,75 +631,79 @@ def test_away_entered_again_from_the_same_moment_is_one_pause() -> None:
         assert [(rest.since - START, rest.length) for rest in rests] == [(2 * MINUTE, 12 * MINUTE)]
 
 
-def test_away_during_work_makes_it_a_pause() -> None:
-    """Signs of activity in between (an agent's) do not speak against it."""
+def test_away_outranks_activity_within_it() -> None:
+    """The activity may be an agent's."""
     device = started()
     for minute in range(1, 12):
         after(device, minute * MINUTE, MessageExchanged())
     device.record(AwayRecorded(since=START + 2 * MINUTE, until=START + 9 * MINUTE))
-    assert told(device, 11 * MINUTE) == [("manual", 2 * MINUTE, 7 * MINUTE)]
+    assert pauses_at(device, 11 * MINUTE) == [("manual", 2 * MINUTE, 7 * MINUTE)]
 
 
 @pytest.mark.parametrize(("since", "until"), [(5, 5), (9, 3), (-20, -10), (-(10**9), 0)])
-def test_away_without_extent_or_before_the_session_is_nothing(since: int, until: int) -> None:
-    """A time away that lies outside the session, or is turned round, pauses nothing."""
+def test_away_outside_the_session_or_reversed_is_ignored(since: int, until: int) -> None:
     device = started()
     device.record(AwayRecorded(since=START + since * MINUTE, until=START + until * MINUTE))
-    assert told(device, 4 * MINUTE) == []
+    assert pauses_at(device, 4 * MINUTE) == []
 
 
-def test_away_does_not_hide_an_open_pause() -> None:
-    """Entered while paused, the pause goes on and stays open."""
+def test_away_leaves_an_open_pause_open() -> None:
     device = started()
     after(device, 10 * MINUTE, SessionPaused())
     after(device, 30 * MINUTE, AwayRecorded(since=START + 5 * MINUTE, until=START + 30 * MINUTE))
-    assert told(device, 30 * MINUTE)[-1] == ("manual", 10 * MINUTE, None)
+    assert pauses_at(device, 30 * MINUTE)[-1] == ("manual", 10 * MINUTE, None)
     assert at(device, 30 * MINUTE).working_ms == 0
 
 
-def test_worked_takes_every_kind_of_pause_out_of_its_span() -> None:
-    """Lunch that was none: what was paused, idle or an agent's in between counts as work."""
+def test_worked_turns_every_kind_of_pause_into_work() -> None:
+    """Manual, idle or task."""
     device = started()
-    worked(device, 0, 8)
+    work_every_four_minutes(device, 0, 8)
     after(device, 10 * MINUTE, SessionPaused(reason="Lunch"))
     after(device, 130 * MINUTE, SessionResumed())
     after(device, 160 * MINUTE, MessageExchanged())
     assert at(device, 160 * MINUTE).working_ms == 10 * MINUTE
     device.record(WorkedRecorded(since=START + 30 * MINUTE, until=START + 150 * MINUTE))
-    assert told(device, 160 * MINUTE) == [("manual", 10 * MINUTE, 20 * MINUTE), ("idle", 150 * MINUTE, 10 * MINUTE)]
+    assert pauses_at(device, 160 * MINUTE) == [
+        ("manual", 10 * MINUTE, 20 * MINUTE),
+        ("idle", 150 * MINUTE, 10 * MINUTE),
+    ]
     assert at(device, 160 * MINUTE).working_ms == 130 * MINUTE
 
 
-def test_of_two_corrections_the_later_one_counts() -> None:
+def test_later_of_two_corrections_counts() -> None:
     device = started()
-    worked(device, 0, 60)
+    work_every_four_minutes(device, 0, 60)
     device.record(AwayRecorded(since=START + 10 * MINUTE, until=START + 40 * MINUTE))
     device.record(WorkedRecorded(since=START + 20 * MINUTE, until=START + 30 * MINUTE))
-    assert told(device, 60 * MINUTE) == [("manual", 10 * MINUTE, 10 * MINUTE), ("manual", 30 * MINUTE, 10 * MINUTE)]
+    assert pauses_at(device, 60 * MINUTE) == [
+        ("manual", 10 * MINUTE, 10 * MINUTE),
+        ("manual", 30 * MINUTE, 10 * MINUTE),
+    ]
     device.record(AwayRecorded(since=START + 25 * MINUTE, until=START + 35 * MINUTE))
-    assert told(device, 60 * MINUTE) == [
+    assert pauses_at(device, 60 * MINUTE) == [
         ("manual", 10 * MINUTE, 10 * MINUTE), ("manual", 25 * MINUTE, 15 * MINUTE),
     ]  # fmt: skip
 
 
-def test_worked_leaves_the_rest_of_an_open_pause_open() -> None:
+def test_worked_leaves_the_remainder_of_an_open_pause_open() -> None:
     device = started()
-    worked(device, 0, 8)
+    work_every_four_minutes(device, 0, 8)
     after(device, 10 * MINUTE, SessionPaused())
     after(device, 60 * MINUTE, WorkedRecorded(since=START + 5 * MINUTE, until=START + 40 * MINUTE))
-    assert told(device, 60 * MINUTE) == [("manual", 40 * MINUTE, None)]
+    assert pauses_at(device, 60 * MINUTE) == [("manual", 40 * MINUTE, None)]
 
 
-def test_worked_leaves_a_session_paused_when_it_reaches_until_now() -> None:
+def test_worked_until_now_leaves_the_session_paused() -> None:
     device = started()
-    worked(device, 0, 8)
+    work_every_four_minutes(device, 0, 8)
     after(device, 10 * MINUTE, SessionPaused())
     after(device, 60 * MINUTE, WorkedRecorded(since=START + 5 * MINUTE, until=START + 60 * MINUTE))
-    assert told(device, 60 * MINUTE) == [("manual", 60 * MINUTE, None)]
-    assert told(device, 90 * MINUTE) == [("manual", 60 * MINUTE, None)]
+    assert pauses_at(device, 60 * MINUTE) == [("manual", 60 * MINUTE, None)]
+    assert pauses_at(device, 90 * MINUTE) == [("manual", 60 * MINUTE, None)]
 
 
-def worked(device: Device, since: int, until: int) -> None:
+def work_every_four_minutes(device: Device, since: int, until: int) -> None:
     for minute in range(since, until + 1, 4):
         after(device, minute * MINUTE, MessageExchanged())
 
@@ -724,10 +716,10 @@ def due(device: Device, minute: float, rule: LimitRule) -> list[str]:
 
 
 @RULES
-def test_reminders_are_due_at_least_at_their_line(rule: LimitRule) -> None:
+def test_reminder_is_due_exactly_at_its_limit(rule: LimitRule) -> None:
     """At 40, 60 and 90 minutes of working time, not a millisecond before."""
     device = started()
-    worked(device, 0, 88)
+    work_every_four_minutes(device, 0, 88)
     assert due(device, 40 - 1 / MINUTE, rule) == []
     assert due(device, 40, rule) == ["break_40"]
     assert due(device, 60 - 1 / MINUTE, rule) == ["break_40"]
@@ -736,13 +728,13 @@ def test_reminders_are_due_at_least_at_their_line(rule: LimitRule) -> None:
 
 
 @RULES
-def test_only_working_time_makes_reminders_due(rule: LimitRule) -> None:
-    """A long pause brings no reminder nearer; where they count since the last break, it takes them back."""
+def test_reminder_counts_only_working_time(rule: LimitRule) -> None:
+    """A long pause brings it no nearer; where it counts from the last break, the pause resets it."""
     device = started()
-    worked(device, 0, 36)
+    work_every_four_minutes(device, 0, 36)
     after(device, 36 * MINUTE, SessionPaused())
     after(device, 500 * MINUTE, SessionResumed())
-    worked(device, 504, 536)
+    work_every_four_minutes(device, 504, 536)
     assert due(device, 503, rule) == []
     assert due(device, 504, rule) == (["break_40"] if rule.pauses else [])
     assert due(device, 540 - 1 / MINUTE, rule) == (["break_40", "warning_60"] if rule.pauses else [])
@@ -751,12 +743,10 @@ def test_only_working_time_makes_reminders_due(rule: LimitRule) -> None:
 
 @pytest.mark.parametrize(("length", "is_break"), [(5 * MINUTE - 1, False), (5 * MINUTE, True)])
 @pytest.mark.parametrize("kind", ["manual", "timeout", "task", "away"])
-def test_a_pause_of_any_kind_is_a_break_once_it_is_as_long_as_the_idle_threshold(
-    kind: str, length: int, is_break: bool
-) -> None:
-    """An idle pause is always one, since it is longer."""
+def test_pause_is_a_break_from_the_length_of_the_idle_threshold(kind: str, length: int, is_break: bool) -> None:
+    """Whatever its kind; an idle pause always is."""
     device = started(timer=TimerRules(task=MINUTE))
-    worked(device, 0, 20)
+    work_every_four_minutes(device, 0, 20)
     begin = 20 * MINUTE
     match kind:
         case "task":
@@ -767,19 +757,19 @@ def test_a_pause_of_any_kind_is_a_break_once_it_is_as_long_as_the_idle_threshold
         case _:
             after(device, begin, SessionPaused() if kind == "manual" else SessionTimedOut())
             after(device, begin + length, SessionResumed())
-    worked(device, 27, 47)
+    work_every_four_minutes(device, 27, 47)
     count = reminders.counted_time(device.state(), START + 47 * MINUTE, LimitRule())
     assert count.since == (START + begin + length if is_break else START)
     assert count.working == 47 * MINUTE - length - (begin if is_break else 0)
 
 
-def test_pauses_in_a_row_are_one_break() -> None:
+def test_adjacent_pauses_make_one_break() -> None:
     device = started()
-    worked(device, 0, 20)
+    work_every_four_minutes(device, 0, 20)
     for minute in (20, 23):
         after(device, minute * MINUTE, SessionPaused())
         after(device, (minute + 3) * MINUTE, SessionResumed())
-    worked(device, 28, 40)
+    work_every_four_minutes(device, 28, 40)
     assert reminders.counted_time(device.state(), START + 40 * MINUTE, LimitRule()) == (
         START + 26 * MINUTE,
         14 * MINUTE,
@@ -787,10 +777,10 @@ def test_pauses_in_a_row_are_one_break() -> None:
 
 
 @RULES
-def test_a_recorded_reminder_stays_true(rule: LimitRule) -> None:
-    """Learning later of a pause makes the working time less, and unsays nothing; no line is due twice."""
+def test_recorded_reminder_stays_when_the_working_time_shrinks(rule: LimitRule) -> None:
+    """A pause recorded later makes no reminder due twice."""
     device = started()
-    worked(device, 0, 40)
+    work_every_four_minutes(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
     device.record(AwayRecorded(since=START, until=START + 30 * MINUTE))
     time = at(device, 40 * MINUTE)
@@ -800,13 +790,13 @@ def test_a_recorded_reminder_stays_true(rule: LimitRule) -> None:
     assert due(device, 40, rule) == []
 
 
-def test_a_reminder_is_due_again_after_a_break_and_once_until_the_next() -> None:
+def test_reminder_is_due_once_between_breaks() -> None:
     device = started()
-    worked(device, 0, 40)
+    work_every_four_minutes(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
-    worked(device, 44, 56)
+    work_every_four_minutes(device, 44, 56)
     assert due(device, 56, LimitRule()) == []
-    worked(device, 76, 112)
+    work_every_four_minutes(device, 76, 112)
     assert due(device, 115.9, LimitRule()) == []
     assert due(device, 116, LimitRule()) == ["break_40"]
     assert due(device, 116, LimitRule(pauses=True)) == ["warning_60", "timeout_90"]
@@ -817,34 +807,34 @@ def test_a_reminder_is_due_again_after_a_break_and_once_until_the_next() -> None
 
 
 @RULES
-def test_a_line_that_is_switched_off_is_never_due(rule: LimitRule) -> None:
-    """Neither by the session's own timer nor by what the person chose since."""
+def test_disabled_reminder_is_never_due(rule: LimitRule) -> None:
+    """Disabled for the session or by the person since."""
     device = started()
-    worked(device, 0, 88)
+    work_every_four_minutes(device, 0, 88)
     rest = ["warning_60", "timeout_90"]
     assert due(device, 90, rule._replace(off=frozenset({"break_40"}))) == rest
     device = started(timer=TimerRules(break_40=reminders.NEVER))
-    worked(device, 0, 88)
+    work_every_four_minutes(device, 0, 88)
     assert due(device, 90, rule) == rest
 
 
 def test_lasting_reminder_ends_with_the_break_that_it_asks_for() -> None:
     device = started()
-    worked(device, 0, 40)
+    work_every_four_minutes(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
-    standing = {
+    lasting_rule = {
         minute: reminders.crossed_limits(device.state(), START + minute * MINUTE, LimitRule)
         for minute in (40, 45, 46, 60)
     }
-    assert standing == {40: "break_40", 45: "break_40", 46: None, 60: None}
+    assert lasting_rule == {40: "break_40", 45: "break_40", 46: None, 60: None}
     after(device, 60 * MINUTE, MessageExchanged())
     assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, LimitRule) is None
     assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, lambda: LimitRule(pauses=True)) == "break_40"
 
 
-def timed_out() -> Device:
+def timed_out_session() -> Device:
     device = started()
-    worked(device, 0, 88)
+    work_every_four_minutes(device, 0, 88)
     after(device, 90 * MINUTE, MessageExchanged())
     for line in due(device, 90, LimitRule(pauses=True)):
         device.record(ReminderReached(line=line))
@@ -852,28 +842,28 @@ def timed_out() -> Device:
     return device
 
 
-def test_the_timeout_is_a_pause_that_needs_resuming() -> None:
-    """Its own kind, open from the crossing sign; work recorded meanwhile does not end it."""
-    device = timed_out()
+def test_timeout_is_a_pause_until_the_session_is_resumed() -> None:
+    """It starts at the sign that crossed the limit; work recorded meanwhile does not end it."""
+    device = timed_out_session()
     assert view.session(device.state(), START + 90 * MINUTE).status == "paused"
-    assert told(device, 90 * MINUTE) == [("timeout", 90 * MINUTE, None)]
+    assert pauses_at(device, 90 * MINUTE) == [("timeout", 90 * MINUTE, None)]
     after(device, 95 * MINUTE, MessageExchanged())
-    assert told(device, 100 * MINUTE) == [("timeout", 90 * MINUTE, None)]
+    assert pauses_at(device, 100 * MINUTE) == [("timeout", 90 * MINUTE, None)]
     after(device, 120 * MINUTE, SessionResumed())
-    assert told(device, 120 * MINUTE) == [("timeout", 90 * MINUTE, 30 * MINUTE)]
+    assert pauses_at(device, 120 * MINUTE) == [("timeout", 90 * MINUTE, 30 * MINUTE)]
 
 
-def test_the_timeout_happens_once() -> None:
-    """After resuming, no line is ever due again, however long the work."""
-    device = timed_out()
+def test_timeout_happens_once() -> None:
+    """After resuming, no limit is due again, however long the work."""
+    device = timed_out_session()
     after(device, 91 * MINUTE, SessionResumed())
-    worked(device, 92, 400)
+    work_every_four_minutes(device, 92, 400)
     assert due(device, 400, LimitRule(pauses=True)) == []
     assert at(device, 400 * MINUTE).reminders.timeout_90
 
 
 def test_two_devices_share_one_working_time() -> None:
-    """Activity on either device is activity of the session; what both did at once counts once."""
+    """Activity on either device counts, and simultaneous activity counts once."""
     one = started()
     two = joined(one)
     for minute in range(0, 21, 4):
@@ -884,34 +874,32 @@ def test_two_devices_share_one_working_time() -> None:
     assert {rest.kind for rest in alone.pauses} == {"idle"}
 
 
-def test_two_devices_reaching_the_line_apart() -> None:
-    """Both record the timeout without knowing of each other: the flag is one, the pauses do not overlap."""
+def test_concurrent_timeouts_of_two_devices_are_one_pause() -> None:
     one = started()
     two = joined(one)
     for device, minute in ((one, 90), (two, 95)):
-        worked(device, 0, 88)
+        work_every_four_minutes(device, 0, 88)
         after(device, minute * MINUTE, MessageExchanged())
         device.record(ReminderReached(line="timeout_90"))
         device.record(SessionTimedOut())
-    one.hear(two)
-    assert told(one, 100 * MINUTE) == [("timeout", 90 * MINUTE, None)]
+    one.receive(two)
+    assert pauses_at(one, 100 * MINUTE) == [("timeout", 90 * MINUTE, None)]
     after(one, 110 * MINUTE, SessionResumed())
-    assert told(one, 110 * MINUTE) == [("timeout", 90 * MINUTE, 20 * MINUTE)]
+    assert pauses_at(one, 110 * MINUTE) == [("timeout", 90 * MINUTE, 20 * MINUTE)]
     assert view.session(one.state(), START + 110 * MINUTE).status == "in_progress"
 
 
 @pytest.mark.parametrize("end", [SessionCompleted(), SessionAborted()])
 def test_working_time_is_fixed_after_the_session_ended(end: EventData) -> None:
-    """Its times are those of its end, whenever one looks, and no pause stays open."""
+    """Whenever it is computed, and no pause stays open."""
     device = started()
     after(device, 2 * MINUTE, SessionPaused())
     after(device, 10 * MINUTE, end)
-    assert told(device, 10 * MINUTE) == told(device, 10**9) == [("manual", 2 * MINUTE, 8 * MINUTE)]
+    assert pauses_at(device, 10 * MINUTE) == pauses_at(device, 10**9) == [("manual", 2 * MINUTE, 8 * MINUTE)]
     assert at(device, 10**9).elapsed_ms == 10 * MINUTE
 
 
-def test_a_session_at_the_beginning_of_time() -> None:
-    """A machine that believes it is 1970 counts like any other."""
+def test_session_at_the_epoch_counts_like_any_other() -> None:
     device = started(0)
     device.now = 0
     for ms in (-MINUTE, 0, 4 * MINUTE, 5 * MINUTE):
@@ -922,14 +910,13 @@ def test_a_session_at_the_beginning_of_time() -> None:
     assert work.pauses == (WorkPause("idle", None, 5 * MINUTE, None, 7 * MINUTE),)
 
 
-def test_before_the_start_nothing_has_passed() -> None:
-    """Asked as of a moment before the session, all is zero."""
+def test_work_time_before_the_start_is_zero() -> None:
     device = started()
     assert fold([], SESSION).time.start == 0
     assert (at(device, -MINUTE).elapsed_ms, at(device, -MINUTE).pauses) == (0, [])
 
 
-# ── What another program said had begun ──────────────────────────────────────────────────────────────────
+# ── Pauses reported by another program ────────────────────────────────────────────────────────────────────
 
 _claim = st.builds(
     PauseMark, _moment, st.just("away"), st.none() | st.just("said"), _moment,
@@ -938,10 +925,10 @@ _claim = st.builds(
 
 
 @given(times(), st.lists(_claim, max_size=6), st.data())
-def test_pauses_that_others_counted_or_saw_begin_add_up_too(
+def test_work_time_adds_up_with_any_pauses_reported_by_other_programs(
     time: TimeState, claims: list[PauseMark], data: st.DataObject
 ) -> None:
-    """Whatever another program claims, also of pauses with no end, working and paused make elapsed."""
+    """Including pauses without an end."""
     for claim in claims:
         if data.draw(st.booleans()):
             claim.until = claim.at
@@ -950,7 +937,7 @@ def test_pauses_that_others_counted_or_saw_begin_add_up_too(
     lawful(measure(time, stretches, end=data.draw(st.none() | _moment), now=data.draw(_moment)), time.start)
 
 
-def test_agent_run_marked_as_a_pause_counts_however_short() -> None:
+def test_agent_run_marked_as_a_pause_counts_at_any_length() -> None:
     device = started()
     device.wait(MINUTE)
     device.record(AgentStarted(id="a1", type="task"))
@@ -997,7 +984,7 @@ def test_idle_pause_marked_as_open_lasts_until_its_end_is_recorded() -> None:
     assert view.worktime(device.state(), device.now).paused == 3 * MINUTE
 
 
-# ── What another program watched ─────────────────────────────────────────────────────────────────────────
+# ── Work watched by another program ───────────────────────────────────────────────────────────────────────
 
 
 def _two_signs(*between: WorkRecorded | AwayRecorded) -> State:
@@ -1009,7 +996,7 @@ def _two_signs(*between: WorkRecorded | AwayRecorded) -> State:
     return device.state()
 
 
-def test_a_stretch_that_another_program_watched_has_no_idle_gap() -> None:
+def test_watched_work_has_no_idle_gap() -> None:
     whole = WorkRecorded(since=NOON, until=NOON + 40 * MINUTE)
     assert view.worktime(_two_signs(whole), NOON + 40 * MINUTE).pauses == ()
     assert [pause.kind for pause in view.worktime(_two_signs(), NOON + 40 * MINUTE).pauses] == ["idle"]
@@ -1020,14 +1007,14 @@ def test_a_stretch_that_another_program_watched_has_no_idle_gap() -> None:
     ]
 
 
-def test_a_stretch_that_cannot_have_been_is_nothing() -> None:
+def test_impossible_watched_work_is_ignored() -> None:
     plain = view.worktime(_two_signs(), NOON + 60 * MINUTE)
     for since, until in ((-MINUTE, MINUTE), (2 * MINUTE, MINUTE), (MINUTE, 50 * MINUTE)):
         odd = _two_signs(WorkRecorded(since=NOON + since, until=NOON + until))
         assert view.worktime(odd, NOON + 60 * MINUTE) == plain
 
 
-def test_a_pause_within_a_watched_stretch_is_still_a_pause() -> None:
+def test_pause_within_watched_work_is_still_a_pause() -> None:
     state = _two_signs(
         WorkRecorded(since=NOON, until=NOON + 40 * MINUTE),
         AwayRecorded(since=NOON + 10 * MINUTE, until=NOON + 20 * MINUTE, reason="Tea", kind="idle"),
@@ -1038,7 +1025,7 @@ def test_a_pause_within_a_watched_stretch_is_still_a_pause() -> None:
     ]
 
 
-def test_each_kind_of_past_pause_is_shown_as_what_it_was() -> None:
+def test_past_pause_keeps_its_kind_and_reason() -> None:
     for kind in ("manual", "idle", "task", "timeout"):
         state = _two_signs(
             WorkRecorded(since=NOON, until=NOON + 40 * MINUTE),

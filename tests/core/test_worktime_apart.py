@@ -1,4 +1,4 @@
-"""A pause stops the clock only as far as others knew of it: work time of devices that act without each other."""
+"""Working time of devices that act unaware of each other: a pause stops only the devices that had seen it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _IDLE = 5
 
 
 def do(device: Device, minute: float, data: EventData, *, recorded: float | None = None) -> None:
-    """Something at this minute; `recorded` when it was entered only later."""
+    """Records the event at this minute; `recorded` is the minute of recording, if later."""
     device.now = NOON + int((minute if recorded is None else recorded) * MINUTE)
     device.record(data, at=NOON + int(minute * MINUTE))
 
@@ -47,8 +47,8 @@ def work(device: Device, since: int, until: int, step: int = 4) -> None:
         do(device, minute, MessageExchanged())
 
 
-def told(minute: float, *devices: Device) -> list[tuple[str, float, float | None]]:
-    """Kind, beginning and end of each pause in minutes, as all of them together see it."""
+def pauses_at(minute: float, *devices: Device) -> list[tuple[str, float, float | None]]:
+    """Kind, beginning and end of each pause in minutes, from the events of all devices."""
     measured = view.worktime(fold(together(*devices)), NOON + int(minute * MINUTE))
     _lawful(measured)
     return [
@@ -70,43 +70,43 @@ def _lawful(measured: WorkTime) -> None:
 @pytest.mark.parametrize(
     ("pause", "kind"), [(SessionPaused(reason="Lunch"), "manual"), (SessionTimedOut(), "timeout")]
 )
-def test_who_did_not_know_of_the_pause_was_at_work(pause: EventData, kind: str) -> None:
-    """Half an hour of one device is not lost to a pause, or a limit, that another had and it had not heard of."""
+def test_work_of_a_device_that_had_not_seen_the_pause_counts(pause: EventData, kind: str) -> None:
+    """The pause may be a manual one or a timeout."""
     one = started()
     two = joined(one)
     do(one, 0.1, pause)
     work(two, 4, 28)
-    assert told(30, one, two) == [(kind, 0.1, 4), (kind, 28, None)]
+    assert pauses_at(30, one, two) == [(kind, 0.1, 4), (kind, 28, None)]
     assert view.status_of(fold(together(one, two))) == "paused"
-    two.hear(one)
+    two.receive(one)
     work(two, 32, 40)
-    assert told(45, one, two) == [(kind, 0.1, 4), (kind, 28, None)], "who knows of a pause works in it"
+    assert pauses_at(45, one, two) == [(kind, 0.1, 4), (kind, 28, None)], "who knows of a pause works in it"
     do(two, 50, SessionResumed())
-    assert told(50, one, two) == [(kind, 0.1, 4), (kind, 28, 50)]
+    assert pauses_at(50, one, two) == [(kind, 0.1, 4), (kind, 28, 50)]
 
 
-def test_an_idle_gap_of_who_did_not_know_stays_a_pause() -> None:
-    """Between two stretches of that work, the pause holds."""
+def test_idle_gap_in_unaware_work_stays_a_pause() -> None:
+    """Unaware: of a device that had not seen the pause."""
     one = started()
     two = joined(one)
     work(one, 0, 8)
     do(one, 10, SessionPaused())
     work(two, 12, 20)
     work(two, 40, 44)
-    assert told(60, one, two) == [("manual", 10, 12), ("manual", 20, 40), ("manual", 44, None)]
+    assert pauses_at(60, one, two) == [("manual", 10, 12), ("manual", 20, 40), ("manual", 44, None)]
 
 
-def test_a_single_sign_is_no_work() -> None:
-    """From the first sign to the last is no time at all when they are one."""
+def test_single_unaware_sign_is_not_work() -> None:
+    """Work lasts from the first sign to the last."""
     one = started()
     two = joined(one)
     do(one, 1, SessionPaused())
     do(two, 3, MessageExchanged())
-    assert told(10, one, two) == [("manual", 1, None)]
+    assert pauses_at(10, one, two) == [("manual", 1, None)]
 
 
-def test_the_own_pause_of_who_did_not_know_still_counts() -> None:
-    """Its three minutes are a pause, although its signs before and after are close together."""
+def test_own_pause_of_an_unaware_device_still_counts() -> None:
+    """Although its signs before and after are close together."""
     one = started()
     two = joined(one)
     do(one, 1, SessionPaused(reason="One"))
@@ -114,13 +114,13 @@ def test_the_own_pause_of_who_did_not_know_still_counts() -> None:
     do(two, 10, SessionPaused(reason="Two"))
     do(two, 13, SessionResumed())
     work(two, 16, 24)
-    assert told(24, one, two) == [("manual", 1, 4), ("manual", 10, 13)]
+    assert pauses_at(24, one, two) == [("manual", 1, 4), ("manual", 10, 13)]
     reasons = [rest.reason for rest in view.worktime(fold(together(one, two)), NOON + 24 * MINUTE).pauses]
     assert reasons == ["One", "Two"]
 
 
-def test_resuming_here_while_another_pauses() -> None:
-    """Who resumed and did not hear of the other's new pause was at work from then on."""
+def test_resume_counts_when_it_had_not_seen_the_others_new_pause() -> None:
+    """The device was at work from then on."""
     one = started()
     do(one, 1, SessionPaused())
     two = joined(one)
@@ -128,122 +128,120 @@ def test_resuming_here_while_another_pauses() -> None:
     do(two, 5, SessionResumed())
     do(one, 6, SessionPaused(reason="Lunch"))
     work(two, 8, 24)
-    assert told(30, one, two) == [("manual", 1, 3), ("manual", 6, 8), ("manual", 24, None)]
+    assert pauses_at(30, one, two) == [("manual", 1, 3), ("manual", 6, 8), ("manual", 24, None)]
 
 
-def test_a_pause_counts_although_a_concurrent_pause_replaced_what_its_writer_went_by() -> None:
-    """The resume that allowed the last pause was replaced by a pause that its writer had not heard of."""
+def test_pause_counts_although_a_concurrent_pause_replaced_the_resume_before_it() -> None:
+    """Its writer had not seen the concurrent pause."""
     one = started()
     two, three = joined(one), joined(one, "w3", "phone")
     do(two, 0, SessionPaused(reason="Two"))
     do(two, 0, SessionResumed())
     do(three, 0, SessionPaused(reason="Three"))
-    one.hear(two)
+    one.receive(two)
     do(one, 0, SessionPaused(reason="One"))
-    two.hear(three)
+    two.receive(three)
     do(two, 0, SessionPaused(reason="Two again"))
     do(two, 1, MessageExchanged())
-    assert told(7, one, two, three) == [("manual", 0, None)]
+    assert pauses_at(7, one, two, three) == [("manual", 0, None)]
     assert [clash.field for clash in fold(together(one, two, three)).clashes] == []
 
 
-@pytest.mark.parametrize("heard", [False, True])
-def test_an_agent_of_who_did_not_know_was_waited_for(heard: bool) -> None:
-    """A run up to the threshold is work as ever, also when the pause became known while it lasted."""
+@pytest.mark.parametrize("has_seen_pause", [False, True])
+def test_short_agent_run_of_an_unaware_device_is_work(has_seen_pause: bool) -> None:
+    """Also when the pause became known during the run."""
     one = started()
     two = joined(one)
     do(one, 1, SessionPaused())
     do(two, 2, AgentStarted(id="a1", type="t"))
-    if heard:
-        two.hear(one)
+    if has_seen_pause:
+        two.receive(one)
     do(two, 10, AgentCompleted(id="a1"))
-    assert told(20, one, two) == [("manual", 1, 2), ("manual", 10, None)]
+    assert pauses_at(20, one, two) == [("manual", 1, 2), ("manual", 10, None)]
 
 
-def test_a_long_agent_of_who_did_not_know_is_a_task_pause() -> None:
-    """Longer than the threshold it is a pause as ever, and says which."""
+def test_long_agent_run_of_an_unaware_device_is_a_task_pause() -> None:
     one = started()
     two = joined(one)
     do(one, 1, SessionPaused())
     do(two, 2, AgentStarted(id="a1", type="t"))
     do(two, 22, AgentCompleted(id="a1"))
-    assert told(30, one, two) == [("manual", 1, 2), ("task", 2, 22), ("manual", 22, None)]
+    assert pauses_at(30, one, two) == [("manual", 1, 2), ("task", 2, 22), ("manual", 22, None)]
 
 
-def test_an_agent_known_to_who_paused_is_none_of_that() -> None:
-    """An agent of the device that paused runs within the pause, and an unfinished one holds nothing open."""
+def test_agent_of_the_pausing_device_does_not_shorten_the_pause() -> None:
+    """Not even a run without an end."""
     one = started()
     two = joined(one)
     do(one, 1, SessionPaused())
     do(one, 2, AgentStarted(id="a1", type="t"))
     do(one, 9, AgentCompleted(id="a1"))
     do(two, 3, AgentStarted(id="a2", type="t"))
-    assert told(60, one, two) == [("manual", 1, None)]
+    assert pauses_at(60, one, two) == [("manual", 1, None)]
 
 
-def test_two_that_did_not_know_were_at_work_together() -> None:
-    """Their signs close each other's gaps, as they do without a pause."""
+def test_signs_of_two_unaware_devices_close_each_others_gaps() -> None:
     one = started()
     two, three = joined(one), joined(one, "w3", "phone")
     do(one, 1, SessionPaused())
     work(two, 2, 18, 8)
     work(three, 6, 14, 8)
-    assert told(20, one, two, three) == [("manual", 1, 2), ("manual", 18, None)]
-    assert told(20, one, two) == [("manual", 1, None)]
+    assert pauses_at(20, one, two, three) == [("manual", 1, 2), ("manual", 18, None)]
+    assert pauses_at(20, one, two) == [("manual", 1, None)]
 
 
-def test_a_pause_entered_afterwards() -> None:
-    """Work that came before it in the log, and after its beginning in time, counts too; unless it was known."""
+def test_pause_recorded_late_spares_work_that_had_not_seen_it() -> None:
+    """Work before it in the log and after its beginning in time."""
     one = started()
     two = joined(one)
     work(two, 4, 12)
     do(one, 2, SessionPaused(), recorded=20)
-    assert told(25, one, two) == [("manual", 2, 4), ("manual", 12, None)]
+    assert pauses_at(25, one, two) == [("manual", 2, 4), ("manual", 12, None)]
     one = started()
     two = joined(one)
     work(two, 4, 12)
-    one.hear(two)
+    one.receive(two)
     do(one, 2, SessionPaused(), recorded=20)
-    assert told(25, one, two) == [("manual", 2, None)]
+    assert pauses_at(25, one, two) == [("manual", 2, None)]
 
 
-def test_a_stretch_that_another_program_watched_counts_too() -> None:
-    """There is no gap in it, wherever it was recorded."""
+def test_watched_work_of_an_unaware_device_counts() -> None:
+    """It has no gaps, wherever it was recorded."""
     one = started()
     two = joined(one)
     do(one, 5, SessionPaused())
     do(two, 30, MessageExchanged())
     two.record(WorkRecorded(since=NOON + 2 * MINUTE, until=NOON + 28 * MINUTE))
-    assert told(40, one, two) == [("manual", 30, None)]
+    assert pauses_at(40, one, two) == [("manual", 30, None)]
 
 
-def test_as_of_the_last_sign_the_pause_is_open() -> None:
-    """It goes on from there, with no length yet: status and time agree."""
+def test_pause_is_open_again_at_the_last_unaware_sign() -> None:
+    """With no length yet, so that status and time agree."""
     one = started()
     two = joined(one)
     do(one, 1, SessionPaused())
     work(two, 2, 10)
-    assert told(10, one, two) == [("manual", 1, 2), ("manual", 10, None)]
-    assert told(8, one, two) == [("manual", 1, 2)]
+    assert pauses_at(10, one, two) == [("manual", 1, 2), ("manual", 10, None)]
+    assert pauses_at(8, one, two) == [("manual", 1, 2)]
 
 
-def test_nothing_counts_after_the_end() -> None:
-    """Work beside an ending is a conflict, and the time that of the ending; choosing the work gives its time back."""
+def test_work_concurrent_with_an_ending_counts_only_once_it_is_chosen() -> None:
+    """Until then the session's time is that of its ending."""
     one = started()
     two = joined(one)
     work(two, 4, 28)
     do(one, 10, SessionCompleted())
     state = fold(together(one, two))
     assert view.worktime(state, NOON + 60 * MINUTE).elapsed == 10 * MINUTE
-    (found,) = disputes(state)
-    assert found.field == "status"
-    ended, went_on = sorted(found.writes, key=lambda one: str(one.value))
-    two.hear(one)
-    do(two, 30, ConflictResolved(field="status", chosen=went_on.hash, overruled=(ended.hash,)))
+    (open_dispute,) = disputes(state)
+    assert open_dispute.field == "status"
+    ended, resumed = sorted(open_dispute.writes, key=lambda one: str(one.value))
+    two.receive(one)
+    do(two, 30, ConflictResolved(field="status", chosen=resumed.hash, overruled=(ended.hash,)))
     assert view.worktime(two.state(), NOON + 30 * MINUTE).working == 30 * MINUTE
 
 
-# ── By law ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Laws ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Step(NamedTuple):
@@ -263,22 +261,22 @@ def _steps(*acts: str) -> st.SearchStrategy[list[Step]]:
 
 
 def play(steps: list[Step]) -> list[Device]:
-    """Three devices on one wall clock, that do what their own state allows."""
+    """Runs the steps on three devices with one wall clock; each does what its own state allows."""
     first = started()
     devices = [first, joined(first), joined(first, "w3", "phone")]
     minute = 0
     for step in steps:
         minute += step.wait
         device = devices[step.who]
-        data = _meant(device, step)
+        data = _event_of(device, step)
         if step.act == "hear":
-            device.hear(devices[step.other])
+            device.receive(devices[step.other])
         elif data is not None and session_allows(view.status_of(device.state()), TYPE_OF[type(data)].name):
             do(device, minute, data)
     return devices
 
 
-def _meant(device: Device, step: Step) -> EventData | None:
+def _event_of(device: Device, step: Step) -> EventData | None:
     running = [agent for agent in agents.running(device.state()) if agent.writer == device.writer]
     match step.act:
         case "pause":
@@ -297,14 +295,14 @@ def _meant(device: Device, step: Step) -> EventData | None:
 
 
 def _minutes(state: State, stop: int) -> list[str]:
-    """What each minute was, from the start."""
+    """The kind of each minute, from the start."""
     measured = view.worktime(state, NOON + stop * MINUTE)
     _lawful(measured)
-    found = ["work"] * stop
+    kinds = ["work"] * stop
     for rest in measured.pauses:
         for minute in range((rest.since - NOON) // MINUTE, (rest.since + rest.length - NOON) // MINUTE):
-            found[minute] = "held" if rest.kind in ("manual", "timeout") else rest.kind
-    return found
+            kinds[minute] = "held" if rest.kind in ("manual", "timeout") else rest.kind
+    return kinds
 
 
 def _minute(event: Event) -> int:
@@ -312,8 +310,8 @@ def _minute(event: Event) -> int:
 
 
 @given(_steps(*_ACTS))
-def test_every_minute_is_what_a_slow_reckoning_says(steps: list[Step]) -> None:
-    """A second implementation, from who truly knew what, finds the same minutes of work and of pause."""
+def test_every_minute_matches_a_slow_model(steps: list[Step]) -> None:
+    """It uses the exact knowledge of every device."""
     devices = play(steps)
     events = in_log_order(together(*devices))
     past = {name: known for device in devices for name, known in device.past.items()}
@@ -323,12 +321,12 @@ def test_every_minute_is_what_a_slow_reckoning_says(steps: list[Step]) -> None:
     for minute in range(stop):
         quiet = [low for low in [0, *signs] if low <= minute][-1], next((s for s in signs if s > minute), stop)
         idle = quiet[1] - quiet[0] > _IDLE
-        expected.append("held" if _is_held(events, past, minute) else "idle" if idle else "work")
+        expected.append("held" if _is_paused(events, past, minute) else "idle" if idle else "work")
     assert _minutes(fold(events), stop) == expected
 
 
-def _is_held(events: list[Event], past: dict[str, frozenset[str]], minute: int) -> bool:
-    """Does somebody's pause hold in this minute, and did nobody work in it who could not know?"""
+def _is_paused(events: list[Event], past: dict[str, frozenset[str]], minute: int) -> bool:
+    """Is there a pause in this minute that no unaware work suspends?"""
     for place, pause in enumerate(events):
         if pause.type not in ("session.paused", "session.timed_out") or _minute(pause) > minute:
             continue
@@ -351,8 +349,8 @@ def _is_held(events: list[Event], past: dict[str, frozenset[str]], minute: int) 
 
 
 @given(_steps(*_ACTS, *_AGENTS))
-def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[Step]) -> None:
-    """Between two signs of one device, what it called work stays work when all is known (or is a long agent's)."""
+def test_work_between_two_signs_stays_work_after_merging(steps: list[Step]) -> None:
+    """Unless a long agent run covers it."""
     devices = play(steps)
     everything = together(*devices)
     by_name = {event.hash: event for event in everything}
@@ -366,7 +364,7 @@ def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[St
             known = fold([*(by_name[name] for name in device.past[two.hash]), two])
             alone = _minutes(known, _minute(two))
             for minute in range(_minute(item), _minute(two)):
-                # A pause that began after the first sign, or whose writer knew of it, holds until the second.
+                # A pause that began after the first sign, or whose writer had seen it, lasts until the second.
                 disturbed = any(
                     _minute(pause) <= minute and (_minute(item) < _minute(pause) or item.hash in past[pause.hash])
                     for pause in pauses
@@ -377,8 +375,8 @@ def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[St
 
 
 @given(_steps(*_ACTS, *_AGENTS), st.randoms(use_true_random=False))
-def test_all_devices_agree_whatever_the_order_of_arrival(steps: list[Step], chance: random.Random) -> None:
-    """Shuffled, or one by one through snapshots: the same state, and at every minute a time that adds up."""
+def test_fold_of_concurrent_work_ignores_the_order_of_arrival(steps: list[Step], chance: random.Random) -> None:
+    """Shuffled, or one by one through snapshots; at every minute the times add up."""
     events = together(*play(steps))
     state = fold(events)
     shuffled = events.copy()
@@ -394,8 +392,8 @@ def test_all_devices_agree_whatever_the_order_of_arrival(steps: list[Step], chan
 
 
 @given(_steps(*_ACTS, *_AGENTS))
-def test_status_and_time_agree_between_devices(steps: list[Step]) -> None:
-    """Paused means that a pause somebody made lasts, in progress that none does, also as of the last event."""
+def test_status_is_paused_exactly_while_a_pause_is_open(steps: list[Step]) -> None:
+    """Also as of the last event."""
     state = fold(together(*play(steps)))
     for now in (state.updated_at, state.updated_at + 1):
         lasting = {rest.kind for rest in view.worktime(state, now).pauses if rest.until is None}

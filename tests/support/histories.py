@@ -142,7 +142,7 @@ class Device:
         last = self.known[self._head.hash]
         self._head = None if last.prev is None else StreamHead(self.writer, last.seq - 1, last.prev)
 
-    def hear(self, other: Device, *, up_to: int | None = None) -> None:
+    def receive(self, other: Device, *, up_to: int | None = None) -> None:
         """Receive what the other knows; of its own stream only the first `up_to` events."""
         for event in other.known.values():
             if up_to is None or event.writer != other.writer or event.seq <= up_to:
@@ -176,7 +176,7 @@ def started(now: int = NOON, *, timer: TimerRules | None = None, status: str = "
 def joined(other: Device, writer: str = "w2", device: str = "desktop") -> Device:
     """Another device that heard all the first one knows."""
     second = Device(writer, now=other.now)
-    second.hear(other)
+    second.receive(other)
     second.record(DeviceJoined(device=device))
     return second
 
@@ -314,13 +314,13 @@ def play(steps: Iterable[Step], *, wall: int = 0, hostile: bool = True) -> Histo
         while len(devices) <= number:
             other = Device(f"w{len(devices) + 1}", now=_WALLS[(step.more + wall) % len(_WALLS)] if hostile else NOON)
             if not hostile or step.more % 5:
-                other.hear(first)
+                other.receive(first)
             devices.append(other)
         device = devices[number]
         device.wait(_WAITS[step.wait % len(_WAITS)])
         if step.act <= 2:
             other = devices[step.what % len(devices)]
-            device.hear(other, up_to=step.more if step.act == 0 else None)
+            device.receive(other, up_to=step.more if step.act == 0 else None)
             continue
         if hostile and step.act == 3:
             device.fork()
