@@ -1,7 +1,9 @@
-"""Makes `poisoned_store.db.xz`. Run it with a version that has no bound for clocks: later ones make no such store.
+"""Makes `poisoned_store.db.xz`. Run it with a version that does not limit clocks: later ones cannot make such a
+store.
 
-A guest's event with the largest clock came into a shared session. What the owner did afterwards got that clock too,
-also in a private session that the guest never saw, on both of the owner's devices: edits and pauses changed nothing.
+A guest's event with the largest clock reached a shared session. What the owner recorded afterwards got that clock
+too, also in a private session that the guest never saw, on both of the owner's devices: edits and pauses had no
+effect.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def make(path: Path) -> None:
         put(session, *(NoteAdded(text=f"note {number}") for number in range(40)))
     put(PRIVATE, SessionPaused())
 
-    def take(session: str, writer: str, seq: int, clock: int, prev: str | None, kind: str, data: Json) -> str:
+    def receive(session: str, writer: str, seq: int, clock: int, prev: str | None, kind: str, data: Json) -> str:
         state = store.state(session)
         assert state is not None
         seen = tuple(head for head in state.heads.values() if head.writer != writer)
@@ -64,15 +66,15 @@ def make(path: Path) -> None:
             transaction.receive([event])
         return event.hash
 
-    joined = take(SHARED, GUEST, 1, START * 1000 + 5_000_000, None, "device.joined", {"device": "guest"})
-    take(SHARED, GUEST, 2, MAX_SAFE_INTEGER, joined, "session.edited", {"goal": "Guest's goal"})
+    joined = receive(SHARED, GUEST, 1, START * 1000 + 5_000_000, None, "device.joined", {"device": "guest"})
+    receive(SHARED, GUEST, 2, MAX_SAFE_INTEGER, joined, "session.edited", {"goal": "Guest's goal"})
     put(SHARED, NoteAdded(text="after the guest"))
     put(SHARED, SessionEdited(goal="Shared, edited"))
     put(SHARED, SessionPaused(reason="lunch"))
     put(PRIVATE, NoteAdded(text="after the guest"))
-    joined = take(PRIVATE, DESKTOP, 1, MAX_SAFE_INTEGER, None, "device.joined", {"device": "desktop"})
-    resumed = take(PRIVATE, DESKTOP, 2, MAX_SAFE_INTEGER, joined, "session.resumed", {})
-    take(PRIVATE, DESKTOP, 3, MAX_SAFE_INTEGER, resumed, "session.edited", {"goal": "Private, from the desktop"})
+    joined = receive(PRIVATE, DESKTOP, 1, MAX_SAFE_INTEGER, None, "device.joined", {"device": "desktop"})
+    resumed = receive(PRIVATE, DESKTOP, 2, MAX_SAFE_INTEGER, joined, "session.resumed", {})
+    receive(PRIVATE, DESKTOP, 3, MAX_SAFE_INTEGER, resumed, "session.edited", {"goal": "Private, from the desktop"})
     put(PRIVATE, SessionEdited(goal="Private, edited"))
     put(PRIVATE, SessionPaused(reason="lunch"))
     for session in (SHARED, PRIVATE):

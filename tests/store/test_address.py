@@ -1,4 +1,4 @@
-"""Addresses of stores: what is read as what, and that nothing secret of one is ever shown."""
+"""Store addresses: how URLs are parsed, and that no secret in one is ever shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.store.address import PostgresAddress, SqliteAddress, address, open
 from holdfast.store.sqlite import SqliteStore
 
 
-def of_server(url: str) -> PostgresAddress:
+def postgres_address(url: str) -> PostgresAddress:
     parsed = address(url)
     assert isinstance(parsed, PostgresAddress)
     return parsed
@@ -29,8 +29,8 @@ def of_server(url: str) -> PostgresAddress:
 
 @pytest.mark.skipif(os.name == "nt", reason="paths of POSIX systems")
 @pytest.mark.parametrize("url", ["sqlite:////a/b.db", "sqlite:///a/b.db", "sqlite://///a/./b.db"])
-def test_a_file_has_one_address(url: str) -> None:
-    """However it was written; and its own URL leads to it again."""
+def test_file_address_is_normalized(url: str) -> None:
+    """However the path is written; and the address's own URL parses to the same address."""
     parsed = address(url)
     assert parsed == SqliteAddress("/a/b.db")
     assert (parsed.kind, parsed.url, parsed.secret) == ("sqlite", "sqlite:////a/b.db", "sqlite:////a/b.db")
@@ -38,8 +38,8 @@ def test_a_file_has_one_address(url: str) -> None:
     assert address(parsed.url) == parsed
 
 
-def test_a_drive_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The slash before the drive belongs to the URL."""
+def test_windows_drive_address_round_trips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slash before the drive letter belongs to the URL."""
     monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setattr(os.path, "abspath", lambda path: path)
     parsed = address(r"sqlite:///C:\me\holdfast.db")
@@ -47,8 +47,8 @@ def test_a_drive_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert address(parsed.url) == parsed
 
 
-def test_a_file_that_was_replaced_has_another_stamp(tmp_path: Path) -> None:
-    """It says which file is there, not what it is called; nothing is known of one that is gone."""
+def test_stamp_changes_when_the_file_is_replaced(tmp_path: Path) -> None:
+    """It identifies the file, not its name; a missing file has none."""
     file, other = tmp_path / "one.db", tmp_path / "two.db"
     parsed = SqliteAddress(str(file))
     assert (parsed.is_there(), parsed.stamp()) == (False, None)
@@ -61,8 +61,7 @@ def test_a_file_that_was_replaced_has_another_stamp(tmp_path: Path) -> None:
     assert parsed.stamp() not in (None, first)
 
 
-def test_a_store_in_a_file_is_opened(tmp_path: Path) -> None:
-    """The installation is not asked for: a file is of one home."""
+def test_open_store_opens_a_file_without_an_installation_id(tmp_path: Path) -> None:
 
     def never(_: bool) -> str | None:
         pytest.fail("nobody needs it")
@@ -99,20 +98,20 @@ def test_a_store_in_a_file_is_opened(tmp_path: Path) -> None:
         ("postgresql://é:hunter2@db/tëam", "postgresql://%C3%A9@db/t%C3%ABam"),
     ],
 )
-def test_what_is_shown_of_a_server(url: str, shown: str | None) -> None:
-    """Without a password and in one way of writing, which leads to the same address."""
+def test_server_url_is_normalized_and_hides_the_password(url: str, shown: str | None) -> None:
+    """The shown URL parses to the same shown URL."""
     if shown is None:
         with pytest.raises(Invalid) as caught:
             address(url)
         assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
         return
-    parsed = of_server(url)
+    parsed = postgres_address(url)
     assert (parsed.kind, parsed.url, parsed.key, parsed.path) == ("postgresql", shown, shown, None)
     assert (parsed.secret, parsed.is_there(), parsed.stamp()) == (url, True, 0)
     assert "hunter2" not in f"{parsed} {parsed!r} {[parsed]} {parsed.url}"
     assert parsed.hides == ("hunter2" in url)
-    assert of_server(shown).url == shown
-    assert not of_server(shown).hides
+    assert postgres_address(shown).url == shown
+    assert not postgres_address(shown).hides
 
 
 @pytest.mark.parametrize(
@@ -128,8 +127,8 @@ def test_what_is_shown_of_a_server(url: str, shown: str | None) -> None:
         "postgresql://db/" + "hunter2" * 600,
     ],
 )  # fmt: skip
-def test_what_is_refused_is_not_repeated(url: str) -> None:
-    """Nobody knows which part of it is the password."""
+def test_invalid_url_is_not_quoted_in_the_error(url: str) -> None:
+    """Any part of it may be the password."""
     with pytest.raises(Invalid) as caught:
         address(url)
     assert "hunter2" not in f"{caught.value.message} {caught.value.hint} {caught.value.file}"
@@ -142,16 +141,16 @@ SECRET = st.text(st.sampled_from("hunter2@/:?#%&= é\n"), min_size=1, max_size=1
 
 @given(user=WORDS, password=SECRET, host=HOSTS, port=st.sampled_from(["", ":1", ":65535"]), database=WORDS)
 def test_url_with_escaped_password_is_parsed(user: str, password: str, host: str, port: str, database: str) -> None:
-    """Any name and any password, if what is special in them is spelled out: read as meant, shown without it."""
+    """Any user, password and database name parse as meant when special characters are escaped."""
     before = f"postgresql://{quote(user, safe='')}"
     after = f"@{host}{port if ',' not in host else ''}/{quote(database, safe='')}"
-    parsed = of_server(f"{before}:{quote(password, safe='')}{after}")
+    parsed = postgres_address(f"{before}:{quote(password, safe='')}{after}")
     assert (parsed.parameters.get("user", ""), parsed.parameters["password"]) == (user, password)
     assert parsed.parameters.get("dbname", "") == database
     assert parsed.hides
-    # The password leaves no trace: shown is what would be shown without it.
-    assert parsed.url == of_server(before + after).url
-    assert of_server(parsed.url).url == parsed.url
+    # The shown URL is the same as without a password.
+    assert parsed.url == postgres_address(before + after).url
+    assert postgres_address(parsed.url).url == parsed.url
     assert parsed.url.isascii()
     assert parsed.url.isprintable()
 
@@ -164,30 +163,32 @@ def test_url_with_escaped_password_is_parsed(user: str, password: str, host: str
 @example("[::1]:2/d")
 @example("[]")
 def test_url_is_parsed_as_libpq_parses_it(rest: str) -> None:
-    """Stricter than libpq, but never otherwise: no part of a password is taken for something else."""
+    """Stricter than libpq, but it never parses a URL differently: no part of a password is taken for
+    something else.
+    """
     conninfo = pytest.importorskip("psycopg.conninfo")
     url = f"postgresql://{rest}"
     try:
-        parsed = of_server(url)
+        parsed = postgres_address(url)
     except Invalid:
         return
     assume("vault" not in parsed.parameters)
     theirs = conninfo.conninfo_to_dict(url)
-    assert _something(parsed.parameters) == _something(theirs)
+    assert _normalized(parsed.parameters) == _normalized(theirs)
     shown = conninfo.conninfo_to_dict(parsed.url)
-    assert _something(shown) == {name: value for name, value in _something(theirs).items() if name != "password"}
+    assert _normalized(shown) == {name: value for name, value in _normalized(theirs).items() if name != "password"}
 
 
-def _something(parameters: Mapping[str, object]) -> dict[str, str]:
-    """Hosts and ports are told with a comma between them, even where there are none; one port is of all hosts."""
+def _normalized(parameters: Mapping[str, object]) -> dict[str, str]:
+    """libpq lists hosts and ports with commas even where there are none; a single port applies to all hosts."""
     present = {name: str(value) for name, value in parameters.items() if str(value).strip(",")}
     if "port" in present and len(set(present["port"].split(","))) == 1:
         present["port"] = present["port"].split(",")[0]
     return present
 
 
-def test_nothing_of_postgresql_is_loaded_before_it_is_needed() -> None:
-    """Reading an address and opening a file must not cost what a server costs."""
+def test_parsing_an_address_imports_no_postgresql_module() -> None:
+    """Only commands that use a server pay for loading it."""
     code = (
         "import sys\n"
         "from holdfast.store.address import address\n"
@@ -199,8 +200,7 @@ def test_nothing_of_postgresql_is_loaded_before_it_is_needed() -> None:
 
 
 def test_missing_extra_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not in the words of Python."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(Failed, match=r"holdfast\[postgres\]") as caught:
-        open_store(of_server("postgresql://u:p@h/d"), writer=str, wall=int, here=lambda _: None)
+        open_store(postgres_address("postgresql://u:p@h/d"), writer=str, wall=int, here=lambda _: None)
     assert "pip install 'holdfast[postgres]'" in str(caught.value.hint)

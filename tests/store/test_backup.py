@@ -1,4 +1,6 @@
-"""Backups of the SQLite store: one private file, complete, readable from read-only media, never half restored."""
+"""Backups of the SQLite store: one private file, complete, readable from read-only media, restored whole or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ def store(tmp_path: Path) -> SqliteStore:
     return store
 
 
-def test_a_backup_is_one_private_file(store: SqliteStore, tmp_path: Path) -> None:
-    """Whatever the umask it is 0600, has no journal, and nothing else is left beside it."""
+def test_backup_is_one_private_file(store: SqliteStore, tmp_path: Path) -> None:
+    """Mode 0600 whatever the umask, no journal, and nothing else left in the directory."""
     (tmp_path / "backups").mkdir()
     old = os.umask(0)
     try:
@@ -50,8 +52,8 @@ def test_a_backup_is_one_private_file(store: SqliteStore, tmp_path: Path) -> Non
     connection.close()
 
 
-def test_restoring_writes_nothing_next_to_the_backup(store: SqliteStore, tmp_path: Path) -> None:
-    """A backup on read-only media can be restored: reading it makes no file there."""
+def test_restore_writes_nothing_next_to_the_backup(store: SqliteStore, tmp_path: Path) -> None:
+    """A backup on read-only media can be restored."""
     (tmp_path / "media").mkdir()
     store.backup(str(tmp_path / "media" / "one"))
     before = (tmp_path / "media" / "one").read_bytes()
@@ -62,16 +64,18 @@ def test_restoring_writes_nothing_next_to_the_backup(store: SqliteStore, tmp_pat
     assert_sound(fresh)
 
 
-def test_a_store_can_be_restored_from_another_store(store: SqliteStore, tmp_path: Path) -> None:
-    """The file of a store is itself a backup, its journal included; restoring from one's own adds nothing."""
+def test_restore_accepts_the_file_of_another_store(store: SqliteStore, tmp_path: Path) -> None:
+    """Its journal included; restoring from the store's own file adds nothing."""
     fresh = opened(tmp_path / "fresh.db", "b")
     assert fresh.restore(store.path).events == 53
     assert everything(fresh) == everything(store)
     assert store.restore(store.path).events == 0
 
 
-def test_a_damaged_backup_changes_nothing_and_says_how_to_save_it(store: SqliteStore, tmp_path: Path) -> None:
-    """One wrong event in the backup: nothing is taken, and repairing the backup first brings back all the others."""
+def test_restore_of_a_damaged_backup_changes_nothing_and_suggests_a_repair(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """One event of the backup is damaged: nothing is restored; after a repair of the backup, all others are."""
     (tmp_path / "elsewhere").mkdir()
     copy = tmp_path / "elsewhere" / "copy"
     store.backup(str(copy))
@@ -100,7 +104,7 @@ def test_a_damaged_backup_changes_nothing_and_says_how_to_save_it(store: SqliteS
     ],
 )
 def test_damaged_backup_is_not_called_a_damaged_store(store: SqliteStore, tmp_path: Path, damage: str) -> None:
-    """Whoever reads that the store is damaged would repair the wrong file."""
+    """A message about the store would make the user repair the wrong file."""
     copy = str(tmp_path / "copy")
     store.backup(copy)
     connection = apsw.Connection(copy)
@@ -115,10 +119,10 @@ def test_damaged_backup_is_not_called_a_damaged_store(store: SqliteStore, tmp_pa
     assert list(fresh.sessions()) == []
 
 
-def test_a_failure_in_the_middle_restores_nothing(
+def test_restore_that_fails_midway_restores_nothing(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fills up while the second session is restored leaves not even the first."""
+    """The disk fills up during the second session: not even the first one stays."""
     store.backup(str(tmp_path / "copy"))
     fresh = opened(tmp_path / "fresh.db", "b")
     insert = type(fresh._tables).insert
@@ -138,13 +142,12 @@ def test_a_failure_in_the_middle_restores_nothing(
     assert_sound(fresh)
 
 
-def test_a_newer_backup_is_refused(store: SqliteStore, tmp_path: Path) -> None:
-    """A backup made by a later program is not guessed at."""
+def test_restore_refuses_a_backup_of_a_newer_version(store: SqliteStore, tmp_path: Path) -> None:
     store.backup(str(tmp_path / "copy"))
     connection = apsw.Connection(str(tmp_path / "copy"))
     connection.pragma("user_version", 9)
     connection.close()
-    with pytest.raises(Invalid, match="damaged"):  # nothing else of it is newer
+    with pytest.raises(Invalid, match="damaged"):  # only the version number is newer, not the tables
         store.restore(str(tmp_path / "copy"))
     connection = apsw.Connection(str(tmp_path / "copy"))
     connection.execute("CREATE TABLE later (x)")
@@ -153,8 +156,7 @@ def test_a_newer_backup_is_refused(store: SqliteStore, tmp_path: Path) -> None:
         store.restore(str(tmp_path / "copy"))
 
 
-def test_a_foreign_database_is_no_backup(store: SqliteStore, tmp_path: Path) -> None:
-    """A database of another program is refused as invalid."""
+def test_restore_refuses_a_foreign_database(store: SqliteStore, tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "songs"))
     connection.execute("CREATE TABLE songs (title)")
     connection.close()
@@ -162,8 +164,8 @@ def test_a_foreign_database_is_no_backup(store: SqliteStore, tmp_path: Path) -> 
         store.restore(str(tmp_path / "songs"))
 
 
-def test_where_there_are_no_hard_links(store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a file system without them the backup is renamed into place, still never over another file."""
+def test_backup_works_without_hard_links(store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is renamed into place, still never over an existing file."""
 
     def refuse(source: str, target: str) -> None:
         raise OSError(1, "Operation not permitted")
@@ -177,10 +179,9 @@ def test_where_there_are_no_hard_links(store: SqliteStore, tmp_path: Path, monke
     assert fresh.restore(str(tmp_path / "copy")).events == 53
 
 
-def test_a_name_taken_at_the_last_moment_is_not_overwritten(
+def test_backup_does_not_overwrite_a_file_that_appears_meanwhile(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else's file that appears while the backup is written stays."""
     place = opening.put_in_place
 
     def racing(temporary: str, path: str) -> bool:
@@ -194,8 +195,8 @@ def test_a_name_taken_at_the_last_moment_is_not_overwritten(
     assert sorted(os.listdir(tmp_path)) == ["copy", "home"]
 
 
-def test_a_backup_can_be_written_of_any_store(store: SqliteStore, tmp_path: Path) -> None:
-    """From what its interface shows alone: a private file like any other, with nothing of the copying in it."""
+def test_write_backup_works_with_any_store(store: SqliteStore, tmp_path: Path) -> None:
+    """Through the store interface alone: the same private file, without the state of copying."""
     with store.transaction() as transaction:
         transaction.set_current("/shop", SESSION)
         transaction.remember("vault/1/cursor", b"how far we asked")
@@ -220,8 +221,7 @@ def test_a_backup_can_be_written_of_any_store(store: SqliteStore, tmp_path: Path
         backup.write_backup(store, str(tmp_path / "nowhere" / "one"))
 
 
-def test_a_backup_of_any_store_that_fails_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
-    """A store that is damaged, or goes away in the middle: no file, and none of those it was made in."""
+def test_write_backup_leaves_no_file_when_it_fails(store: SqliteStore, tmp_path: Path) -> None:
     (tmp_path / "backups").mkdir()
     connection = apsw.Connection(store.path)
     connection.execute("UPDATE events SET data = x'7b7d' WHERE session = 2 AND seq = 2")

@@ -1,4 +1,4 @@
-"""Opening whatever lies where the store should be: the right error, the right exit code, and not a byte changed."""
+"""Opening whatever is at the store's path: the right error, the right exit code, and not a byte changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def killed(path: Path, tmp_path: Path) -> Path:
-    """The same as a kill leaves it: five more events are in the journal alone."""
+    """The same store after a kill: five more events are only in the journal."""
     store = opened(path)
     for number in range(5):
         put(store, SESSION, note(f"unsaved {number}"))
@@ -53,7 +53,7 @@ def killed(path: Path, tmp_path: Path) -> Path:
 
 
 def refused(path: Path, kind: type[HoldfastError], code: int) -> HoldfastError:
-    """Opening fails in this way, for reading and for writing, and leaves the bytes as they are."""
+    """Opening fails this way, for reading and for writing, and changes no byte."""
     before = path.read_bytes() if path.is_file() else None
     for create in (False, True):
         with pytest.raises(kind) as caught:
@@ -66,33 +66,31 @@ def refused(path: Path, kind: type[HoldfastError], code: int) -> HoldfastError:
     return caught.value
 
 
-def test_a_missing_store(tmp_path: Path) -> None:
-    """Without permission to create one, a missing store is not found, and nothing is made."""
+def test_open_reports_a_missing_store(tmp_path: Path) -> None:
+    """Without permission to create one, nothing is created."""
     with pytest.raises(NotFound):
         opened(tmp_path / "store.db")
     assert os.listdir(tmp_path) == []
 
 
-def test_a_missing_directory(tmp_path: Path) -> None:
-    """A store cannot be created in a directory that does not exist."""
+def test_open_creates_no_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         opened(tmp_path / "nowhere" / "store.db", create=True)
 
 
-def test_a_directory(tmp_path: Path) -> None:
-    """A directory in its place is invalid."""
+def test_open_refuses_a_directory(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     refused(tmp_path / "store.db", Invalid, 4)
 
 
-def test_a_named_pipe(tmp_path: Path) -> None:
-    """A pipe is refused at once, without waiting for somebody to write to it."""
+def test_open_refuses_a_named_pipe_at_once(tmp_path: Path) -> None:
+    """It does not wait for a writer."""
     os.mkfifo(tmp_path / "store.db")
     refused(tmp_path / "store.db", Invalid, 4)
 
 
-def test_a_link(path: Path, tmp_path: Path) -> None:
-    """A link is not followed, even to a good store; a link that leads nowhere is no reason to create one."""
+def test_open_refuses_a_symlink(path: Path, tmp_path: Path) -> None:
+    """Even one to a sound store; a dangling link is no reason to create a store."""
     (tmp_path / "link.db").symlink_to(path)
     refused(tmp_path / "link.db", Refused, 1)
     (tmp_path / "dangling.db").symlink_to(tmp_path / "target.db")
@@ -100,31 +98,31 @@ def test_a_link(path: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "target.db").exists()
 
 
-def test_a_directory_that_is_a_link_is_followed(path: Path, tmp_path: Path) -> None:
-    """A home may be a link to a directory: that is the person's choice."""
+def test_open_follows_a_symlinked_directory(path: Path, tmp_path: Path) -> None:
+    """A home may be a link to a directory: that is the user's choice."""
     (tmp_path / "home-link").symlink_to(path.parent)
     store = opened(tmp_path / "home-link" / "store.db")
     assert store.state(SESSION) is not None
     store.close()
 
 
-def test_an_empty_file(path: Path) -> None:
-    """A file cut to nothing is damage, not a new store."""
+def test_open_reports_an_empty_file_as_damage(path: Path) -> None:
+    """A truncated file is not a new store."""
     os.truncate(path, 0)
     assert "empty" in refused(path, Damaged, 6).message
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 99, 100, 511, 512, 4095, 4096, 4097, 8192, 3 * PAGE + 7])
-def test_zeros_noise_and_text(path: Path, size: int) -> None:
-    """Files that are no database at all are damage, whatever their length."""
+def test_open_reports_zeros_noise_and_text_as_damage(path: Path, size: int) -> None:
+    """Whatever the size of the file."""
     for content in (bytes(size), b"\xa5" * size, (b"once upon a time\n" * size)[:size]):
         path.write_bytes(content)
         refused(path, Damaged, 6)
 
 
 @pytest.mark.parametrize("share", range(0, 100, 9))
-def test_truncated_files(path: Path, share: int) -> None:
-    """A file cut anywhere opens or says that it is damaged; it never shows less without a word from the check."""
+def test_truncated_store_is_damaged_or_complete(path: Path, share: int) -> None:
+    """It never shows fewer events unless the check reports it."""
     whole = path.read_bytes()
     for size in {len(whole) * share // 100, len(whole) * share // 100 // PAGE * PAGE} - {0}:
         path.write_bytes(whole[:size])
@@ -141,8 +139,8 @@ def test_truncated_files(path: Path, share: int) -> None:
     ("offset", "data"),
     [(0, b"\0"), (16, b"\0\3"), (18, b"\x09\x09"), (21, b"\1\1\1"), (56, b"\0\0\0\3"), (68, b"XXXX"), (100, b"\xff")],
 )
-def test_a_garbled_header(path: Path, offset: int, data: bytes) -> None:
-    """Whatever field of the header is wrong, it is damage, never another program's file and never a new store."""
+def test_open_reports_a_garbled_header_as_damage(path: Path, offset: int, data: bytes) -> None:
+    """Never as another program's file or as a new store."""
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(data)
@@ -150,8 +148,8 @@ def test_a_garbled_header(path: Path, offset: int, data: bytes) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="for root every file is readable")
-def test_an_unreadable_file(path: Path) -> None:
-    """Unreadable is not absent: it is an error that says so, and nothing is made in its place."""
+def test_open_reports_an_unreadable_file(path: Path) -> None:
+    """Unreadable is not missing: nothing is created in its place."""
     os.chmod(path, 0)
     refused(path, Failed, 1)
 
@@ -168,28 +166,26 @@ def notes(path: Path) -> int:
     return len(state.notes)
 
 
-def test_a_journal_is_replayed(killed: Path) -> None:
-    """What only the journal holds is there after a kill."""
+def test_journal_is_replayed_after_a_kill(killed: Path) -> None:
     assert notes(killed) == 25
 
 
-def test_a_missing_journal(killed: Path) -> None:
-    """Without its journal the store is as it was at the last checkpoint: sound, only older."""
+def test_store_without_its_journal_is_sound_but_older(killed: Path) -> None:
+    """It is as it was at the last checkpoint."""
     Path(f"{killed}-wal").unlink()
     assert notes(killed) == 20
 
 
 @pytest.mark.parametrize("share", [0, 1, 30, 60, 99])
-def test_a_truncated_journal(killed: Path, share: int) -> None:
-    """A journal that ends early gives whole transactions up to there, never half of one."""
+def test_truncated_journal_yields_whole_transactions(killed: Path, share: int) -> None:
     wal = Path(f"{killed}-wal")
     os.truncate(wal, wal.stat().st_size * share // 100)
     assert 20 <= notes(killed) < 25
 
 
 @pytest.mark.parametrize("offset", [0, 4, 8, 16, 24, 32 + 24 + 50, 32 + 4, 32 + 8, 32 + 16])
-def test_a_garbled_journal(killed: Path, offset: int) -> None:
-    """A journal with damage before the end is named, and neither it nor the file is touched."""
+def test_open_reports_a_garbled_journal(killed: Path, offset: int) -> None:
+    """Neither the journal nor the store file is touched."""
     wal = Path(f"{killed}-wal")
     content = bytearray(wal.read_bytes())
     content[offset : offset + 4] = b"\xde\xad\xbe\xef"
@@ -202,15 +198,15 @@ def test_a_garbled_journal(killed: Path, offset: int) -> None:
     assert killed.read_bytes() == before
 
 
-def test_zeros_in_place_of_a_journal(killed: Path) -> None:
-    """A file system may leave zeros after a power cut: that is an empty journal, not damage."""
+def test_journal_of_zeros_counts_as_empty(killed: Path) -> None:
+    """A file system may leave zeros after a power cut: that is not damage."""
     wal = Path(f"{killed}-wal")
     wal.write_bytes(bytes(wal.stat().st_size))
     assert notes(killed) == 20
 
 
-def test_the_journal_of_a_busy_store_is_not_misjudged(path: Path) -> None:
-    """While another process writes and starts the journal anew, opening never takes that for damage."""
+def test_open_does_not_mistake_a_busy_journal_for_damage(path: Path) -> None:
+    """Another process keeps writing and restarting the journal."""
     program = (
         "import sys\nfrom pathlib import Path\n"
         "from holdfast.store.conformance import SESSION, Ticks, note, put\n"
@@ -234,19 +230,19 @@ def test_the_journal_of_a_busy_store_is_not_misjudged(path: Path) -> None:
     assert notes(path) == 170
 
 
-def test_reading_pages_gives_what_sqlite_gives(killed: Path) -> None:
-    """The image read without SQLite is the database with its journal applied, page for page."""
+def test_page_reader_returns_the_same_bytes_as_sqlite(killed: Path) -> None:
+    """The image read without SQLite is the database with its journal applied."""
     image = pages.read(str(killed))
     assert image.leftover == []
     opened(killed).close()
     assert image.data == killed.read_bytes()
 
 
-# ── where nothing can be written ─────────────────────────────────────────────────────────────────────────
+# ── read-only media ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def reads_only(path: Path, due: int) -> None:
-    """Everything can be read, writing is refused in words, and no byte and no file changes."""
+def assert_read_only(path: Path, due: int) -> None:
+    """Everything can be read, writing is refused with a message, and no byte and no file changes."""
     before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
     store = opened(path)
     state = store.state(SESSION)
@@ -262,7 +258,7 @@ def reads_only(path: Path, due: int) -> None:
 
 
 def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on read-only media: SQLite cannot open anything for writing. (Root may write where modes forbid it.)"""
+    """Like read-only media: SQLite cannot open anything for writing. (Root may write where modes forbid it.)"""
 
     def refuse(path: str) -> apsw.Connection:
         raise apsw.CantOpenError
@@ -270,20 +266,18 @@ def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_open", refuse)
 
 
-def test_reading_without_the_right_to_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that was closed well is read as it is."""
+def test_closed_store_is_readable_without_write_access(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forbid_writing(monkeypatch)
-    reads_only(path, 20)
+    assert_read_only(path, 20)
 
 
-def test_reading_a_journal_without_the_right_to_write(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store with a journal is read with it, though nothing can be written beside it."""
+def test_store_with_a_journal_is_readable_without_write_access(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal is read although nothing can be written next to it."""
     forbid_writing(monkeypatch)
-    reads_only(killed, 25)
+    assert_read_only(killed, 25)
 
 
-def test_a_damaged_journal_is_named_without_the_right_to_write(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on read-only media, damage is not passed over in silence."""
+def test_damaged_journal_is_reported_without_write_access(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wal = Path(f"{killed}-wal")
     content = bytearray(wal.read_bytes())
     content[32 + 24 : 32 + 28] = b"\xde\xad\xbe\xef"
@@ -320,8 +314,8 @@ except Failed as error:
 
 
 @pytest.mark.parametrize("which", ["path", "killed"])
-def test_real_read_only_media(which: str, request: pytest.FixtureRequest) -> None:
-    """A directory mounted read-only: all is read, writing says that the store is read-only."""
+def test_store_is_readable_on_a_read_only_mount(which: str, request: pytest.FixtureRequest) -> None:
+    """Writing reports that the store is read-only."""
     path: Path = request.getfixturevalue(which)
     done = in_namespace(
         'mount --bind "$1" "$1"; mount -o remount,ro,bind "$1"; shift; exec "$@"',
@@ -333,8 +327,8 @@ def test_real_read_only_media(which: str, request: pytest.FixtureRequest) -> Non
 
 
 @pytest.mark.parametrize("which", ["path", "killed"])
-def test_a_really_full_disk(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """A file system without a free block: all is read, writing says that the disk is full."""
+def test_store_is_readable_on_a_full_disk(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Writing reports that the disk is full."""
     path: Path = request.getfixturevalue(which)
     (tmp_path / "full").mkdir()
     done = in_namespace(
@@ -359,7 +353,7 @@ def _umask() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_umask")
 def test_new_store_is_private_and_leaves_no_other_file(tmp_path: Path) -> None:
-    """Whatever the umask, store and journal are 0600, and no temporary file stays."""
+    """Store and journal have mode 0600 whatever the umask, and no temporary file stays."""
     store = opened(tmp_path / "store.db", create=True)
     put(store, SESSION, started())
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
@@ -368,8 +362,8 @@ def test_new_store_is_private_and_leaves_no_other_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["store.db"]
 
 
-def test_creating_fails_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the last step of creating a store fails, there is neither a store nor a temporary file."""
+def test_create_leaves_nothing_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a store nor a temporary file."""
 
     def refuse(temporary: str, path: str) -> bool:
         raise OSError(28, "No space left on device")
@@ -380,8 +374,8 @@ def test_creating_fails_without_a_trace(tmp_path: Path, monkeypatch: pytest.Monk
     assert os.listdir(tmp_path) == []
 
 
-def test_a_store_that_appears_meanwhile_is_used(path: Path) -> None:
-    """Of two processes that create it at once the second takes the first one's."""
+def test_create_uses_a_store_that_appears_meanwhile(path: Path) -> None:
+    """Of two processes that create it at once, the second uses the first one's."""
     before = path.stat().st_ino
     opening.create(str(path))
     assert path.stat().st_ino == before
@@ -390,7 +384,7 @@ def test_a_store_that_appears_meanwhile_is_used(path: Path) -> None:
 
 
 def test_busy_is_raised_when_a_writer_never_ends(path: Path) -> None:
-    """Another process that holds the store longer than anyone should: busy, and trying again helps."""
+    """Another process holds the write lock too long: busy, and retrying helps."""
     one, two = opened(path), opened(path)
     two._connection.set_busy_handler(opening.BusyHandler(0.05))
     with one.transaction(), pytest.raises(Busy) as caught:
@@ -401,8 +395,8 @@ def test_busy_is_raised_when_a_writer_never_ends(path: Path) -> None:
     two.close()
 
 
-def test_which_sqlite_is_sound() -> None:
-    """Versions with the WAL-reset bug and the withdrawn one are known; ours is sound."""
+def test_sqlite_versions_with_known_bugs_are_rejected() -> None:
+    """Versions with the WAL-reset bug and the withdrawn one; ours is sound."""
     assert opening.sqlite_is_sound(opening.sqlite_version())
     known = ("3.40.1", "3.51.2", "3.51.3", "3.52.0", "3.53.0", "4.0")
     assert [name for name in known if opening.sqlite_is_sound(name)] == ["3.51.3", "3.53.0", "4.0"]

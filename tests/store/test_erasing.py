@@ -1,4 +1,4 @@
-"""Deleting is real: no byte of the text is left in any file, whatever happens in between."""
+"""Erasing is complete: no byte of the text is left in any file, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def opened(place: Path) -> SqliteStore:
 
 
 def fill(store: SqliteStore) -> None:
-    """A session full of the canary: in goal, notes, alias, words, snapshots; and one that stays."""
+    """One session with the canary in its goal, notes, alias, words and snapshots; another one that stays."""
     put(store, SESSION, started(f"Goal {CANARY}", aliases={"craft": f"alias-{CANARY}"}))
     for number in range(80):
         put(store, SESSION, note(f"{CANARY} {number} " + "filler " * (number % 40)))
@@ -62,14 +62,14 @@ def home(tmp_path: Path) -> Path:
 
 
 def traces(place: Path, text: str = CANARY) -> list[str]:
-    """Files that still hold the text, as it is, in parts, or in hex."""
+    """Files that still contain the text, as it is, in part, or in hex."""
     needles = [text.encode(), text.split("-", maxsplit=1)[0].encode(), text.encode().hex().encode()]
     files = [path for path in place.rglob("*") if path.is_file()]
     return [path.name for path in files if any(needle in path.read_bytes() for needle in needles)]
 
 
-def test_no_byte_is_left(home: Path) -> None:
-    """After erasing, with the store still open and after closing it, no file of the home holds the text."""
+def test_erase_leaves_no_byte_of_a_session(home: Path) -> None:
+    """Neither while the store is open nor after it is closed."""
     store = opened(home)
     store.erase(SESSION, draft(SessionDeleted()))
     assert traces(home) == []
@@ -81,8 +81,8 @@ def test_no_byte_is_left(home: Path) -> None:
     assert not (home / "store.db.erasing").exists()
 
 
-def test_no_byte_is_left_of_erased_events(home: Path) -> None:
-    """Erasing single events leaves nothing of theirs either; the session goes on."""
+def test_erase_leaves_no_byte_of_single_events(home: Path) -> None:
+    """The session continues."""
     store = opened(home)
     secret = put(store, OTHER, note("plutonium-canary-99"))
     put(store, OTHER, EventErased(hashes=(secret[0].hash,)))
@@ -92,8 +92,8 @@ def test_no_byte_is_left_of_erased_events(home: Path) -> None:
     store.close()
 
 
-def test_no_byte_is_left_when_the_deletion_comes_from_another_device(home: Path) -> None:
-    """A deletion that is received is obeyed to the last byte, also for what arrives after it."""
+def test_received_deletion_leaves_no_byte(home: Path) -> None:
+    """Also of events that arrive after it."""
     store = opened(home)
     whole = list(store.events(SESSION))
     deletion = foreign(BEN, 1, {}, clock=whole[-1].clock + 9, kind="session.deleted")
@@ -106,8 +106,7 @@ def test_no_byte_is_left_when_the_deletion_comes_from_another_device(home: Path)
     store.close()
 
 
-def test_restoring_an_old_backup_brings_nothing_back(home: Path, tmp_path: Path) -> None:
-    """What a backup still holds of a deleted session does not reach the home again."""
+def test_restore_of_an_old_backup_does_not_revive_a_deleted_session(home: Path, tmp_path: Path) -> None:
     store = opened(home)
     store.backup(str(tmp_path / "copy"))
     store.erase(SESSION, draft(SessionDeleted()))
@@ -116,8 +115,10 @@ def test_restoring_an_old_backup_brings_nothing_back(home: Path, tmp_path: Path)
     store.close()
 
 
-def test_erasing_covers_the_quarantine(home: Path) -> None:
-    """Damaged rows and damaged stores that hold the session's text go; rows that are surely another's stay."""
+def test_erase_covers_the_quarantine(home: Path) -> None:
+    """Damaged rows and damaged store files with the session's text are removed; rows that belong to another session
+    stay.
+    """
     store = opened(home)
     run = store._connection.execute
     run("UPDATE events SET data = CAST(data || ' ' AS BLOB) WHERE session = 1 AND seq = 5")
@@ -134,8 +135,8 @@ def test_erasing_covers_the_quarantine(home: Path) -> None:
     store.close()
 
 
-def test_leftovers_of_killed_processes_go_too(home: Path) -> None:
-    """A temporary copy that a killed process left behind is removed, unless it may still be in use."""
+def test_erase_removes_temporary_files_of_killed_processes(home: Path) -> None:
+    """Unless a file is young and may still be in use."""
     old, young = home / ".holdfast-0011223344556677.tmp", home / ".holdfast-8899aabbccddeeff.tmp"
     old.write_text(CANARY)
     young.write_text("in use")
@@ -148,8 +149,8 @@ def test_leftovers_of_killed_processes_go_too(home: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["announce", "record", "forget", "vacuum", "unmark"])
-def test_a_crash_between_the_steps_is_finished_by_the_next_open(home: Path, step: str) -> None:
-    """Killed before or after any step, the session is either untouched or, after the next open, wholly erased."""
+def test_interrupted_erase_is_finished_by_the_next_open(home: Path, step: str) -> None:
+    """Killed at any step, the session is either untouched or fully erased after the next open."""
     places = {
         "announce": "sqlite_store._announce_erasing = die",
         "record": "store.transaction().__class__.__exit__ = die",
@@ -184,8 +185,8 @@ def test_a_crash_between_the_steps_is_finished_by_the_next_open(home: Path, step
     store.close()
 
 
-def test_erasing_is_finished_later_when_a_reader_blocks_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another process reads the old file, the deletion counts, the rest is said, and the next open finishes."""
+def test_erase_is_finished_later_when_a_reader_blocks_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion counts at once, the error reports what remains, and the next open finishes it."""
     monkeypatch.setattr(sqlite_store, "_ERASE_PATIENCE", 0.01)
     reader = apsw.Connection(str(home / "store.db"))
     reader.execute("BEGIN; SELECT count(*) FROM events")
@@ -210,8 +211,8 @@ def test_erasing_is_finished_later_when_a_reader_blocks_it(home: Path, monkeypat
     assert traces(home) == []
 
 
-def test_full_disk_while_erasing_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deletion itself is done; what is missing is said, and the mark stays for the next open."""
+def test_erase_reports_a_full_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion itself is done; the marker file stays for the next open."""
 
     def full(directory: str) -> None:
         raise OSError(28, "No space left on device")
@@ -227,8 +228,8 @@ def test_full_disk_while_erasing_is_reported(home: Path, monkeypatch: pytest.Mon
     assert traces(home) == []
 
 
-def test_a_mark_never_stops_a_reader(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On media that cannot be written, a store with the mark of an erasing can still be read."""
+def test_erasing_marker_does_not_block_a_reader(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On read-only media a store with the marker can still be read."""
 
     def refuse(path: str) -> apsw.Connection:
         raise apsw.CantOpenError
@@ -241,8 +242,8 @@ def test_a_mark_never_stops_a_reader(home: Path, monkeypatch: pytest.MonkeyPatch
     assert (home / "store.db.erasing").exists()
 
 
-def test_deleting_twice_changes_nothing(home: Path) -> None:
-    """Deleting again, or a session with nothing left to erase, ends in the same state."""
+def test_erase_is_idempotent(home: Path) -> None:
+    """Also for a session with nothing left to erase."""
     store = opened(home)
     put(store, THIRD, started("Third"))
     for session in (SESSION, SESSION, THIRD):

@@ -1,4 +1,4 @@
-"""Events and snapshots of somebody else with values that no program writes: a store goes on with all others."""
+"""Foreign events and snapshots with values that no program writes: the store keeps working with all others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.store.sqlite import SqliteStore
 from holdfast.store.tables import summary
 
 
-def event(kind: str, data: bytes, seq: int = 1, **more: Any) -> Event:
+def foreign_event(kind: str, data: bytes, seq: int = 1, **more: Any) -> Event:
     facts: dict[str, Any] = {
         "session": SESSION, "writer": BEN, "seq": seq, "prev": None, "clock": 10**15 + seq, "at": START,
         "actor": "ben", "type": kind, "version": 1, "data": data, "salt": bytes(16), **more,
@@ -48,11 +48,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=list(HOSTILE))
-def test_a_session_goes_on_after_an_event_that_no_program_writes(tmp_path: Path, hostile: tuple[str, bytes]) -> None:
-    """It came by sync: it is there, and listings, snapshots and what is recorded next are as ever."""
+def test_session_keeps_working_after_a_hostile_event(tmp_path: Path, hostile: tuple[str, bytes]) -> None:
+    """The event arrived by sync: listings, snapshots and later events are unaffected."""
     with closing(SqliteStore(str(tmp_path / "store.db"), writer=lambda: "a" * 32, wall=Ticks())) as store:
         put(store, SESSION, started())
-        theirs = event(*hostile)
+        theirs = foreign_event(*hostile)
         assert take(store, [theirs]) == 1
         put(store, SESSION, *(note(f"more {number}") for number in range(40)))
         state = store.state(SESSION)
@@ -69,9 +69,9 @@ def test_a_session_goes_on_after_an_event_that_no_program_writes(tmp_path: Path,
     [{"seen": (StreamHead("w", 2**64, "00"),)}, {"seen": (StreamHead("w", 0, "00"),)}, {"body": "zz"}, {"body": ""},
      {"prev": "00"}, {"prev": "AB" * 32}, {"data": None}, {"writer": ""}, {"writer": "x" * 201}],
 )  # fmt: skip
-def test_an_event_that_a_server_would_refuse_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
-    """Both kinds of store take in the same: what is in one can be copied to the other."""
-    made = msgspec.structs.replace(event("note.added", b'{"text":"x"}'), **changed)
+def test_receive_refuses_events_that_a_server_would_refuse(tmp_path: Path, changed: dict[str, Any]) -> None:
+    """Both kinds of store accept the same events, so one can be copied to the other."""
+    made = msgspec.structs.replace(foreign_event("note.added", b'{"text":"x"}'), **changed)
     made = msgspec.structs.replace(made, hash=hash_of(made))
     with closing(SqliteStore(str(tmp_path / "store.db"), writer=lambda: "a" * 32, wall=Ticks())) as store:
         put(store, SESSION, started())
@@ -79,10 +79,10 @@ def test_an_event_that_a_server_would_refuse_is_refused(tmp_path: Path, changed:
             take(store, [made])
 
 
-def test_counts_of_secrets_add_up_to_what_a_snapshot_holds() -> None:
+def test_redaction_counts_stay_within_a_safe_integer() -> None:
     """Whatever thousands of events claim."""
     many = [
-        event("note.added", b'{"text":"x","redacted":{"key":%d}}' % MAX_SAFE_INTEGER, seq=number)
+        foreign_event("note.added", b'{"text":"x","redacted":{"key":%d}}' % MAX_SAFE_INTEGER, seq=number)
         for number in range(1, 2100)
     ]
     state = fold(many, SESSION)
@@ -91,8 +91,8 @@ def test_counts_of_secrets_add_up_to_what_a_snapshot_holds() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1.0, 7])
-def test_progress_in_somebody_elses_snapshot_is_shown_from_0_to_1(value: float) -> None:
-    """In a team's store, readers believe the snapshots of a session's owner: NaN can stand in one."""
+def test_progress_of_a_foreign_snapshot_is_clamped(value: float) -> None:
+    """In a team's store, readers use the snapshots of a session's owner, which may contain NaN."""
     state = State(session=SESSION, registers={"progress": [Write(value, BEN, 1, "00", START)]})
     assert 0 <= view.progress_of(state) <= 1
     assert 0 <= summary(state).progress <= 1
@@ -100,7 +100,7 @@ def test_progress_in_somebody_elses_snapshot_is_shown_from_0_to_1(value: float) 
 
 
 @pytest.mark.parametrize("moment", [2**63 - 1, -(2**63)])
-def test_a_listing_has_times_that_every_store_can_hold(moment: int) -> None:
+def test_listing_times_fit_every_store(moment: int) -> None:
     state = State(session=SESSION, created_at=moment, updated_at=-moment)
     listed = summary(state)
     assert -(2**53) < listed.created_at < 2**53

@@ -1,4 +1,4 @@
-"""The journal's promises about cost and snapshots: appending reads nothing of the past, whatever its length."""
+"""The cost of the journal: appending reads no earlier events, whatever the length of the log."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def counts(store: SqliteStore) -> list[int]:
     return [row[0] for row in store._connection.execute("SELECT count FROM snapshots ORDER BY count")]
 
 
-def test_appending_in_one_process_reads_no_events(store: SqliteStore) -> None:
-    """Between transactions the state stays in memory: not one event is read again."""
+def test_append_reads_no_events_within_one_process(store: SqliteStore) -> None:
+    """Between transactions the state stays in memory."""
     tables(store)
     put(store, SESSION, started())
     for number in range(400):
@@ -69,8 +69,8 @@ def test_appending_in_one_process_reads_no_events(store: SqliteStore) -> None:
     assert tables(store).read_events == 0
 
 
-def test_a_new_process_reads_a_bounded_tail(store: SqliteStore, tmp_path: Path) -> None:
-    """Opening, appending and closing reads at most the events since the last snapshot, however long the log is."""
+def test_open_reads_a_bounded_tail(store: SqliteStore, tmp_path: Path) -> None:
+    """Opening, appending and closing reads at most the events since the last snapshot."""
     tables(store)
     put(store, SESSION, started())
     worst: list[int] = []
@@ -91,8 +91,8 @@ def test_a_new_process_reads_a_bounded_tail(store: SqliteStore, tmp_path: Path) 
     assert worst[-1] <= worst[0] + 10
 
 
-def test_snapshots_are_kept_at_ever_larger_distances(store: SqliteStore) -> None:
-    """The newest is always kept, their number grows with the logarithm of the length, the first ones stay."""
+def test_snapshots_are_kept_at_growing_distances(store: SqliteStore) -> None:
+    """The newest always stays, their number grows with the logarithm of the length."""
     tables(store)
     put(store, SESSION, started())
     for length in (200, 800, 3200):
@@ -107,7 +107,7 @@ def test_snapshots_are_kept_at_ever_larger_distances(store: SqliteStore) -> None
 
 
 def test_ladder_keeps_snapshots_at_growing_distances() -> None:
-    """Of older snapshots each kept one is at least twice as far away as the one before; nothing is invented."""
+    """Each older snapshot is at least twice as far away as the next newer one."""
     kept: set[int] = set()
     for count in range(32, 32 * 2000, 32):
         kept = ladder([*kept, count])
@@ -119,8 +119,8 @@ def test_ladder_keeps_snapshots_at_growing_distances() -> None:
     assert ladder([7]) == {7}
 
 
-def test_a_late_event_discards_the_snapshots_after_it(store: SqliteStore) -> None:
-    """Snapshots from before its clock stay and are gone on from; those at or after it are gone."""
+def test_late_event_discards_later_snapshots(store: SqliteStore) -> None:
+    """Snapshots before its clock stay and are used; those at or after it are removed."""
     tables(store)
     made = put(store, SESSION, started())
     for number in range(300):
@@ -138,8 +138,8 @@ def test_a_late_event_discards_the_snapshots_after_it(store: SqliteStore) -> Non
     assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
 
 
-def test_a_damaged_snapshot_is_passed_over(store: SqliteStore, tmp_path: Path) -> None:
-    """Bytes that are no state are ignored: an older snapshot, or the log itself, gives the same state."""
+def test_damaged_snapshot_is_ignored(store: SqliteStore, tmp_path: Path) -> None:
+    """An older snapshot, or the log itself, gives the same state."""
     tables(store)
     put(store, SESSION, started())
     for number in range(200):
@@ -153,8 +153,8 @@ def test_a_damaged_snapshot_is_passed_over(store: SqliteStore, tmp_path: Path) -
         other.close()
 
 
-def test_large_states_are_written_rarely(store: SqliteStore) -> None:
-    """A snapshot costs no more than a constant per event since the last one, so all of them stay in proportion."""
+def test_large_states_are_saved_rarely(store: SqliteStore) -> None:
+    """A snapshot costs at most a constant per event since the last one."""
     tables(store)
     put(store, SESSION, started())
     with store.transaction() as transaction:
@@ -170,8 +170,8 @@ def test_large_states_are_written_rarely(store: SqliteStore) -> None:
     assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
 
 
-def test_states_in_memory_are_bounded(store: SqliteStore) -> None:
-    """Touching very many sessions keeps only some of their states, and forgets none that was changed."""
+def test_states_in_memory_are_limited(store: SqliteStore) -> None:
+    """Touching many sessions keeps only some of their states, and loses no change."""
     tables(store)
     sessions = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(200)]
     with store.transaction() as transaction:
@@ -185,15 +185,14 @@ def test_states_in_memory_are_bounded(store: SqliteStore) -> None:
     assert all((state := store.state(session)) is not None and state.count == 2 for session in sessions)
 
 
-def test_freezing_loses_nothing() -> None:
-    """An empty state goes through a snapshot and comes back equal."""
+def test_empty_state_round_trips_through_a_snapshot() -> None:
     from holdfast.core.state import thaw
 
     assert thaw(freeze(State(session=SESSION))) == State(session=SESSION)
 
 
 class _FullAtCommit:
-    """A connection whose next COMMIT finds the disk full."""
+    """A connection whose next COMMIT fails with a full disk."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -207,8 +206,8 @@ class _FullAtCommit:
         return getattr(self._connection, name)
 
 
-def test_a_commit_that_failed_is_forgotten_even_if_another_process_takes_its_place(tmp_path: Path) -> None:
-    """The other one's event gets the number ours would have had; going on, ours follows it and not the lost one."""
+def test_failed_commit_is_forgotten_when_another_process_takes_its_number(tmp_path: Path) -> None:
+    """The other process's event gets the number that ours would have had; ours then follows it, not the lost one."""
     one, two = opened(tmp_path), opened(tmp_path)
     put(one, SESSION, started("Goal"))
     real = one._connection

@@ -1,4 +1,4 @@
-"""What is kept beside the log never claims more than the log holds, and old stores learn to keep it."""
+"""Local state next to the log never claims more than the log contains, and old stores are migrated to have it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def opened(path: Path) -> SqliteStore:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A closed store with events, a name of its own and one of a remote."""
+    """A closed store with events, one name of its own and one of a remote."""
     path = tmp_path / "store.db"
     store = opened(path)
     put(store, SESSION, started(), *(note(f"note {number}") for number in range(40)))
@@ -47,8 +47,8 @@ def repaired(path: Path) -> tuple[list[str], dict[str, bytes], SqliteStore]:
     return report, store.remembered_under(""), store
 
 
-def test_a_repair_without_loss_keeps_every_name(path: Path) -> None:
-    """Only derived things were wrong: the remotes need not be asked again."""
+def test_repair_without_loss_keeps_local_state(path: Path) -> None:
+    """Only derived data was wrong: remotes need not be asked again."""
     change(path, "DELETE FROM words; UPDATE sessions SET goal = 'wrong'; DELETE FROM snapshots")
     report, kept, store = repaired(path)
     assert (report, kept) == ([], KEPT)
@@ -65,9 +65,9 @@ def test_a_repair_without_loss_keeps_every_name(path: Path) -> None:
     ],
     ids=["set aside", "missing", "the last one missing", "a session missing"],
 )
-def test_a_repair_that_lost_events_forgets_how_far_remotes_were_asked(path: Path, damage: str) -> None:
-    """Names under `vault/` go, so that the next exchange asks again and heals; all others stay."""
-    if "41" in damage:  # the listing remembers until when the session was worked on
+def test_repair_that_lost_events_forgets_the_cursors_of_remotes(path: Path, damage: str) -> None:
+    """Names under `vault/` are removed, so that the next sync fetches everything again; all others stay."""
+    if "41" in damage:  # the listing has the time of the last event
         store = opened(path)
         put(store, SESSION, note("the last"), at=1_900_000_000_000)
         store.close()
@@ -79,12 +79,12 @@ def test_a_repair_that_lost_events_forgets_how_far_remotes_were_asked(path: Path
     with store.transaction() as transaction:
         transaction.remember("vault/1/cursor", b"asked anew")
     assert store.repair() == []
-    assert store.remembered("vault/1/cursor") == b"asked anew", "what is known to be lost is not news"
+    assert store.remembered("vault/1/cursor") == b"asked anew", "a known loss is not reported again"
     store.close()
 
 
-def test_a_store_that_was_replaced_knows_nothing_of_remotes(path: Path) -> None:
-    """Events found in a ruined file get new places: what counted the old ones must not be believed."""
+def test_repair_that_replaces_the_file_forgets_remotes(path: Path) -> None:
+    """Recovered events get new places: cursors that count the old ones must not be used."""
     with path.open("r+b") as file:
         file.write(bytes(4096))
     with pytest.raises(Damaged):
@@ -98,8 +98,8 @@ def test_a_store_that_was_replaced_knows_nothing_of_remotes(path: Path) -> None:
     store.close()
 
 
-def test_a_place_is_not_given_again_after_a_repair(path: Path) -> None:
-    """An event that replaced one taken out by a repair stands behind every place that was ever given."""
+def test_place_is_not_reused_after_a_repair(path: Path) -> None:
+    """An event recorded after a repair comes after every place that was ever assigned."""
     store = opened(path)
     last = store.arrived(0, 100)[-1].place
     store.close()
@@ -114,8 +114,8 @@ def test_a_place_is_not_given_again_after_a_repair(path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["'x'", "-1", "9223372036854775807", "x'00'", "1.5"])
-def test_place_that_is_no_number_is_repaired(path: Path, value: str) -> None:
-    """It is found, writing is refused, and after a repair all goes on."""
+def test_invalid_place_is_reported_and_repaired(path: Path, value: str) -> None:
+    """Until then writing is refused."""
     change(path, f"INSERT INTO facts VALUES ('place', {value})")
     store = opened(path)
     assert [damage.check for damage in store.check()] == ["chain"]
@@ -129,7 +129,7 @@ def test_place_that_is_no_number_is_repaired(path: Path, value: str) -> None:
 
 
 def test_check_finds_a_session_marked_withdrawn_that_has_events(path: Path) -> None:
-    """Damage that hides a session from listings is damage; a repair shows it again."""
+    """A version that hides a session from listings is damage; a repair shows it again."""
     store = opened(path)
     before = everything(store)
     store.close()
@@ -143,7 +143,7 @@ def test_check_finds_a_session_marked_withdrawn_that_has_events(path: Path) -> N
 
 
 def test_repair_reports_no_loss_for_a_withdrawn_session(path: Path) -> None:
-    """Repairing says nothing of it, and keeps what is known of remotes."""
+    """And it keeps the local state of remotes."""
     store = opened(path)
     take(store, chain(BEN, 3, session="9" * 8 + "-2222-4333-8444-555555555555"))
     with store.transaction() as transaction:
@@ -155,8 +155,8 @@ def test_repair_reports_no_loss_for_a_withdrawn_session(path: Path) -> None:
     store.close()
 
 
-def test_a_store_of_the_first_version_becomes_one_of_today(path: Path, tmp_path: Path) -> None:
-    """Opening it adds what is missing and changes nothing else; its backups are read as they are."""
+def test_store_of_the_first_version_is_migrated(path: Path, tmp_path: Path) -> None:
+    """Opening it adds what is missing and changes nothing else; its backups can still be restored."""
     store = opened(path)
     before = everything(store)
     store.close()
@@ -179,7 +179,7 @@ def test_a_store_of_the_first_version_becomes_one_of_today(path: Path, tmp_path:
 
 
 def test_data_left_by_an_erasure_is_reported_and_repaired(path: Path) -> None:
-    """Events that came back into the file behind the store's back are shown by the check and erased by a repair."""
+    """Erased data that reappears in the file is reported by the check and erased by a repair."""
     store = opened(path)
     secret = put(store, SESSION, note("secret"))[0]
     put(store, SESSION, EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "cut"}}))
@@ -199,7 +199,7 @@ def test_data_left_by_an_erasure_is_reported_and_repaired(path: Path) -> None:
 
 
 def test_scan_reads_writer_ids_of_either_length() -> None:
-    """Plain ones of 20 digits and those of 36 that name a key, also where another stands right before them."""
+    """Ids of 20 digits and certified ids of 36, also where two follow each other without a gap."""
     plain, certified = "0123456789abcdef0123", "fedcba9876543210" * 2 + "abcd"
     assert page_scan.find_ids(f"{plain} {certified}".encode())[1] >= {plain, certified}
     assert page_scan.find_ids((certified + plain).encode())[1] >= {plain, certified}

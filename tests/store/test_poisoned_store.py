@@ -1,4 +1,6 @@
-"""A store whose clock an earlier version had let a guest run to its end (`make_poisoned_store`) heals by itself."""
+"""A store whose clock a guest drove to the maximum under an earlier version (`make_poisoned_store`) recovers by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,14 @@ FIXTURE = lzma.decompress((Path(__file__).parent / "poisoned_store.db.xz").read_
 
 @pytest.fixture
 def opening(tmp_path: Path) -> Iterator[Opening]:
-    """Opens the store, each time anew."""
+    """Opens the store again each time."""
     path = tmp_path / "store.db"
     path.write_bytes(FIXTURE)
     opened: list[SqliteStore] = []
     ticking = count((START + 10_000) * 1000, 1000)
 
     def opening() -> Store:
+        """Opens the store again each time."""
         for store in opened:
             store.close()
         opened[:] = [SqliteStore(str(path), writer=lambda: LAPTOP, wall=lambda: next(ticking))]
@@ -59,8 +62,8 @@ def shown(store: Store, session: str) -> tuple[object, str, int]:
     return current_value(state.registers["goal"]), status_of(state), len(open_ones)
 
 
-def test_the_fixture_is_poisoned(tmp_path: Path) -> None:
-    """Every event since the guest's has the largest clock, in the private session too; so has the store itself."""
+def test_fixture_has_the_largest_clock_everywhere(tmp_path: Path) -> None:
+    """Every event since the guest's has it, in the private session too; so has the store itself."""
     path = tmp_path / "store.db"
     path.write_bytes(FIXTURE)
     connection = apsw.Connection(str(path))
@@ -72,8 +75,8 @@ def test_the_fixture_is_poisoned(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_what_was_done_and_had_no_effect_takes_effect(opening: Opening) -> None:
-    """What the owner did last stands, in both sessions, and no conflict is left: nobody had written at once."""
+def test_earlier_edits_take_effect(opening: Opening) -> None:
+    """The owner's last action counts in both sessions, and no conflict is left."""
     store = opening()
     assert shown(store, SHARED) == ("Shared, edited", "paused", 0)
     assert shown(store, PRIVATE) == ("Private, edited", "paused", 0)
@@ -82,8 +85,8 @@ def test_what_was_done_and_had_no_effect_takes_effect(opening: Opening) -> None:
     assert {finding.check for finding in store.check()} == {"clocks"}
 
 
-def test_what_is_done_from_now_on_takes_effect_with_plausible_clocks(opening: Opening) -> None:
-    """Through many events, snapshots and reopenings; the doctor names the old ones and finds nothing else."""
+def test_new_events_take_effect_with_plausible_clocks(opening: Opening) -> None:
+    """Through many events, snapshots and reopenings; the check reports the old clocks and nothing else."""
     for number in range(3):
         for session in (SHARED, PRIVATE):
             store = opening()
@@ -106,8 +109,8 @@ def test_what_is_done_from_now_on_takes_effect_with_plausible_clocks(opening: Op
     assert all(str(MAX_SAFE_INTEGER) in finding.detail and "2255-06-05" in finding.detail for finding in damage)
 
 
-def test_a_repair_keeps_it_healed(opening: Opening) -> None:
-    """Everything is derived anew, and the store's old clock is forgotten."""
+def test_repair_keeps_the_recovered_state(opening: Opening) -> None:
+    """Everything is derived again, and the store's old clock is forgotten."""
     store = opening()
     store.repair()
     assert shown(store, PRIVATE) == ("Private, edited", "paused", 0)

@@ -1,4 +1,4 @@
-"""Repair, from the inside: what it keeps, what it says, and that being interrupted costs nothing."""
+"""Repair from the inside: what it keeps, what it reports, and that an interruption costs nothing."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def shown(path: Path) -> dict[str, object]:
     return everything_shown
 
 
-def ruin(path: Path, offset: int = 0, data: bytes = b"\0" * 100) -> bytes:
+def corrupt(path: Path, offset: int = 0, data: bytes = b"\0" * 100) -> bytes:
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(data)
     return path.read_bytes()
 
 
-def test_a_sound_store_stays_as_it_is(path: Path) -> None:
-    """Nothing is said and nothing set aside; places, projects and aliases stay."""
+def test_repair_leaves_a_sound_store_alone(path: Path) -> None:
+    """Nothing is reported or set aside; places, projects and aliases stay."""
     before = shown(path)
     assert repair.repair(str(path)) == []
     assert shown(path) == before
@@ -80,14 +80,14 @@ def test_a_sound_store_stays_as_it_is(path: Path) -> None:
     assert not (path.parent / "aside").exists()
 
 
-def test_a_ruined_header_costs_nothing(path: Path) -> None:
-    """A new file has all that the old one had; the ruined one is kept to the byte."""
+def test_repair_recovers_everything_after_a_corrupt_header(path: Path) -> None:
+    """A new file has everything; the corrupt one is kept to the byte."""
     before = shown(path)
-    ruined = ruin(path)
+    corrupted = corrupt(path)
     report = repair.repair(str(path))
     assert shown(path) == before
     kept = list((path.parent / "aside").iterdir())
-    assert [item.read_bytes() for item in kept] == [ruined]
+    assert [item.read_bytes() for item in kept] == [corrupted]
     assert "nothing is lost" in report[0]
     assert str(kept[0]) in report[1]
     assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
@@ -96,8 +96,8 @@ def test_a_ruined_header_costs_nothing(path: Path) -> None:
     store.close()
 
 
-def test_events_of_an_open_journal_are_saved(path: Path, tmp_path: Path) -> None:
-    """What had reached only the journal when the file was ruined is found there."""
+def test_repair_recovers_events_from_the_journal(path: Path, tmp_path: Path) -> None:
+    """Events that had reached only the journal when the file was corrupted."""
     store = opened(path)
     put(store, SESSION, note("only in the journal"))
     expected = everything(store)
@@ -106,7 +106,7 @@ def test_events_of_an_open_journal_are_saved(path: Path, tmp_path: Path) -> None
     for ending in ("", "-wal"):
         (copy / f"store.db{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
     store.close()
-    ruin(copy / "store.db", 0, bytes(30 * PAGE)[: 10 * PAGE])
+    corrupt(copy / "store.db", 0, bytes(30 * PAGE)[: 10 * PAGE])
     wal = (copy / "store.db-wal").read_bytes()
     repair.repair(str(copy / "store.db"))
     assert {item.name.partition("damaged-")[2][-4:] for item in (copy / "aside").iterdir()} >= {"-wal"}
@@ -124,8 +124,8 @@ def _events(snapshot: dict[str, object], session: str) -> list[Event]:
     return events
 
 
-def test_damaged_rows_are_kept_in_a_file_of_lines(path: Path) -> None:
-    """What is set aside is the row as it was, readable by any program, private, with the ids it was under."""
+def test_damaged_rows_are_kept_as_json_lines(path: Path) -> None:
+    """Each row as it was, with its ids, in a private file."""
     store = opened(path)
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
     store.close()
@@ -138,11 +138,11 @@ def test_damaged_rows_are_kept_in_a_file_of_lines(path: Path) -> None:
     assert (row["session_id"], row["writer_id"], row["seq"], row["data"]) == (SESSION, "a" * 20, 7, "00ff")
     assert [name for name in report if f"Session {SESSION}: event 7 (note.added) is damaged" in name]
     assert [name for name in report if "event 7 is missing; it could not be saved" in name]
-    assert repair.repair(str(path)) == [], "what is known is not said again"
+    assert repair.repair(str(path)) == [], "a known loss is not reported again"
 
 
-def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
-    """After a repair, restoring a backup brings back the event that was set aside, and the gap is no finding more."""
+def test_restore_fills_the_gap_of_a_repair(path: Path, tmp_path: Path) -> None:
+    """The event that was set aside returns, and its gap is no longer reported."""
     store = opened(path)
     store.backup(str(tmp_path / "copy"))
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
@@ -152,12 +152,12 @@ def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
     assert [damage.detail for damage in store.check() if "set aside" not in damage.detail] == []
     assert list(flaws(store.events(SESSION))) == []
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
-    assert {damage.check for damage in store.check()} >= {"chain"}, "a new damage at an old place is news"
+    assert {damage.check for damage in store.check()} >= {"chain"}, "new damage at the same place is reported"
     store.close()
 
 
-def test_repair_reports_what_the_listing_has_and_the_log_lost(path: Path) -> None:
-    """Events lost from the end of a stream leave no gap: the listing's time betrays them, once."""
+def test_repair_reports_events_lost_at_the_end_of_a_stream(path: Path) -> None:
+    """They leave no gap, but the listing has a later time; reported once."""
     store = opened(path)
     put(store, SESSION, note("last words"), at=1_900_000_000_000)
     store._connection.execute("DELETE FROM events WHERE ord = (SELECT max(ord) FROM events)")
@@ -167,8 +167,8 @@ def test_repair_reports_what_the_listing_has_and_the_log_lost(path: Path) -> Non
     assert repair.repair(str(path)) == []
 
 
-def test_a_foreign_clock_far_ahead_survives_a_repair(path: Path) -> None:
-    """What is recorded after a repair still comes after everything received before it."""
+def test_repair_keeps_a_foreign_clock_far_ahead(path: Path) -> None:
+    """Later events still come after everything received before the repair."""
     store = opened(path)
     take(store, [foreign(BEN, 1, note("ahead"), clock=2**50)])
     store.repair()
@@ -178,8 +178,7 @@ def test_a_foreign_clock_far_ahead_survives_a_repair(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "link", "newer", "foreign"])
-def test_repair_changes_nothing_without_damage(path: Path, kind: str) -> None:
-    """A missing file, a directory, a link, a newer store and another program's are refused and left alone."""
+def test_repair_refuses_what_is_not_a_damaged_store(path: Path, kind: str) -> None:
     due: type[Exception]
     match kind:
         case "missing":
@@ -223,8 +222,8 @@ def _songs(path: Path) -> bytes:
     return data
 
 
-def test_a_store_that_others_have_open_is_not_replaced(path: Path) -> None:
-    """They would go on writing to the old file: the person is told to close them, and nothing changes."""
+def test_repair_refuses_a_store_that_is_open_elsewhere(path: Path) -> None:
+    """Other processes would keep writing to the old file."""
     program = (
         "import sys\nfrom holdfast.store.conformance import Ticks\nfrom holdfast.store.sqlite import SqliteStore\n"
         "store = SqliteStore(sys.argv[1], writer=lambda: 'b' * 20, wall=Ticks())\n"
@@ -235,10 +234,10 @@ def test_a_store_that_others_have_open_is_not_replaced(path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        ruined = ruin(path)
+        corrupted = corrupt(path)
         with pytest.raises(Busy, match="open"):
             repair.repair(str(path))
-        assert path.read_bytes() == ruined
+        assert path.read_bytes() == corrupted
         process.communicate("")
     assert "nothing is lost" in repair.repair(str(path))[0]
 
@@ -246,8 +245,8 @@ def test_a_store_that_others_have_open_is_not_replaced(path: Path) -> None:
 @pytest.mark.parametrize(
     "step", ["quarantine.keep_file", "files.write_atomic", "os.unlink", "os.replace", "Journal.refold"]
 )
-def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, step: str) -> None:
-    """Killed right before or after any step, the next repair saves everything, the journal's events included."""
+def test_repair_can_be_run_again_after_a_kill(path: Path, tmp_path: Path, step: str) -> None:
+    """Killed right before or after any step, the next repair recovers everything, the journal's events included."""
     store = opened(path)
     put(store, SESSION, note("only in the journal"))
     expected = everything(store)
@@ -256,7 +255,7 @@ def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, st
     for ending in ("", "-wal"):
         (copy / f"store.db{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
     store.close()
-    ruin(copy / "store.db")
+    corrupt(copy / "store.db")
     program = (
         "import os, signal, sys\n"
         "from holdfast.store.sqlite import quarantine, repair\nfrom holdfast.store.journal import Journal\n"
@@ -281,8 +280,8 @@ def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, st
     assert not (copy / "store.db.repairing").exists()
 
 
-def test_an_open_store_repairs_itself(path: Path) -> None:
-    """The store's own `repair` closes, repairs and opens again: work goes on with the same object."""
+def test_open_store_can_repair_itself(path: Path) -> None:
+    """It closes, repairs and reopens: the same object keeps working."""
     store = opened(path)
     store._connection.execute("DELETE FROM words; UPDATE sessions SET goal = 'wrong'")
     assert {damage.check for damage in store.check()} == {"listing", "search"}
@@ -295,7 +294,7 @@ def test_an_open_store_repairs_itself(path: Path) -> None:
 
 
 def test_scan_reads_every_row_of_a_sound_file(path: Path) -> None:
-    """Reading pages by themselves gives the same rows as SQLite, overflow pages included."""
+    """The page scan gives the same rows as SQLite, overflow pages included."""
     scanned = page_scan.scan(pages.read(str(path)))
     store = opened(path)
     rows = list(store._connection.execute("SELECT ord, hash, data FROM events ORDER BY ord"))
@@ -307,23 +306,23 @@ def test_scan_reads_every_row_of_a_sound_file(path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_scan_of_noise_reads_no_row_and_ends(seed: int) -> None:
-    """Pages that only look like leaves of a table give no rows, no error, and no endless chain."""
+    """Pages that only look like table leaves give no rows, no error, and no endless chain."""
     import random
 
-    chance = random.Random(seed)
-    noise = bytearray(chance.randbytes(40 * PAGE))
+    rng = random.Random(seed)
+    noise = bytearray(rng.randbytes(40 * PAGE))
     for start in range(0, len(noise), PAGE):
         noise[start] = 13
         noise[start + 3 : start + 5] = b"\x01\xff"
     rows = page_scan.scan(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
     assert all(len(row) == 17 for row in rows.events)
     for start in range(0, len(noise), PAGE):
-        noise[start] = chance.choice((2, 10))
+        noise[start] = rng.choice((2, 10))
     assert page_scan.places(pages.Image(bytes(noise), [], bytes(noise))) == {}
 
 
 def test_quarantine_lists_its_files(path: Path) -> None:
-    """Only finished things count as set aside; without any there is no directory."""
+    """Only finished files count; without any there is no directory."""
     assert quarantine.entries(str(path)) == []
     (path.parent / "aside").mkdir()
     (path.parent / "aside" / ".holdfast-00.tmp").touch()

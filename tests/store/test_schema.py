@@ -1,4 +1,4 @@
-"""Tables become newer ones in one step or not at all, and what is newer than the program is left alone."""
+"""Migrations are applied completely or not at all, and a store of a newer version is left alone."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def make_newer(path: str) -> None:
     connection.close()
 
 
-def test_a_migration_changes_everything_at_once(path: str) -> None:
-    """After a further migration the store says so, has the new tables, and keeps its events."""
+def test_migration_is_applied_as_a_whole(path: str) -> None:
+    """Version, tables and events are as expected, and a second run changes nothing."""
     connection = apsw.Connection(path)
     schema.migrate(connection, path, (*schema.MIGRATIONS, SECOND))
     assert schema.version_of(connection) == len(schema.MIGRATIONS) + 1
@@ -60,8 +60,8 @@ def test_a_migration_changes_everything_at_once(path: str) -> None:
         "CREATE TABLE extra (x); SELECT abs(-9223372036854775808)",
     ],
 )
-def test_a_migration_that_fails_leaves_the_old_tables(path: str, broken: str) -> None:
-    """An error in the middle of a step, or in a later one, leaves every table and the version as they were."""
+def test_failed_migration_leaves_the_old_tables(path: str, broken: str) -> None:
+    """Whether the step itself or a later one fails."""
     before = shape(path)
     connection = apsw.Connection(path)
     for steps in ((broken,), (SECOND, broken)):
@@ -73,8 +73,7 @@ def test_a_migration_that_fails_leaves_the_old_tables(path: str, broken: str) ->
     SqliteStore(path, writer=lambda: "a" * 20, wall=Ticks()).close()
 
 
-def test_a_migration_that_is_killed_leaves_the_old_tables(path: str) -> None:
-    """A process that dies between two statements of a step has changed nothing for the next one."""
+def test_killed_migration_leaves_the_old_tables(path: str) -> None:
     before = shape(path)
     program = (
         "import os, signal, sys, apsw\n"
@@ -89,8 +88,8 @@ def test_a_migration_that_is_killed_leaves_the_old_tables(path: str) -> None:
     SqliteStore(path, writer=lambda: "a" * 20, wall=Ticks()).close()
 
 
-def test_two_processes_migrate_once(path: str) -> None:
-    """The second one waits, looks again, and finds nothing to do."""
+def test_concurrent_migrations_run_once(path: str) -> None:
+    """The second process waits, checks again, and has nothing to do."""
     one, two = apsw.Connection(path), apsw.Connection(path)
     two.set_busy_timeout(5000)
     steps = (*schema.MIGRATIONS, SECOND)
@@ -101,8 +100,8 @@ def test_two_processes_migrate_once(path: str) -> None:
     two.close()
 
 
-def test_a_newer_store_is_refused_with_the_right_words(path: str) -> None:
-    """An older program names both versions and says what to do; not a byte changes."""
+def test_newer_store_is_refused_with_both_versions_and_a_hint(path: str) -> None:
+    """Not a byte changes."""
     make_newer(path)
     before = Path(path).read_bytes()
     with pytest.raises(Refused, match=r"newer Holdfast \(version 3; this program knows 2\)") as caught:
@@ -115,8 +114,7 @@ def test_a_newer_store_is_refused_with_the_right_words(path: str) -> None:
 
 
 @pytest.mark.parametrize("media", ["file", "read only"])
-def test_a_newer_store_is_refused_on_read_only_media_too(path: str, media: str) -> None:
-    """Reading a newer store without the right to write is refused in the same words."""
+def test_newer_store_is_refused_on_read_only_media(path: str, media: str) -> None:
     make_newer(path)
     with pytest.raises(Refused, match="newer"):
         opening._open_for_reading(path) if media == "read only" else opening.connect(path)
@@ -124,8 +122,8 @@ def test_a_newer_store_is_refused_on_read_only_media_too(path: str, media: str) 
 
 @pytest.mark.parametrize("media", ["file", "read only"])
 @pytest.mark.parametrize("version", [-2, 0, 1, 3, 66, 258, 1 << 30])
-def test_a_version_that_the_tables_contradict_is_damage(path: str, version: int, media: str) -> None:
-    """A turned bit in the header's version is not taken for a newer or an older program's store."""
+def test_version_that_contradicts_the_tables_is_damage(path: str, version: int, media: str) -> None:
+    """A flipped bit in the header's version is not taken for a newer or older store."""
     connection = apsw.Connection(path)
     connection.pragma("user_version", version)
     connection.close()
@@ -136,14 +134,14 @@ def test_a_version_that_the_tables_contradict_is_damage(path: str, version: int,
 
 
 def test_every_migration_changes_the_tables() -> None:
-    """The tables are the second witness of the version: no two versions have the same ones."""
+    """The tables confirm the version: no two versions have the same ones."""
     versions = list(schema.due_tables())
     assert len(versions) == len(schema.MIGRATIONS) + 1
     assert all(entry != other for number, entry in enumerate(versions) for other in versions[:number])
 
 
-def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
-    """A database of another program, even one that has a table of our name, is invalid input and not touched."""
+def test_foreign_database_is_refused(tmp_path: Path) -> None:
+    """Even one with a table that has the same name as ours."""
     path = str(tmp_path / "songs.db")
     connection = apsw.Connection(path)
     connection.execute("CREATE TABLE events (title, length); INSERT INTO events VALUES ('x', 1)")
@@ -157,7 +155,7 @@ def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_tables_without_a_version_are_damage(path: str) -> None:
-    """A store that lost its version is not migrated from nothing over its own tables."""
+    """Such a store is not migrated from zero over its own tables."""
     connection = apsw.Connection(path)
     connection.pragma("user_version", 0)
     connection.close()

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the contract of every store."""
+"""The SQLite store passes the store conformance suite."""
 
 from __future__ import annotations
 

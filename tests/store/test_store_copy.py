@@ -1,4 +1,6 @@
-"""Copying a store into another: cut off anywhere, from one in use, two at once; and no difference goes unseen."""
+"""Copying a store into another: interrupted anywhere, from a store in use, two copies at once; every difference is
+noticed.
+"""
 
 import random
 import tempfile
@@ -43,11 +45,11 @@ from tests.support.histories import History, histories
 
 
 class Killed(BaseException):
-    """What a signal does to a process, at a place that the test chooses."""
+    """Simulates the death of the process at a chosen place."""
 
 
-class Failing(SqliteStore):
-    """Ends with its n-th transaction: just before it is done, or right after."""
+class FailingStore(SqliteStore):
+    """Ends at its n-th transaction: just before it commits, or right after."""
 
     left: int | None = None
     done = False
@@ -57,10 +59,10 @@ class Failing(SqliteStore):
             self.left -= 1
         if self.left is None or self.left >= 0:
             return super().transaction(patience=patience, about=about)
-        return Cut(self._connection, self._tables, self._journal, self.path, done=self.done)
+        return FailingTransaction(self._connection, self._tables, self._journal, self.path, done=self.done)
 
 
-class Cut(SqliteTransaction):
+class FailingTransaction(SqliteTransaction):
     def __init__(self, *parts: object, done: bool) -> None:
         super().__init__(*parts)  # type: ignore[arg-type]
         self._done = done
@@ -79,7 +81,7 @@ def opened(path: Path, writer: str = ANNA, kind: type[SqliteStore] = SqliteStore
 
 
 @contextmanager
-def two(place: Path) -> Iterator[tuple[SqliteStore, SqliteStore]]:
+def two_stores(place: Path) -> Iterator[tuple[SqliteStore, SqliteStore]]:
     source, target = opened(place / "source.db"), opened(place / "target.db", BEN)
     try:
         yield source, target
@@ -108,9 +110,9 @@ def source(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Iterator[Failing]:
-    store = opened(tmp_path / "target.db", BEN, Failing)
-    assert isinstance(store, Failing)
+def target(tmp_path: Path) -> Iterator[FailingStore]:
+    store = opened(tmp_path / "target.db", BEN, FailingStore)
+    assert isinstance(store, FailingStore)
     yield store
     store.close()
 
@@ -129,8 +131,8 @@ def assert_copied(source: SqliteStore, target: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_a_copy_that_is_cut_off_goes_on_where_it_was(source: SqliteStore, target: Failing, done: bool) -> None:
-    """With any transaction, before it counts or after: started again until it ends, each event came once."""
+def test_interrupted_copy_continues(source: SqliteStore, target: FailingStore, done: bool) -> None:
+    """Interrupted at any transaction and restarted until it ends, it copies each event once."""
     events = sum(len(list(source.events(session))) for session in source.sessions())
     target.done = done
     starts = 0
@@ -157,8 +159,8 @@ def test_a_copy_that_is_cut_off_goes_on_where_it_was(source: SqliteStore, target
     assert_copied(source, target)
 
 
-def test_what_comes_in_meanwhile_is_copied_too(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
-    """New events, new sessions and late ones, while it checks, copies and compares."""
+def test_copy_includes_events_recorded_meanwhile(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
+    """New events, new sessions and late events, while it checks, copies and compares."""
     other = opened(tmp_path / "source.db", CARO)
     reported: list[Progress] = []
 
@@ -178,8 +180,8 @@ def test_what_comes_in_meanwhile_is_copied_too(source: SqliteStore, target: Sqli
     assert all(0 < progress.done <= progress.of for progress in reported)
 
 
-def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore, target: SqliteStore) -> None:
-    """The copy ends though every look at it finds something new; all that it saw is there."""
+def test_copy_ends_although_the_source_keeps_changing(source: SqliteStore, target: SqliteStore) -> None:
+    """Everything that it saw is in the target."""
     noted: list[str] = []
 
     def on_progress(progress: Progress) -> None:
@@ -193,8 +195,7 @@ def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore,
     assert_copied(source, target)
 
 
-def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
-    """One that overtakes another, anywhere: both end, and everything is there once."""
+def test_concurrent_copies_end_with_each_event_once(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
     second, again = opened(tmp_path / "source.db"), opened(tmp_path / "target.db", CARO)
     ends: list[CopyResult] = []
 
@@ -211,10 +212,8 @@ def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore,
 
 
 @pytest.mark.parametrize("damage", ["data = x'7b7d'", "actor = 'eve'", "clock = clock + 1", "hash = body"])
-def test_a_damaged_source_is_refused_before_anything_is_written(
-    source: SqliteStore, target: SqliteStore, damage: str
-) -> None:
-    """Named with its session and number; the target is as it was."""
+def test_copy_refuses_a_damaged_source_before_writing(source: SqliteStore, target: SqliteStore, damage: str) -> None:
+    """The error has the session and the number of the event."""
     before = target.latest_place(), target.remembered_under("")
     connection = apsw.Connection(source.path)
     connection.execute(f"UPDATE events SET {damage} WHERE ord = (SELECT max(ord) FROM events WHERE session = 2)")
@@ -226,10 +225,10 @@ def test_a_damaged_source_is_refused_before_anything_is_written(
     assert (target.latest_place(), target.remembered_under("")) == before
 
 
-def test_damage_that_is_somebody_elses_to_repair_is_left_out(
+def test_copy_leaves_out_damage_that_another_member_must_repair(
     source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are copied and compared; it comes with the first copy after its repair, wherever the cursor is."""
+    """All other sessions are copied; this one follows with the first copy after its repair."""
     monkeypatch.setattr(source, "may_repair", lambda session: session != OTHER)
     connection = apsw.Connection(source.path)
     (before,) = connection.execute("SELECT data FROM events WHERE session = 2 AND seq = 12")
@@ -246,10 +245,10 @@ def test_damage_that_is_somebody_elses_to_repair_is_left_out(
     assert_copied(source, target)
 
 
-def test_copy_raises_a_refusal_that_concerns_everything(
+def test_copy_fails_when_the_target_refuses_all_writing(
     source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A target that lets nobody write leaves nothing out: it fails."""
+    """Nothing is left out by name then."""
 
     def refusing(**_: object) -> SqliteTransaction:
         raise Refused("you are not a member")
@@ -259,8 +258,8 @@ def test_copy_raises_a_refusal_that_concerns_everything(
         copy(source, target)
 
 
-def test_damage_that_comes_while_it_copies_is_refused_too(source: SqliteStore, target: SqliteStore) -> None:
-    """Every event is looked at again as it is taken in."""
+def test_copy_refuses_damage_that_appears_meanwhile(source: SqliteStore, target: SqliteStore) -> None:
+    """Every event is checked again when it is received."""
 
     def on_progress(progress: Progress) -> None:
         if progress.doing == "copying":
@@ -274,7 +273,7 @@ def test_damage_that_comes_while_it_copies_is_refused_too(source: SqliteStore, t
 
 
 def test_gap_in_the_source_is_a_gap_in_the_copy(source: SqliteStore, target: SqliteStore) -> None:
-    """What is missing cannot be copied; everything else is, and the copy says what the source says."""
+    """Everything that exists is copied, and the target reports the same gap."""
     connection = apsw.Connection(source.path)
     connection.execute("DELETE FROM events WHERE session = 2 AND seq = 7")
     connection.close()
@@ -295,16 +294,18 @@ def test_gap_in_the_source_is_a_gap_in_the_copy(source: SqliteStore, target: Sql
         (lambda events: [*events, foreign(CARO, 9, note("x"), clock=10**17, session=events[0].session)], "add up"),
     ],
 )
-def test_no_difference_goes_unseen(
+def test_copy_notices_any_difference_in_the_target(
     source: SqliteStore,
     target: SqliteStore,
     monkeypatch: pytest.MonkeyPatch,
     spoil: Callable[[list[Event]], list[Event]],
     message: str,
 ) -> None:
-    """A target that loses, mixes up or changes an event, or its data, is told of with the session."""
+    """A lost, reordered or changed event, or its data, is reported with the session."""
     read = target.events
-    monkeypatch.setattr(target, "events", lambda one: iter(spoil(list(read(one))) if one == OTHER else read(one)))
+    monkeypatch.setattr(
+        target, "events", lambda session: iter(spoil(list(read(session))) if session == OTHER else read(session))
+    )
     with pytest.raises(Damaged, match=message) as caught:
         copy(source, target)
     assert caught.value.session == OTHER
@@ -313,7 +314,7 @@ def test_no_difference_goes_unseen(
 def test_copy_notices_a_different_state(
     source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal events are not enough: what they add up to must be the same too, on both sides."""
+    """On either side, even when the events are equal."""
     for store in (target, source):
         with monkeypatch.context() as patched:
             patched.setattr(store, "state", lambda session: State(session=session))
@@ -322,7 +323,7 @@ def test_copy_notices_a_different_state(
 
 
 def test_copy_brings_back_what_was_withdrawn_from_the_target(source: SqliteStore, target: SqliteStore) -> None:
-    """Though the copy was there already; as it does from another source at the same address."""
+    """Although the copy was complete before; an invalid cursor does no harm."""
     copy(source, target)
     with target.transaction() as transaction:
         withdrawn = transaction.withdraw(SESSION, {ANNA: 3})
@@ -336,7 +337,7 @@ def test_copy_brings_back_what_was_withdrawn_from_the_target(source: SqliteStore
 
 
 def test_copy_keeps_data_when_the_target_has_events_without_it(source: SqliteStore, target: SqliteStore) -> None:
-    """An event whose text only the target has is no difference: nothing of the source is missing."""
+    """An event whose text only the target has is no difference."""
     whole = foreign("d" * 20, 1, note("text"), clock=START * 1000 + 7)
     take(source, [msgspec.structs.replace(whole, data=None, salt=None)])
     take(target, [whole])
@@ -347,15 +348,15 @@ def test_copy_keeps_data_when_the_target_has_events_without_it(source: SqliteSto
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories(longest=25), st.randoms(use_true_random=False), st.integers(1, 30), st.integers(0, 6))
-def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Random, portion: int, stop: int) -> None:
-    """Whatever devices recorded, erased and forked, in whatever order it arrived, cut off and gone on with."""
+def test_copy_of_any_history_is_equal(history: History, rng: random.Random, portion: int, stop: int) -> None:
+    """Whatever devices recorded, erased and forked, in any order of arrival, interrupted and continued."""
     events = [event for event in history.events if find_problem(event) is None]
-    chance.shuffle(events)
+    rng.shuffle(events)
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         patched.setattr(store_copy, "PORTION", portion)
-        with two(Path(place)) as (source, target):
+        with two_stores(Path(place)) as (source, target):
             while events:
-                size = chance.choice((1, 3, 20))
+                size = rng.choice((1, 3, 20))
                 take(source, events[:size])
                 del events[:size]
 
