@@ -74,7 +74,7 @@ def test_device_that_waits(several: Several) -> None:
     several.document("remote", "add", "home", several.url)
     result = checks(several)["remote home"]
     assert result["status"] == "warning"
-    assert "waits to be let in" in result["detail"]
+    assert "waits for approval" in result["detail"]
     assert "1 earlier session held back" in result["detail"]
     assert f"holdfast device approve {several.words}" in result["fix"]
     assert "holdfast remote confirm home WORDS" in result["fix"]

@@ -152,14 +152,14 @@ def test_from_writing_to_reading(sharing: Sharing) -> None:
     assert spoken.code == 0
     assert "read-only for you from now on" in spoken.out + spoken.err
     assert "removed" not in spoken.out + spoken.err
-    assert "Not taken in" not in spoken.out + spoken.err
+    assert "Not accepted" not in spoken.out + spoken.err
     assert sharing.refused(1, "note", "too late")["session"] == sharing.shared
     assert sharing.refused(1, "task", "add", "too late")["session"] == sharing.shared
     sharing.write("laptop", "still to be read")
     sharing.at("ada")
     again = sharing("sync")
     assert "from now on" not in again.out + again.err
-    assert "Not taken in" not in again.out + again.err
+    assert "Not accepted" not in again.out + again.err
     assert "still to be read" in sharing.notes(sharing.shared)
     assert sharing.session("show", sharing.shared)["sync"]["status"] == "synced"
     (remote,) = sharing.document("remote", "list")["remotes"]

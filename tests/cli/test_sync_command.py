@@ -192,7 +192,7 @@ def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None
     several.at("desk")
     spoken = several("sync")
     assert spoken.code == 0
-    assert "Not taken in of laptop" in spoken.out
+    assert "Not accepted from laptop" in spoken.out
     (rejected,) = several.document("sync")["rejected"]
     assert set(rejected) == {"pack", "device", "reason"}
     assert rejected["device"] == "laptop"

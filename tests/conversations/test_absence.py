@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from holdfast.machine import error_log
+from holdfast.store import postgres
 from holdfast.workspace import server_outage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 URL = "postgresql://ada:hunter2@db.example/team"
 
@@ -58,3 +57,18 @@ def test_it_is_over_when_it_was_heard(tmp_path: Path) -> None:
     (tmp_path / server_outage.NAME).symlink_to(tmp_path / "elsewhere")
     server_outage.note_outage(home, "hook", URL, "still")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_outage_message_is_recognised_for_every_error_of_a_lost_server() -> None:
+    """The error log holds sentences, and the doctor tells an outage from a fault by them."""
+    source = Path(postgres.__file__).parent
+    sentences = [
+        call.args[0].value
+        for path in (source / "transaction.py", source / "connections.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Unreachable"
+        if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
+    ]
+    assert len(sentences) >= 4
+    assert [sentence for sentence in sentences if not server_outage.is_outage_message(sentence)] == []
+    assert server_outage.is_outage_message("the server was cut off before saving; nothing was recorded")

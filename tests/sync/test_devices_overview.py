@@ -1,4 +1,4 @@
-"""What this device remembers of itself and its remotes, without asking any of them."""
+"""What a device remembers about itself and its remotes, shown without contacting any remote."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pair(tmp_path: Path) -> Pair:
 
 @pytest.fixture
 def keeper(pair: Pair) -> Iterator[Keeper]:
-    """A device with a session and a vault that has it."""
+    """A device with a session and a vault that contains it."""
     with pair.keeper("desk") as keeper:
         keeper.start("Open the shop")
         remote_setup.add(keeper, "home", pair.url)
@@ -50,7 +50,7 @@ def keeper(pair: Pair) -> Iterator[Keeper]:
 
 
 def test_overview_is_empty_without_remotes(pair: Pair) -> None:
-    """A device without keys is just that: looking makes none."""
+    """Reading it does not create keys."""
     with pair.keeper("desk") as keeper:
         here = devices_overview.this_device(keeper)
         assert (here.name, here.keys, here.problem) == ("desk", None, None)
@@ -58,8 +58,8 @@ def test_overview_is_empty_without_remotes(pair: Pair) -> None:
         assert not Path(keeper.home.device).exists()
 
 
-def test_what_waits_to_be_sent_is_counted(keeper: Keeper) -> None:
-    """Nothing after a sync, then every session that something was recorded in, whoever started it."""
+def test_sessions_with_unsent_events_are_counted(keeper: Keeper) -> None:
+    """None after a sync, then every session with new events, whoever started it."""
     assert devices_overview.remotes(keeper)[0].unsent == (0, False)
     keeper.session().note("Paper for the till")
     assert devices_overview.remotes(keeper)[0].unsent == (1, False)
@@ -69,8 +69,7 @@ def test_what_waits_to_be_sent_is_counted(keeper: Keeper) -> None:
     assert devices_overview.remotes(keeper)[0].unsent == (0, False)
 
 
-def test_what_came_from_others_does_not_wait(keeper: Keeper, pair: Pair) -> None:
-    """Events that were received are there already."""
+def test_received_events_do_not_count_as_unsent(keeper: Keeper, pair: Pair) -> None:
     with pair.keeper("laptop") as laptop:
         remote_setup.add(laptop, "home", pair.url)
         devices.approve(keeper, devices.public(laptop).words)
@@ -81,8 +80,8 @@ def test_what_came_from_others_does_not_wait(keeper: Keeper, pair: Pair) -> None
     assert devices_overview.remotes(keeper)[0].unsent == (0, False)
 
 
-def test_much_that_waits_is_not_counted_to_the_end(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From some number on it is enough to know that there is more."""
+def test_count_of_unsent_events_stops_at_a_limit(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it, "more" is enough."""
     monkeypatch.setattr("holdfast.sync.session_status._MAX_SESSIONS", 2)
     for number in range(4):
         keeper.start(f"Piece {number}", replace=True)
@@ -92,7 +91,7 @@ def test_much_that_waits_is_not_counted_to_the_end(keeper: Keeper, monkeypatch: 
 def test_requests_and_members_are_listed_without_the_remote(
     keeper: Keeper, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After one sync everything is known here; the one who asks is told what it waits for."""
+    """After one sync everything is known locally; a device that asked to join sees what it waits for."""
     with pair.keeper("laptop") as laptop:
         remote_setup.add(laptop, "home", pair.url)
         sync.sync(keeper)
@@ -106,7 +105,7 @@ def test_requests_and_members_are_listed_without_the_remote(
         (asks,) = devices_overview.remotes(laptop)
         assert asks.status is not None
         assert asks.status.status == "pending"
-        assert "waits to be let in" in asks.problems[0].message
+        assert "waits for approval" in asks.problems[0].message
         assert devices.public(laptop).words in (asks.problems[0].hint or "")
 
 
@@ -115,7 +114,7 @@ def _away(*_: object, **__: object) -> None:
 
 
 def test_lost_keys_are_reported_and_hide_nothing_else(keeper: Keeper) -> None:
-    """The vault is still shown, with what is wrong beside it."""
+    """The vault is still shown, together with the problem."""
     Path(keeper.home.device).rename(Path(keeper.home.device).with_name("away.json"))
     (overview,) = devices_overview.remotes(keeper)
     assert overview.status is not None
@@ -125,7 +124,7 @@ def test_lost_keys_are_reported_and_hide_nothing_else(keeper: Keeper) -> None:
 
 
 def test_damaged_keys_are_reported(keeper: Keeper) -> None:
-    """They are neither replaced nor passed over."""
+    """They are neither replaced nor skipped."""
     Path(keeper.home.device).write_text("{")
     assert devices_overview.this_device(keeper).problem is not None
     (overview,) = devices_overview.remotes(keeper)
@@ -150,22 +149,21 @@ def test_damaged_keys_are_reported(keeper: Keeper) -> None:
     ],
 )
 def test_address_is_shown_without_credentials(url: str, shown: str) -> None:
-    """Whatever a list of remotes holds, no password or token of it is seen."""
+    """No password or token in the list of remotes is shown."""
     assert devices_overview.address(KnownRemote(name="home", url=url, vault="00")) == shown
 
 
 @given(st.text(alphabet="abc:%", min_size=1), st.sampled_from(["https", "HTTPS", "http", "s3"]))
-def test_no_login_is_ever_shown_before_a_host(login: str, scheme: str) -> None:
-    """Of every scheme but ssh nothing of a login stays."""
+def test_login_is_removed_from_every_address_but_ssh(login: str, scheme: str) -> None:
     url = f"git:{scheme}://{login}@host/x"
     assert devices_overview.address(KnownRemote(name="home", url=url, vault="00")) == f"git:{scheme}://host/x"
 
 
-# ── a sync alongside ─────────────────────────────────────────────────────────────────────────────────────
+# ── syncs in the background ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_sync_at_a_time_is_begun(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks while one is under way gets none of their own; afterwards a new one can begin."""
+def test_second_sync_is_not_started_while_one_runs(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it has ended, a new one can start."""
     answer = threading.Event()
 
     def slow(*_: object, **__: object) -> SyncResult:
@@ -186,7 +184,7 @@ def test_one_sync_at_a_time_is_begun(keeper: Keeper, monkeypatch: pytest.MonkeyP
 
 
 def test_failed_sync_is_reported(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asked hears that it failed, and the doctor finds why."""
+    """The caller is informed, and the doctor shows why."""
 
     def broken(*_: object, **__: object) -> SyncResult:
         raise ZeroDivisionError("nobody thought of this")
@@ -201,8 +199,8 @@ def test_failed_sync_is_reported(keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 # ── listings ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_listing_as_of_the_last_events_looks_at_no_state(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many sessions are being worked on, it is one question to the store."""
+def test_listing_as_of_the_last_events_reads_no_state(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one query, however many sessions are open."""
     whole = keeper.history(all_projects=True)
     monkeypatch.setattr(type(keeper.store()), "state", _away)
     assert [row.id for row in history.listed(keeper, Filter())] == [row.id for row in whole]

@@ -1,4 +1,4 @@
-"""Sessions travel from device to device: what a sync sends, asks for, and leaves readable at the remote."""
+"""Sessions sync between devices: what a sync sends, what it requests, and what the remote can read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shelf() -> Shelf:
 
 
 def fleet(tmp_path: Path, shelf: Shelf, *names: str, admin: bool = False) -> list[Device]:
-    """These devices in one vault, the first of them its founder."""
+    """These devices in one vault; the first is its founder."""
     devices = [Device(str(tmp_path), name, shelf) for name in names]
     join(devices[0].create_vault(), *devices[1:], admin=admin)
     settle(devices)
@@ -47,8 +47,7 @@ def asked(shelf: Shelf, kind: str) -> int:
     return sum(1 for name, _ in shelf.asked if name == kind)
 
 
-def test_a_session_arrives_at_another_device(tmp_path: Path, shelf: Shelf) -> None:
-    """What is noted on one device is there on the other after both have synced."""
+def test_note_reaches_the_other_device_after_both_synced(tmp_path: Path, shelf: Shelf) -> None:
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     anna.start("s1")
     anna.note("s1", "hello")
@@ -63,19 +62,19 @@ def test_a_session_arrives_at_another_device(tmp_path: Path, shelf: Shelf) -> No
 
 
 def test_pending_device_reads_nothing(tmp_path: Path, shelf: Shelf) -> None:
-    """Who has asked and was not let in reads nothing and is told what to do."""
+    """A device that is not approved yet reads nothing and is told what to do."""
     (anna,) = fleet(tmp_path, shelf, "anna")
     anna.start("s1")
     anna.sync()
     ben = Device(str(tmp_path), "ben", shelf).ask()
     report = ben.sync()
     assert not ben.log()
-    assert any("waits to be let in" in note for note in report.notes)
+    assert any("waits for approval" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("sessions", [1, 300])
-def test_an_idle_sync_asks_one_listing(tmp_path: Path, shelf: Shelf, sessions: int) -> None:
-    """When nothing is new, one listing says so, however much there is."""
+def test_idle_sync_costs_one_listing(tmp_path: Path, shelf: Shelf, sessions: int) -> None:
+    """However much there is."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     for number in range(sessions):
         anna.start(f"s{number}")
@@ -88,7 +87,7 @@ def test_an_idle_sync_asks_one_listing(tmp_path: Path, shelf: Shelf, sessions: i
 
 @pytest.mark.parametrize("sessions", [1, 300])
 def test_one_event_costs_one_listing_and_one_put(tmp_path: Path, shelf: Shelf, sessions: int) -> None:
-    """Sending one event, and reading it, takes as many requests after 300 sessions as after one."""
+    """Sending or reading one event takes as many requests after 300 sessions as after one."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     for number in range(sessions):
         anna.start(f"s{number}")
@@ -105,8 +104,8 @@ def test_one_event_costs_one_listing_and_one_put(tmp_path: Path, shelf: Shelf, s
     assert [name for name, _ in shelf.asked] == ["list", "get", "get"]
 
 
-def test_a_shared_session_costs_no_request_when_idle(tmp_path: Path, shelf: Shelf) -> None:
-    """A session that is shared, and one whose sharing has ended, are seen to be unchanged in the same listing."""
+def test_shared_session_costs_no_request_when_idle(tmp_path: Path, shelf: Shelf) -> None:
+    """The same listing shows that shared and formerly shared sessions did not change."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     gus = Device(str(tmp_path), "gus", shelf)
     anna.start("s1")
@@ -125,9 +124,9 @@ def test_a_shared_session_costs_no_request_when_idle(tmp_path: Path, shelf: Shel
         assert shelf.asked == [("list", "h/")], device.name
 
 
-def test_names_and_contents_reveal_nothing(tmp_path: Path, shelf: Shelf) -> None:
-    """Whoever looks at the remote sees opaque names, and no word of any session, device or person."""
-    # Names that do not come about by chance where everything is random.
+def test_names_and_contents_at_the_remote_reveal_nothing(tmp_path: Path, shelf: Shelf) -> None:
+    """The remote has opaque names and no word of any session, device or person."""
+    # Names that random bytes do not contain by chance.
     anna, ben = fleet(tmp_path, shelf, "annas-desk", "ben")
     gus = Device(str(tmp_path), "gus-at-the-harbour", shelf)
     anna.start("s1-named", SECRET)
@@ -140,8 +139,8 @@ def test_names_and_contents_reveal_nothing(tmp_path: Path, shelf: Shelf) -> None
             assert word.encode() not in data
 
 
-def test_one_head_for_each_device(tmp_path: Path, shelf: Shelf) -> None:
-    """A new head takes the place of the one before, and every pack is named by one."""
+def test_each_device_has_one_head(tmp_path: Path, shelf: Shelf) -> None:
+    """A new head replaces the previous one, and every pack is referenced by one."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     anna.start("s1")
     for number in range(5):
@@ -152,8 +151,8 @@ def test_one_head_for_each_device(tmp_path: Path, shelf: Shelf) -> None:
     assert {name for name in shelf.objects if name.startswith("p/")} == named(anna)
 
 
-def test_pauses_on_two_devices_at_once_add_up(tmp_path: Path, shelf: Shelf) -> None:
-    """Both pause, and both resume, without knowing of each other: the pauses do not count twice."""
+def test_concurrent_pauses_do_not_count_twice(tmp_path: Path, shelf: Shelf) -> None:
+    """Both devices pause and resume without knowing of each other."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     minute = 60_000
     anna.start("s1")
@@ -181,8 +180,8 @@ def test_pauses_on_two_devices_at_once_add_up(tmp_path: Path, shelf: Shelf) -> N
     assert shown[0] == shown[1]
 
 
-def test_agents_and_tasks_made_at_once_are_all_there(tmp_path: Path, shelf: Shelf) -> None:
-    """Agents and tasks with the same ids, made on two devices at once, are two each, and a conflict."""
+def test_concurrent_agents_and_tasks_with_equal_ids_are_kept_as_conflicts(tmp_path: Path, shelf: Shelf) -> None:
+    """Two devices use the same ids at once."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     anna.start("s1")
     settle([anna, ben])
@@ -209,8 +208,8 @@ def test_agents_and_tasks_made_at_once_are_all_there(tmp_path: Path, shelf: Shel
 # ── erasing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def everything_of(device: Device) -> bytes:
-    """All that the keys of a device open at the remote."""
+def decrypted_contents(device: Device) -> bytes:
+    """Everything that the keys of a device open at the remote."""
     return b"".join(
         event.data or b""
         for stretches in opened(device).values()
@@ -219,8 +218,8 @@ def everything_of(device: Device) -> bytes:
     )
 
 
-def test_what_is_deleted_goes_from_every_pack_and_store(tmp_path: Path, shelf: Shelf) -> None:
-    """After all have synced, neither the remote nor any store holds a word of a deleted session."""
+def test_deleted_session_is_removed_from_every_pack_and_store(tmp_path: Path, shelf: Shelf) -> None:
+    """After all have synced, no word of it is left."""
     anna, ben, cleo = fleet(tmp_path, shelf, "anna", "ben", "cleo", admin=True)
     gus = Device(str(tmp_path), "gus", shelf)
     anna.start("s1", SECRET)
@@ -233,12 +232,12 @@ def test_what_is_deleted_goes_from_every_pack_and_store(tmp_path: Path, shelf: S
             device.note("s1", f"{SECRET} {number}")
             device.sync()
     settle([anna, ben, cleo, gus])
-    assert SECRET.encode() in everything_of(anna)
+    assert SECRET.encode() in decrypted_contents(anna)
     ben.time += 1000
     ben.store.erase("s1", Draft(SessionDeleted(), ben.time, "ben"))
     settle([ben, anna, cleo, gus])
     for device in (anna, ben, cleo):
-        assert SECRET.encode() not in everything_of(device)
+        assert SECRET.encode() not in decrypted_contents(device)
         assert SECRET.encode() not in device.files()
     assert SECRET.encode() not in gus.files()
     assert anna.log() == ben.log() == cleo.log()
@@ -248,8 +247,8 @@ def test_what_is_deleted_goes_from_every_pack_and_store(tmp_path: Path, shelf: S
         assert shelf.asked == [("list", "h/")], device.name
 
 
-def test_what_is_erased_goes_even_from_merged_packs_and_ended_shares(tmp_path: Path, shelf: Shelf) -> None:
-    """One event's data goes from packs that were merged since, and from a share that nobody reads any more."""
+def test_erased_event_is_removed_from_merged_packs_and_ended_shares(tmp_path: Path, shelf: Shelf) -> None:
+    """Its data leaves packs that were merged since, and a share that nobody reads any more."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben", admin=True)
     gus = Device(str(tmp_path), "gus", shelf)
     anna.start("s1")
@@ -266,15 +265,16 @@ def test_what_is_erased_goes_even_from_merged_packs_and_ended_shares(tmp_path: P
     ben.record("s1", EventErased(hashes=(event.hash,)))
     settle([ben, anna])
     for device in (anna, ben):
-        assert SECRET.encode() not in everything_of(device)
+        assert SECRET.encode() not in decrypted_contents(device)
         assert SECRET.encode() not in device.files()
         assert len(device.notes("s1")) == 40
     packs = {name for name in shelf.objects if name.startswith("p/")}
     assert packs == named(anna)
 
 
-def test_what_is_erased_goes_from_what_removed_devices_and_earlier_lives_left(tmp_path: Path, shelf: Shelf) -> None:
-    """Packs of a device that is gone, and of a life of ours that ended, hold no erased data either."""
+def test_erased_event_is_removed_from_packs_of_removed_devices_and_earlier_writers(
+    tmp_path: Path, shelf: Shelf
+) -> None:
     anna, ben, cleo = fleet(tmp_path, shelf, "anna", "ben", "cleo")
     anna.start("s1")
     old = cleo.copy(str(tmp_path / "cleo.copy"))
@@ -288,11 +288,11 @@ def test_what_is_erased_goes_from_what_removed_devices_and_earlier_lives_left(tm
     cleo.sync()
     anna.remove(ben)
     settle([anna, cleo])
-    assert SECRET.encode() in everything_of(anna)
+    assert SECRET.encode() in decrypted_contents(anna)
     anna.time += 1000
     anna.store.erase("s1", Draft(SessionDeleted(), anna.time, "anna"))
     settle([anna, cleo])
-    assert SECRET.encode() not in everything_of(anna)
+    assert SECRET.encode() not in decrypted_contents(anna)
     assert SECRET.encode() not in anna.files()
     assert SECRET.encode() not in cleo.files()
     packs = {name for name in shelf.objects if name.startswith("p/")}

@@ -140,7 +140,7 @@ class Command:
 GLOBALS: tuple[Option, ...] = (
     Option(("--project",), "the project directory (default: the one around the working directory)", kind="dir"),
     Option(("--store",), "the store: sqlite:///PATH, or postgresql://USER@HOST/DATABASE", metavar="URL"),
-    Option(("--json",), "print one JSON document; errors, too", kind="flag"),
+    Option(("--json",), "print one JSON document, also for errors", kind="flag"),
     Option(("--at",), "record or show as of this time: 2026-11-15 09:30, RFC 3339, or HH:MM of today", kind="time"),
     Option(("--quiet",), "print results only", kind="flag"),
     Option(("--yes",), "answer yes to every question", kind="flag"),

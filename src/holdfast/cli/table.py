@@ -75,7 +75,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("stop", "complete the session", (
         Option(("--keep",), "merge its branch as one commit", kind="flag"),
         Option(("--discard",), "delete its branch", kind="flag"),
-        Option(("--reason",), "why its branch is discarded"),
+        Option(("--reason",), "why it ends, or why its branch is discarded"),
     ), "lifecycle:stop", group=SESSIONS, writes=True, either=(("--keep", "--discard"),)),
     Command("abort", "abort the session", (Argument("reason", "why", required=False),), "lifecycle:abort",
             group=SESSIONS, writes=True),
@@ -122,31 +122,32 @@ COMMANDS: tuple[Command, ...] = (
                Option(("--task",), "its task"),
                Option(("--blocking-on",), "the agent it waits for", metavar="A"),
                Option(("--pid",), "its process id", kind="int"),
-               Option(("--background",), "nobody waits for it", kind="flag")),
-        _agent("progress", "record its progress", Argument("fraction", "0 to 1", kind="float")),
-        _agent("done", "record that it finished",
+               Option(("--background",), "the person does not wait for it", kind="flag")),
+        _agent("progress", "record an agent's progress", Argument("fraction", "0 to 1", kind="float")),
+        _agent("done", "record that an agent finished",
                Option(("--summary",), "what it did"), Option(("--tokens",), "tokens used", kind="int")),
-        _agent("fail", "record that it failed",
+        _agent("fail", "record that an agent failed",
                Option(("--category",), "the category of the failure", choices=CATEGORIES, required=True),
                Option(("--message",), "what went wrong", required=True)),
-        _agent("retry", "record that it was started again", Option(("--pid",), "its new process id", kind="int")),
-        _agent("pause", "record that it paused"),
-        _agent("resume", "record that it resumed", Option(("--pid",), "its new process id", kind="int")),
-        _agent("abort", "record that it was aborted"),
+        _agent("retry", "record that an agent was started again",
+               Option(("--pid",), "its new process id", kind="int")),
+        _agent("pause", "record that an agent paused"),
+        _agent("resume", "record that an agent resumed", Option(("--pid",), "its new process id", kind="int")),
+        _agent("abort", "record that an agent was aborted"),
         Command("list", "list the agents", (), "work:agent_list"),
     )),
     Command("task", "add tasks to the plan and record their status", group=WORK, verbs=(
         Command("add", "add a task", (
             Argument("text", "what has to be done"),
-            Option(("--id",), "its id (default: made up)"),
+            Option(("--id",), "its id (default: generated)"),
             Option(("--phase",), "the phase it belongs to"),
             Option(("--agent",), "the agent that does it"),
         ), "work:task_add", writes=True),
-        _task("start", "mark it as started"),
-        _task("done", "mark it as done"),
-        _task("block", "mark it as blocked"),
-        _task("reopen", "open it again"),
-        _task("drop", "drop it from the plan"),
+        _task("start", "mark a task as started"),
+        _task("done", "mark a task as done"),
+        _task("block", "mark a task as blocked"),
+        _task("reopen", "reopen a task"),
+        _task("drop", "drop a task from the plan"),
         Command("list", "list the tasks", (), "work:task_list"),
     )),
     Command("plan", "import or show the plan: phases and tasks", group=WORK, verbs=(
@@ -221,12 +222,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("unarchive", "take a session out of the archive", (Argument("id", _ID.help),), "history:unarchive",
             group=HISTORY, writes=True),
     Command("delete", "delete a session permanently", (
-        Argument("id", _ID.help), Option(("--confirm",), "do not ask", kind="flag"),
+        Argument("id", _ID.help), Option(("--confirm",), "delete without being asked", kind="flag"),
         Option(("--force",), "even if it is unfinished", kind="flag"),
     ), "history:delete", group=HISTORY, writes=True),
     # ── Conversations ────────────────────────────────────────────────────────────────────────────────────
     Command("conversation", "list or move the conversations of agents", group=CONVERSATIONS, verbs=(
-        Command("list", "list those of a session, with model, tokens and cost", (_ID,),
+        Command("list", "list the conversations of a session, with model, tokens and cost", (_ID,),
                 "conversations:conversation_list"),
         Command("move", "assign a conversation to another session from now on", (
             Argument("conversation", "its native id, a unique prefix of that, or agent:id"),
@@ -262,14 +263,14 @@ COMMANDS: tuple[Command, ...] = (
     ), "documents:export", group=FORMATS),
     Command("recover", "read what is left of damaged session files", (
         Argument("path", "the file, or a directory of them; - for standard input", kind="path"),
-        Option(("--start",), "make a session from it", kind="flag"),
+        Option(("--start",), "start a session from it", kind="flag"),
     ), "documents:recover", group=FORMATS),
-    Command("migrate", "write documents of older versions anew, and keep the old ones", (
+    Command("migrate", "convert documents of older versions to the current one, and keep the old files", (
         Argument("path", "a file, a feature directory, or a project", kind="path"),
-        Option(("--back",), "restore the old ones", kind="flag"),
+        Option(("--back",), "restore the old files", kind="flag"),
     ), "documents:migrate", group=FORMATS),
     Command("mirror", "mirror sessions to live files in the project", group=FORMATS, verbs=(
-        Command("on", "start to mirror the project's sessions", (
+        Command("on", "start mirroring the project's sessions", (
             _FORMAT,
             Option(("--gitignore",), "also add what must not be committed to .gitignore (timer)", kind="flag"),
         ), "mirrors:mirror_on", writes=True),
@@ -300,7 +301,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("agents", "list the agents on this machine, and which are connected", (), "connect:agents", group=AGENTS),
     Command("uninstall", "remove Holdfast from all agents; recorded sessions stay", (), "connect:uninstall",
             group=AGENTS),
-    Command("hook", "called by agents' hooks, with the payload on standard input", (_PROGRAM,),
+    Command("hook", "receive what an agent's hook sends on standard input", (_PROGRAM,),
             "conversations:hook",
             group=AGENTS),
     Command("statusline", "print the status line that an agent shows", (
@@ -324,7 +325,7 @@ COMMANDS: tuple[Command, ...] = (
         Command("remove", "remove a device, or decline its request", (
             Argument("name", "its name or fingerprint"),
         ), "devices:device_remove", writes=True),
-        Command("admit", "accept what a removed device wrote and nobody has accepted", (
+        Command("admit", "accept what a removed device wrote and nobody has accepted yet", (
             Argument("name", "its name or fingerprint"),
         ), "devices:device_admit", writes=True),
         Command("recovery-code", "make a recovery code, for the day when all devices are lost", (_REMOTE,),
@@ -369,7 +370,7 @@ COMMANDS: tuple[Command, ...] = (
         ), "devices:people_add", writes=True),
         Command("list", "list people, with their keys", (), "devices:people_list"),
     )),
-    Command("share", "share a session with a person", (
+    Command("share", "share a session with a person, to read and continue", (
         Argument("id", _ID.help),
         Option(("--with",), "the person", metavar="EMAIL", name="with_", required=True),
         Option(("--read-only",), "they may only read", kind="flag"),
@@ -408,7 +409,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("doctor", "check everything, and repair what is damaged", (
         Option(("--repair",), "rebuild derived data, move damaged data aside", kind="flag"),
     ), "setup:doctor", group=SETUP),
-    Command("backup", "back the whole store up to a file", (Argument("file", "the file to write", kind="path"),),
+    Command("backup", "back up the whole store to a file", (Argument("file", "the file to write", kind="path"),),
             "store:backup",
             group=SETUP),
     Command("restore", "merge a backup into the store; nothing here is lost", (Argument("file",
@@ -426,7 +427,7 @@ COMMANDS: tuple[Command, ...] = (
         Command("dismiss", "remove a person from the vault; what they made stays", (
             _PERSON, Option(("--hand-over-to",), "a member who gets their sessions", metavar="PERSON"),
         ), "store:store_dismiss", writes=True),
-        Command("share", "share a session with members of the vault", (
+        Command("share", "share a session with members of the vault, to read and write", (
             Argument("id", _ID.help), _MEMBER, _EVERYONE, Option(("--read-only",), "they may only read", kind="flag"),
         ), "store:store_share", writes=True),
         Command("unshare", "stop sharing a session with members of the vault",

@@ -50,7 +50,7 @@ def parse_time(written: str) -> int:
     if match is None or match[3] is None:
         raise Invalid(
             f"{written[:60]!r} is not a time",
-            hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z; in commands also in local time, as "
+            hint="Write it as RFC 3339, for example 2026-11-15T09:30:00Z; in commands also in local time, as "
             "2026-11-15 09:30 or as HH:MM of today.",
         )
     # A leap second (":60") counts as the last moment of its minute.

@@ -194,7 +194,7 @@ def _requested_format(name: str, value: Json, path: str) -> Format:
         if registry.named(other).detects(value) is not None:
             raise Invalid(
                 f"{_where(path)}: it is a document in the format {other}, not {name}",
-                hint=f"Name {other}, or leave the format out.",
+                hint=f"Use --format {other}, or leave --format out.",
                 operation="read",
                 file=path,
             )

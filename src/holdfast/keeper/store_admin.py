@@ -232,7 +232,7 @@ class StoreShares(NamedTuple):
 
 def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) -> StoreShares:
     """Let another member, or every member, read a session, or write to it too."""
-    store = _server_store(ws, "it has no members to share with")
+    store = _server_store(ws, "it has no members")
     from holdfast.store.postgres import members
 
     session = history.find(ws, reference)
@@ -242,7 +242,7 @@ def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) ->
 
 def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
     """Take a share back. What was read by then stays read."""
-    store = _server_store(ws, "it has no members to share with")
+    store = _server_store(ws, "it has no members")
     from holdfast.store.postgres import members
 
     session = history.find(ws, reference)

@@ -194,7 +194,7 @@ def question(goal: str, session: str, email: str, *, read_only: bool, days: int 
     until = "" if days is None else f", for {days} day{'' if days == 1 else 's'}"
     return (
         f"Share a session with {one_line(email)}? They will be able to {rights}{until}. "
-        f"Session {session[:8]}, with the goal “{shorten(one_line(goal), 200)}”. "
+        f"It is session {session[:8]}, with the goal “{shorten(one_line(goal), 200)}”. "
         "What they have read cannot be taken back."
     )
 
@@ -253,7 +253,8 @@ def share_tool(mcp_context: McpContext) -> Tool:
             )  # fmt: skip
             return result(
                 Shared(share=share),
-                f"Shared {wish.session[:8]} with {one_line(done.email)}. They run: holdfast accept {done.url}",
+                f"Shared {wish.session[:8]} with {one_line(done.email)}."
+                f" They accept it with: holdfast accept {done.url}",
             )
 
         return await mcp_context.run_apart(project, work)

@@ -130,7 +130,7 @@ class AgentHandle:
 
     def _unknown(self) -> NotFound:
         return NotFound(
-            f"there is no agent {self.id}", hint="holdfast agent list shows them.", session=self.session.id
+            f"there is no agent {self.id}", hint="holdfast agent list shows the agents.", session=self.session.id
         )
 
 

@@ -127,7 +127,7 @@ def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None
         if not 1 <= take <= len(dispute.writes):
             raise Invalid(
                 f"the conflict has values 1 to {len(dispute.writes)}, and no value {take}",
-                hint="holdfast conflicts shows them with their numbers.",
+                hint="holdfast conflicts lists the values with their numbers.",
                 session=session,
             )
         if dispute.chosen == take:

@@ -86,7 +86,9 @@ def meant(store: Store | None, reference: str) -> str:
         candidates = [candidate for candidate in candidates if not candidate.startswith(reference.lower())]
     if not candidates:
         short = "" if len(reference) >= SHORTEST_PREFIX else f" A prefix needs at least {SHORTEST_PREFIX} characters."
-        raise NotFound(f"no session matches {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}")
+        raise NotFound(
+            f"no session matches {shorten(reference, 60)!a}", hint=f"holdfast history lists the sessions.{short}"
+        )
     if len(candidates) > 1:
         listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
         raise Invalid(

@@ -146,7 +146,7 @@ def categories_from(words: Sequence[str]) -> dict[int, Category]:
         if known is None or not (code.isascii() and code.isdigit()) or len(code) > 3 or not 1 <= int(code) <= 255:
             raise Invalid(
                 f"{shorten(word, 40)!a} is not CODE=KIND",
-                hint=f"For instance 75=transient: a code from 1 to 255 and one of {', '.join(CATEGORIES)}.",
+                hint=f"For example 75=transient: a code from 1 to 255 and one of {', '.join(CATEGORIES)}.",
             )
         categories[int(code)] = known
     return categories

@@ -233,7 +233,9 @@ class Work:
             own = id_of(task_names(state.tasks.values()), task_id)
             task = find_target(state.tasks.values(), own, event, tasks.status_of)
             if task is None:
-                raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
+                raise NotFound(
+                    f"there is no task {task_id}", hint="holdfast task list shows the tasks.", session=self.id
+                )
             status = tasks.status_of(task)
             self.moved = task.ref
             if not allows(TASK, status, event):

@@ -125,7 +125,7 @@ def address(url: str) -> Address:
         _read(url)
         return PostgresAddress(url)
     if not url.startswith(_SQLITE):
-        raise Invalid("unknown kind of store", hint=_KINDS)
+        raise Invalid("unknown store type", hint=_KINDS)
     path = url.removeprefix("sqlite://")
     if path.startswith("/") and os.name == "nt" and path[2:3] == ":":
         path = path[1:]

@@ -245,7 +245,7 @@ def admit(ws: Workspace, wanted: str) -> LateAcceptance:
         f"no device called {wanted[:60]!a} was removed",
         hint="It belongs to the vault: what it writes is accepted."
         if is_member
-        else "holdfast device list shows them.",
+        else "holdfast device list shows the devices.",
     )
 
 

@@ -293,7 +293,7 @@ def remove(ws: Workspace, wanted: str) -> DeviceRemoval:
         return DeviceRemoval(*removed[0], done, declined)
     if refused:
         raise Refused("this device may not remove others", hint=ON_ANOTHER)
-    raise NotFound(f"no device called {wanted[:60]!a}", hint="holdfast device list shows them.")
+    raise NotFound(f"no device called {wanted[:60]!a}", hint="holdfast device list shows the devices.")
 
 
 def _declined(vault: Vault, wanted: str) -> JoinRequest | None:

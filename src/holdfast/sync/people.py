@@ -67,4 +67,4 @@ def find(home: Home, email: str) -> Person:
     for person in load(home):
         if person.email.lower() == email.strip().lower() and person.keys:
             return person
-    raise NotFound(f"no person with a key is known as {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")
+    raise NotFound(f"no key is known for {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")

@@ -93,7 +93,7 @@ def find(home: Home, name: str) -> KnownRemote:
     for remote in load(home):
         if remote.name == name:
             return remote
-    raise NotFound(f"no remote called {name[:60]!a}", hint="holdfast remote list shows them.")
+    raise NotFound(f"no remote called {name[:60]!a}", hint="holdfast remote list shows the remotes.")
 
 
 def check_free(home: Home, name: str) -> str:
@@ -102,7 +102,7 @@ def check_free(home: Home, name: str) -> str:
     if not name.isprintable() or name.startswith("-"):
         raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits and dashes.")
     if any(remote.name == name for remote in load(home)):
-        raise Conflict(f"a remote called {name[:60]!a} exists already", hint="Choose another name.")
+        raise Conflict(f"a remote called {name[:60]!a} already exists", hint="Choose another name.")
     return name
 
 

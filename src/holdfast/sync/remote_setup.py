@@ -275,7 +275,7 @@ def advice(status: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | 
     remote = status.remote
     if status.status == "pending":
         yield (
-            "this device waits to be let in",
+            "this device waits for approval",
             f"On one that belongs to the vault: holdfast device approve {fingerprint}",
         )
     elif status.status == "removed":

@@ -169,7 +169,7 @@ def uncollected() -> Iterator[None]:
 
 
 _TAKEN_BACK: Final = (
-    "recent writes of others cannot be opened here: the session may no longer be shared with you,"
+    "what others wrote recently cannot be opened here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
 _NOT_THEIRS: Final = "it shares a session that it neither started nor may decide over"
@@ -182,7 +182,7 @@ _UNPLACED: Final = (
     "An admin removed somebody, and the remote lacks entries before the removal: nothing is sent until it has them."
     " On a device of that admin: holdfast sync --put-back"
 )
-_LOCKED_OUT: Final = "recent writes of others cannot be opened here: this device may have been removed"
+_LOCKED_OUT: Final = "what others wrote recently cannot be opened here: this device may have been removed"
 
 
 def sync_vault(
@@ -393,7 +393,7 @@ def _belongs(vault: Vault) -> bool:
         if join_vault.complete_join(vault):
             return True
         vault.report.note(
-            "This device waits to be let in. On a device that belongs to the vault:"
+            "This device waits for approval. On a device that belongs to the vault:"
             f" holdfast device approve {vault.here.keys.public.words}"
         )
         return False

@@ -89,7 +89,7 @@ def forget(keeper: Keeper) -> None:
 def correct_hours(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     kind = form.get("what", "")
     if kind not in ("worked", "away"):
-        raise Invalid("expected worked or away")
+        raise Invalid("hours can be corrected to worked or to away")
     there, session = at_work_tree(keeper, reference)
     kept = there.session(session)
     since, until = _moment(form.get("from", "")), _moment(form.get("to", ""))
@@ -107,7 +107,7 @@ def _moment(written: str) -> int:
     try:
         return local_moment(written)
     except Invalid as error:
-        error.hint = "Give a day and a time, for instance 2026-11-15T09:30."
+        error.hint = "Give a day and a time, for example 2026-11-15T09:30."
         raise
 
 
@@ -214,7 +214,7 @@ def _position(written: str) -> int:
     return int(text)
 
 
-def archive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001 (every verb is told the form)
+def archive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001 (every verb is given the form)
     there, session = at_work_tree(keeper, reference)
     there.archive(session)
     return answer("Archived. History still finds it.", there)

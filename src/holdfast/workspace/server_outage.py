@@ -21,7 +21,8 @@ _OUTAGES: Final = (
     "the server cannot be reached",
     "the server does not answer",
     "the server is away",
-    "the server was cut off",
+    "the connection to the server was lost",
+    "the server was cut off",  # of earlier versions: lines of the error log stay for days
 )
 _SERVERS: Final = ("postgresql://", "postgres://")
 _SAFE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

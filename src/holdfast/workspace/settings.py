@@ -195,7 +195,7 @@ def describe_problem(problem: HoldfastError) -> str:
 def find_setting(name: str) -> Setting:
     setting = BY_NAME.get(name)
     if setting is None:
-        raise NotFound(f"unknown setting {name[:60]!a}", hint="holdfast config list shows them all.")
+        raise NotFound(f"unknown setting {name[:60]!a}", hint="holdfast config list shows all settings.")
     return setting
 
 

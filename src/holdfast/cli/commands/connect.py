@@ -219,7 +219,7 @@ def _paint_uninstalled(paint: Paint, done: UninstallResult, home: str) -> Painte
     lines.append(paint.plain(f"What was recorded stays in {home}; mirrored files stay as they are."))
     lines.append(
         paint.dim(
-            f"To remove the program: `{_UNINSTALL_PROGRAM}`, or as you installed it; "
+            f"To remove the program, run `{_UNINSTALL_PROGRAM}`, or remove it the way you installed it; "
             f"to remove the data, delete {home}."
         )
     )

@@ -162,7 +162,7 @@ def device_approve(call: Call) -> None:
             paint.green("Approved "), paint.bold(done.name), " for the vault at ", done.remote
         ),
     )  # fmt: skip
-    call.note("It receives this with its next: holdfast sync")
+    call.note("It learns this with its next sync: holdfast sync")
 
 
 def device_remove(call: Call) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_CODE_LENGTH = 1000
 _STATUSES = {
-    "member": "this device belongs to the vault", "pending": "this device waits to be let in",
+    "member": "this device belongs to the vault", "pending": "this device waits for approval",
     "reader": "this device only reads", "removed": "this device was removed",
     "other-keys": "this device has new keys, and the vault knows it by others",
     "no-keys": "this device's keys are gone",
@@ -269,10 +269,10 @@ def _paint_sync(paint: Paint, done: SyncResult, *, quiet: bool) -> Painted:
     for refused in done.report.rejected:
         alike.setdefault((refused.device, refused.reason), []).append(refused.pack)
     for (device, reason), packs in alike.items():
-        whose = f" of {device}" if device else ""
+        whose = f" from {device}" if device else ""
         times = f", {len(packs):,} times" if len(packs) > 1 else ""
         where = f" ({packs[0]}{', …' if len(packs) > 1 else ''})" if packs[0] else ""
-        lines.append(paint.join(paint.yellow("Not taken in"), whose, ": ", reason, times, paint.dim(where)))
+        lines.append(paint.join(paint.yellow("Not accepted"), whose, ": ", reason, times, paint.dim(where)))
     return Painted("\n".join(lines))
 
 

@@ -46,7 +46,7 @@ def share(call: Call) -> None:
         lambda paint: "" if call.quiet else _paint_share(paint, done, goal or session.id[:8], clock),
     )  # fmt: skip
     call.note(
-        f"There they run: holdfast accept {done.url}\n"
+        f"There they accept it with: holdfast accept {done.url}\n"
         "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key.\n"
         f"They are shown this device's words, to compare with you: {done.words}"
     )

@@ -124,7 +124,7 @@ def _walk_through(tour: Tour) -> None:
 
 
 def _recorded_by_hooks(tour: Tour) -> None:
-    tour.say("With an agent connected, all of this is recorded automatically. Claude Code, for instance:")
+    tour.say("With an agent connected, all of this is recorded automatically. Claude Code, for example:")
     tour.holdfast("connect", "claude", "--quiet")
     tour.hook("SessionStart", source="startup", model="claude-opus")
     tour.hook("UserPromptSubmit", prompt="Let search ignore case")
@@ -426,8 +426,8 @@ class Tour:
             "",
             paint.heading("Next"),
             paint.pairs([
-                ("holdfast connect claude", "let sessions record themselves, in any project"),
-                ("holdfast start GOAL", "begin a session in your own project"),
+                ("holdfast connect claude", "connect an agent, so that its sessions are recorded"),
+                ("holdfast start GOAL", "start a session in your own project"),
                 ("holdfast run -- COMMAND", "run something in it as an agent"),
             ], indent=2),
         ]))  # fmt: skip

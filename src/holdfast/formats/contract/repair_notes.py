@@ -30,14 +30,14 @@ class RepairNotes:
             try:
                 moment = timestamps.read(value, self.context)
             except Invalid as error:
-                hint = error.hint or "Write it as RFC 3339, for instance 2026-11-15T09:30:00Z."
+                hint = error.hint or "Write it as RFC 3339, for example 2026-11-15T09:30:00Z."
                 raise Invalid(f"{document_paths.written(place)}: {error.message}", hint=hint) from None
             made = timestamps.shortest(moment.ms)
             self.say(place, moment.assumed or f"{shorten(value, 40)} is written as {made}")
             return made
         raise Invalid(
             f"{document_paths.written(place)} is not a time",
-            hint="Write it as text, for instance 2026-11-15T09:30:00Z.",
+            hint="Write it as text, for example 2026-11-15T09:30:00Z.",
         )
 
     def first_time(self, candidates: Iterable[Json], place: Place) -> str | None:

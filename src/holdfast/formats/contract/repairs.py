@@ -246,7 +246,7 @@ def _current(current: Document, document: Document, state: Document, notes: Repa
     if started is None:
         raise Invalid(
             f"the start of the session is missing ({document_paths.written((*place, 'started_at')[1:])})",
-            hint="Give current_state.started_at, for instance 2026-11-15T09:30:00Z.",
+            hint="Give current_state.started_at, for example 2026-11-15T09:30:00Z.",
         )
     updated = notes.first_time(
         [current.get("last_updated"), entry.get("last_active"), started], (*place, "last_updated")

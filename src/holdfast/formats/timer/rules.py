@@ -41,7 +41,7 @@ def _names(values: TimerValues) -> Iterator[Problem]:
 
 def _words(values: TimerValues) -> Iterator[Problem]:
     if values.task is not None and not 2 <= (words := len(values.task.split())) <= 4:
-        yield Problem(("task",), f"has {words} word{'' if words == 1 else 's'}, expected two to four", "warning")
+        yield Problem(("task",), f"has {words} word{'' if words == 1 else 's'}; expected two to four", "warning")
     if values.summary is not None and len(values.summary.splitlines()) > 1:
         yield Problem(("summary",), "is more than one line", "warning")
 

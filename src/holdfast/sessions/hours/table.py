@@ -46,7 +46,7 @@ class Line(msgspec.Struct, kw_only=True):
 
 
 class AgentLine(msgspec.Struct, kw_only=True):
-    """Agents of one type added up. `running_ms` is the sum of their runs, parallel or not."""
+    """Agents of one type added up. `running_ms` is the sum of their runs, in parallel or not."""
 
     key: str | None
     agents: list[str] = []

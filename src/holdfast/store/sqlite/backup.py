@@ -71,7 +71,7 @@ def _temporary_next_to(path: str) -> str:
 def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:
     """Have a private file filled, and name it only when it is complete, never over another."""
     path = os.path.abspath(path)
-    taken = Conflict("the backup file exists already", hint="Choose another name, or remove it.", file=path)
+    taken = Conflict("the backup file already exists", hint="Choose another name, or remove it.", file=path)
     if os.path.lexists(path):
         raise taken
     temporary = _temporary_next_to(path)

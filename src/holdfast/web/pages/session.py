@@ -73,7 +73,7 @@ def moment(keeper: Keeper, words: PageRequest) -> int | None:
     if written.isascii() and written.lstrip("-").isdigit() and len(written) < 20:
         number = int(written)
         if not EARLIEST <= number <= LATEST:
-            raise Invalid("not a time", hint="Milliseconds since 1970, or for instance 2026-11-15T09:30:00Z.")
+            raise Invalid("not a time", hint="Milliseconds since 1970, or for example 2026-11-15T09:30:00Z.")
         return number
     if _DAY.fullmatch(written):
         return midnight(written)
