@@ -1,7 +1,7 @@
-"""A hostile remote, and a hostile device: what the adversary's tests are made of.
+"""A hostile remote and a hostile device, for the adversary tests.
 
-`Window` is what one device is shown of a shelf; `Insider` writes with the keys of an enrolled device what no program
-of ours would write. Everything else is done to the shelf's bytes themselves.
+`Window` decides what one device sees of a shelf; `Insider` writes what no Holdfast program would, with the keys of an
+enrolled device. Other attacks change the bytes on the shelf directly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Window:
         self.hidden: Callable[[str], bool] = lambda _: False
         self.instead: dict[str, bytes] = {}
         self.listed: list[ObjectInfo] = []
-        # An earlier state, shown in place of the present one; what is written still goes to the shelf.
+        # An earlier state, shown instead of the current one; writes still go to the shelf.
         self.old: dict[str, bytes] | None = None
 
     @property
@@ -62,8 +62,8 @@ class Window:
         pass
 
 
-class Watched(Window):
-    """A window that remembers what was asked for."""
+class RecordingWindow(Window):
+    """A window that records which objects were requested."""
 
     def __init__(self, shelf: Shelf) -> None:
         super().__init__(shelf)
@@ -74,8 +74,8 @@ class Watched(Window):
         return super().get(name, limit)
 
 
-class Endless(Window):
-    """Every object goes on for ever; whoever asks with a limit is told so, whoever does not would never come back."""
+class EndlessWindow(Window):
+    """Every object is endless: a read without a small limit would never return."""
 
     def get(self, name: str, limit: int) -> bytes:
         assert limit < 1 << 30
@@ -83,7 +83,7 @@ class Endless(Window):
 
 
 class Faulty:
-    """A remote at the other end of a bad network: what `dice` says goes wrong with a call."""
+    """A remote behind a bad network: `dice` decides which fault hits each call."""
 
     url = "memory:faulty"
 
@@ -127,11 +127,11 @@ class Faulty:
         return fault
 
 
-# ── an enrolled device that does as it likes ─────────────────────────────────────────────────────────────────
+# ── a hostile enrolled device ─────────────────────────────────────────────────────────────────
 
 
 class Insider:
-    """The keys of an enrolled device, in the hands of somebody else."""
+    """An attacker who has the keys of an enrolled device."""
 
     def __init__(self, device: Device, shelf: Shelf) -> None:
         self.device = device
@@ -146,7 +146,7 @@ class Insider:
         return name
 
     def pack(self, plain: bytes, *, level: int = 3) -> IndexedPack:
-        """A pack with these bytes in it, as a head names it."""
+        """A pack with these bytes, as a head references it."""
         short = os.urandom(20).hex()
         name = self.sealed("pack", f"p/{self.vault.tag}/{short}", plain, level=level)
         data = self.shelf.objects[name]
@@ -156,7 +156,7 @@ class Insider:
     def head(
         self, *new: IndexedPack, writer: str | None = None, keys: DeviceKeys | None = None, **fields: Any
     ) -> str:
-        """A head of this device, whatever it says; in place of the one before."""
+        """A head of this device with any content; replaces the previous one."""
         writer = writer or self.device.writer
         self.counter = fields.pop("counter", self.counter + 1)
         content: dict[str, Any] = {
@@ -169,7 +169,7 @@ class Insider:
         return self.sealed("head", heads.name_of(self.vault.id, writer, self.counter), signed)
 
     def entry(self, kind: type[MembershipEntry], *, keys: DeviceKeys | None = None, **fields: Any) -> str:
-        """A membership entry, entitled or not; return its hash."""
+        """Publish a membership entry, authorized or not; return its hash."""
         content: dict[str, Any] = {
             "vault": self.vault.id, "parents": tuple(sorted(self.vault.membership.tips)), "by": self.vault.me,
             "at": self.device.time,
@@ -186,7 +186,7 @@ class Insider:
         self, session: str, writer: str, words: Iterable[str], *, first: int = 1, prev: str | None = None,
         vault: str | None = None, **fields: Any,
     ) -> PackedEvents:  # fmt: skip
-        """Notes in a stream, vouched for by this device."""
+        """Notes in a stream, signed by this device."""
         made: list[Event] = []
         for seq, word in enumerate(words, first):
             made.append(
@@ -201,7 +201,7 @@ class Insider:
         words_ = packs.stream_words(vault or self.vault.id, session, writer, last.seq, last.hash)
         return PackedEvents(session, writer, self.vault.me, self.device.keys.sign(STREAM, words_), made)
 
-    def leave_key(self, recipient: str, keys: list[bytes], *, box: str | None = None, name: str | None = None) -> str:
+    def plant_key(self, recipient: str, keys: list[bytes], *, box: str | None = None, name: str | None = None) -> str:
         founding = self.vault.founding()
         assert founding is not None
         blob = wrap(recipient, KeyWrap(vault=self.vault.id, founding=entries.pack(founding), keys=keys, box=box))
@@ -210,11 +210,11 @@ class Insider:
         return where
 
 
-# ── three devices with something to lose ─────────────────────────────────────────────────────────────────────
+# ── three honest devices ─────────────────────────────────────────────────────────────────────
 
 
 class Three:
-    """Anna, who founded the vault, Ben and Cleo: each sees the shelf through a window of its own."""
+    """Anna (founder), Ben and Cleo; each sees the shelf through its own window."""
 
     def __init__(self, directory: str) -> None:
         self.shelf = Shelf()
@@ -234,13 +234,13 @@ class Three:
         device.note("s1", words)
         self.written.append(words)
 
-    def open_all(self) -> None:
-        """The remote behaves again."""
+    def show_everything(self) -> None:
+        """Make the remote behave again."""
         for window in self.windows.values():
             window.hidden, window.instead, window.listed, window.old = (lambda _: False), {}, [], None
 
     def head_of(self, device: Device) -> str:
-        """Where a device's newest head is."""
+        """Name of the device's newest head."""
         vault = device.vault()
         tag = f"h/{vault.tag}.{sealing.life_tag(vault.id, device.writer)}-"
         return max(name for name in self.shelf.objects if name.startswith(tag))
@@ -248,14 +248,14 @@ class Three:
     def names(self, prefix: str) -> list[str]:
         return sorted(name for name in self.shelf.objects if name.startswith(prefix))
 
-    def flows(self) -> None:
-        """Good data keeps flowing and nothing is lost: what each writes now, all have in the end."""
+    def assert_sync_works(self) -> None:
+        """New notes of every device reach all devices, and nothing is lost."""
         for device in self.everybody:
             self.note(device, f"later, by {device.name} {os.urandom(3).hex()}")
         settle(self.everybody, 2)
-        self.hold()
+        self.assert_complete()
 
-    def hold(self) -> None:
+    def assert_complete(self) -> None:
         expected = sorted(self.written)
         for device in self.everybody:
             assert sorted(device.notes("s1")) == expected, device.name
@@ -270,13 +270,13 @@ def reasons(report: SyncReport) -> str:
     return "\n".join(f"{refused.device}: {refused.reason}" for refused in report.rejected)
 
 
-def turned(device: Device) -> str:
-    """What the doctor would say."""
+def rejection_reasons(device: Device) -> str:
+    """The reasons that `doctor` would report."""
     return "\n".join(item.reason for item in device.vault().memory.rejections())
 
 
-def others_hold(three: Three) -> None:
-    """Anna and Cleo go on as if nothing was."""
+def assert_others_sync(three: Three) -> None:
+    """Anna and Cleo sync normally."""
     for device in (three.anna, three.cleo):
         three.note(device, f"later, by {device.name}")
     settle([three.anna, three.cleo])

@@ -1,7 +1,7 @@
-"""Homes of several people, driven through the program's own commands, and adversaries who also have other means.
+"""Homes of several people, driven by the program's own commands, and adversaries with other means as well.
 
-Anna owns a vault; `desk` is a second device of hers; Ben, Cleo and Mallory have vaults of their own. Whatever they do
-is done to the model too, and after every move the homes are held against it.
+Anna owns a vault; `desk` is her second device; Ben, Cleo and Mallory have their own vaults. Every move is applied to
+the model too, and after every move the homes are compared with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ASKING: Final = (("device", "show"), ("remote", "list"), ("people", "add"))
 
 
 class Breach(AssertionError):
-    """The homes do what the model forbids: of which kind, and what."""
+    """The homes do something that the model forbids."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -41,7 +41,7 @@ class Breach(AssertionError):
 
 
 class Offer(NamedTuple):
-    """A share at a place: whose, of what, to whom, and the objects that hold the invitation."""
+    """A share at a remote: vault, session, guest, place, and the objects that contain the invitation."""
 
     vault: str
     session: str
@@ -52,7 +52,7 @@ class Offer(NamedTuple):
 
 class Fleet:
     def __init__(self, root: Path, seed: int, *, ignored: frozenset[str] = frozenset()) -> None:
-        """`ignored` kinds of breach are passed over, to see what follows from them."""
+        """`ignored` kinds of breach are logged only, to see what follows from them."""
         self.root = root
         self.ignored = ignored
         self.seed, self.random = seed, random.Random(seed)
@@ -60,13 +60,13 @@ class Fleet:
         self.moves: list[str] = []
         self.offers: list[Offer] = []
         self.earlier: dict[str, bytes] = {}
-        # What each home really has, as it was when last looked at.
+        # What each home really had at the last look.
         self.present: set[tuple[str, str]] = set()
         self.met: list[str] = []
         self.evil: list[str] = []
         self.imported: dict[str, str] = {}  # the id that a file usually gets
         self._texts = 0
-        self._keys = 0  # that programs used by now
+        self._keys = 0  # used by programs so far
         (root / "places").mkdir()
         self.homes = [OWNER, *self.random.sample(OTHERS, self.random.randint(1, len(OTHERS)))]
         for home in self.homes:
@@ -101,7 +101,7 @@ class Fleet:
             self.model.create_vault(home)
 
     def _introduce(self) -> None:
-        """Everybody knows everybody's key; some trust the other's offers."""
+        """Everybody knows everybody's key; some trust each other's offers."""
         for home in self.homes:
             for other in self.homes:
                 if home == other:
@@ -161,7 +161,7 @@ class Fleet:
             for (who, session) in self.present
             if who == home and (own is None or self.model.is_own(home, session) is own)
         ]
-        # In the order they came up: ids are random, and the same seed is to make the same moves.
+        # In order of appearance: ids are random, and one seed must always make the same moves.
         return self.random.choice(sorted(known, key=self.met.index)) if known else None
 
     # ── moves, as people make them ───────────────────────────────────────────────────────────────────────────
@@ -221,7 +221,7 @@ class Fleet:
             self.record_keyed(home, session)
 
     def record_keyed(self, home: str, session: str) -> None:
-        """As a program records what happened, under a key that says what: it is recorded, whatever others did."""
+        """Record an event with a key, as a program does; it must be recorded whatever others did."""
         text, key = self.text(), f"key:{self._keys}"
         self._keys += 1
         answer = self.model.write(home, session, text)
@@ -273,13 +273,13 @@ class Fleet:
             self.offers.append(Offer(self.model.came[home, session], session, guest, place, wraps))
 
     def accept(self) -> None:
-        """By name: the person looked at it, and wants it."""
+        """Accept by name, as a person who looked at the offer does."""
         if not self.offers:
             return
         offer = self.random.choice(self.offers)
         through = self.model.came.get((offer.guest, offer.session), offer.vault)
         if through != offer.vault and not self.model.is_own(offer.guest, offer.session):
-            return  # through another's share already
+            return  # already through somebody else's share
         if self.others_have(offer.guest, offer.session, own=True) and not self.model.is_own(
             offer.guest, offer.session
         ):
@@ -301,10 +301,7 @@ class Fleet:
             self.model.astray.add((offer.guest, offer.session))
 
     def others_have(self, home: str, session: str, *, own: bool) -> bool:
-        """Has another device of the vault this id, as own or through a share?
-
-        What follows when one device has it as own and the other through a share, the documents leave open.
-        """
+        """Whether another device of the vault has this id, as its own or through a share."""
         vault = self.model.vault_of[home]
         devices = [name for name in self.homes if self.model.vault_of[name] == vault and name != home]
         known = [device for device in devices if (device, session) in self.model.came]
@@ -327,7 +324,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def hidden(self, offer: Offer) -> Iterator[None]:
-        """No invitation but this one lies there."""
+        """Only this invitation lies at the place."""
         others = {
             name: data for name, data in self.objects(offer.place).items()
             if name.startswith("k/") and name not in offer.wraps
@@ -343,7 +340,7 @@ class Fleet:
                     (offer.place / name).write_bytes(data)
 
     def accept_bare(self) -> None:
-        """A script accepts whatever lies at a place: only trusted people's offers may be taken."""
+        """Accept whatever lies at a place, as a script does: only offers of trusted people may be accepted."""
         if not self.offers:
             return
         offer = self.random.choice(self.offers)
@@ -352,7 +349,7 @@ class Fleet:
         taken = {item["id"] for item in response.get("sessions", ())}
         for item in self.offers:
             if item.guest == home and item.place == offer.place and item.session in taken:
-                if not self.model.takes_without_asking(home, item.vault, item.session):
+                if not self.model.accepts_without_asking(home, item.vault, item.session):
                     continue
                 self.model.accept(home, item.vault, item.session)
                 self.lead_astray(item)
@@ -402,7 +399,7 @@ class Fleet:
         self.call(home, "sync", codes=ANY)
 
     def restore(self) -> None:
-        """A backup of a home, taken in again by that home a moment or a while later."""
+        """Restore a backup of a home, immediately or after other moves."""
         home = self.somebody()
         assert home is not None
         file = self.root / f"backup-{home}"
@@ -419,7 +416,7 @@ class Fleet:
     # ── moves, as adversaries make them ──────────────────────────────────────────────────────────────────────
 
     def erase(self) -> None:
-        """Say that an event is erased, as a program could that does not ask whether it may."""
+        """Record an erasure without asking whether it is allowed."""
         home = self.somebody()
         session = None if home is None else self.session_of(home)
         if home is None or session is None:
@@ -439,7 +436,7 @@ class Fleet:
         self.model.erase(home, session, text)
 
     def absurd_clock(self) -> None:
-        """An event with the largest clock there is, in a stream of one's own."""
+        """Record an event with the largest clock possible, in the home's own stream."""
         home = self.somebody()
         session = None if home is None else self.session_of(home)
         if home is None or session is None:
@@ -463,7 +460,7 @@ class Fleet:
         self.model.write(home, session, text)
 
     def take_keys(self) -> None:
-        """A guest writes under keys that the owner's programs will use, or used, with a clock that comes first."""
+        """A guest writes under keys that the owner's programs will use or have used, with a lower clock."""
         home = self.somebody()
         session = None if home is None else self.session_of(home, own=False)
         if home is None or session is None:
@@ -499,13 +496,13 @@ class Fleet:
             self.record_keyed(name, session)
 
     def remember(self) -> None:
-        """What a remote's operator, or anybody who can read it, keeps for later."""
+        """Copy the objects of a remote, as its operator could."""
         self.earlier.update(
             {f"{place.name}/{name}": data for place in self.places() for name, data in self.objects(place).items()}
         )
 
     def replay(self) -> None:
-        """Objects that were removed are there again."""
+        """Put removed objects back."""
         for name, data in self.earlier.items():
             path = self.root / "places" / name
             if not path.exists() and self.random.random() < 0.7:
@@ -513,7 +510,7 @@ class Fleet:
                 path.write_bytes(data)
 
     def plant(self) -> None:
-        """Somebody's objects lie at somebody else's place too: an offer among offers."""
+        """Copy somebody's objects to another person's place: an offer among offers."""
         source, target = self.random.choice(self.places()), self.random.choice(self.places())
         if source == target:
             return
@@ -529,7 +526,7 @@ class Fleet:
         return sorted((self.root / "places").iterdir())
 
     def offer_same_id(self) -> None:
-        """A session with an id that somebody else has, made by hand in a vault of one's own, and shared with them."""
+        """Create a session with another person's session id in one's own vault, and share it with them."""
         attacker = self.somebody(OWNER, "desk") or OWNER
         victim = self.somebody(attacker, "desk")
         session = None if victim is None else self.session_of(victim, own=True)
@@ -558,7 +555,7 @@ class Fleet:
             self.call(evil, "sync", codes=ANY)
             self.call(victim, "sync", codes=ANY)
 
-    # ── held against the model ───────────────────────────────────────────────────────────────────────────────
+    # ── compared with the model ───────────────────────────────────────────────────────────────────────────────
 
     def check(self) -> None:
         self.model.publish()
@@ -603,7 +600,7 @@ class Fleet:
             return {note.text for note in state.notes}
 
     def settle(self) -> None:
-        """All sync until nothing more moves: then everybody has what is theirs to have."""
+        """Sync all homes until nothing changes; then everybody has everything they are entitled to."""
         for _ in range(3):
             for home in self.homes:
                 self.call(home, "sync", codes=ANY)
@@ -631,7 +628,7 @@ def email(home: str) -> str:
 
 
 def play(fleet: Fleet, steps: int) -> None:
-    """One sequence of moves, held against the model after each."""
+    """Run one sequence of moves and compare with the model after each."""
     for move in Fleet.moves_of(fleet.seed, steps):
         fleet.moves.append(move)
         getattr(fleet, move)()

@@ -1,12 +1,12 @@
 """Who may read, write and delete which session: a small model of the rules, written from the documents alone.
 
 A *circle* is one session of one vault: the vault's members and the guests it was shared with. The same id in two
-vaults is two circles, whatever their contents. A home is in at most one circle for an id: as *own* in that of its
+vaults is two circles, even with equal content. A home is in at most one circle for an id: as *own* in that of its
 vault, or *through a share* in that of another.
 
-The model says what must hold at any moment, however far events have travelled: what a home may know at most (all that
-was ever published in its circle while it belonged there), and what it must not lose (all it once had, unless someone
-with authority over the circle erased or deleted it). `settled` says what every home has when all have synced.
+The model says what holds at any moment, however far events have spread: what a home may know at most (all that was
+published in its circle while it belonged there), and what it must keep (all it once had, unless someone with
+authority over the circle erased or deleted it). `settled` says what every home has after a full sync.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Text: TypeAlias = str
 
 
 class Answer(Enum):
-    """What a verb must answer; `EITHER` where the documents leave it open."""
+    """The answer a verb must give; `EITHER` where the documents leave it open."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -88,7 +88,7 @@ class Model:
         self.members[vault].add(home)
 
     def remove(self, home: Home) -> None:
-        """Take a device out of its vault: nothing goes to it or comes from it any more."""
+        """Remove a device from its vault: it sends and receives nothing more."""
         self.members[self.vault_of[home]].discard(home)
         self.removed.add(home)
         for circle in self.circles.values():
@@ -105,7 +105,7 @@ class Model:
         return None if vault is None else self.circles[vault, session]
 
     def decides(self, home: Home, session: Session) -> bool:
-        """May this home delete the session for everybody in its circle?"""
+        """Whether this home may delete the session for everybody in its circle."""
         circle = self.circle(home, session)
         return circle is not None and self._belongs(home, session) and (
             home in self.admins[self.came[home, session]] or home in circle.began
@@ -119,13 +119,13 @@ class Model:
     # ── moves ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, home: Home, session: Session) -> None:
-        """A session is begun, or a file imported whose id is not here through somebody else's share."""
+        """Start a session, or import a file whose id is not here through somebody else's share."""
         vault = self.vault_of[home]
         self.came[home, session] = vault
         self.circles.setdefault((vault, session), Circle()).began.add(home)
 
     def imports_as_new(self, home: Home, session: Session) -> bool:
-        """Does an import of this id get another one, because the id is here through another's share?"""
+        """Whether an import of this id gets a new id, because the id is here through somebody else's share."""
         return (home, session) in self.came and not self.is_own(home, session)
 
     def write(self, home: Home, session: Session, text: Text) -> Answer:
@@ -135,24 +135,24 @@ class Model:
         self.author[text] = home
         guest = circle.guests.get(home) if not self.is_own(home, session) else None
         if guest is None and not self.is_own(home, session):
-            return self._written_next_to_a_guest(home, session, text)
+            return self._written_by_device_of_guest(home, session, text)
         if guest is not None and not guest.writes and not guest.revoked:
             return Answer.REFUSED
         # What is written stays with the writer's devices, and reaches the circle of whoever belongs to it.
-        self._tell_own_devices(home, session, text)
+        self._add_to_own_devices(home, session, text)
         if self._belongs(home, session):
             circle.texts.add(text)
         return Answer.EITHER if guest is not None and guest.revoked else Answer.DONE
 
-    def _written_next_to_a_guest(self, home: Home, session: Session, text: Text) -> Answer:
-        """By another device of somebody who is a guest: it counts as theirs, if it goes anywhere."""
+    def _written_by_device_of_guest(self, home: Home, session: Session, text: Text) -> Answer:
+        """Written by another device of a guest: it counts as the guest's, if it is sent at all."""
         circle = self.circles[self.came[home, session], session]
-        self._tell_own_devices(home, session, text)
+        self._add_to_own_devices(home, session, text)
         if any(guest.writes and not guest.revoked for guest in self._guests_of(home, circle)):
             circle.texts.add(text)
         return Answer.EITHER
 
-    def _tell_own_devices(self, home: Home, session: Session, text: Text) -> None:
+    def _add_to_own_devices(self, home: Home, session: Session, text: Text) -> None:
         devices = self.members[self.vault_of[home]]
         for device in devices | {home} if home in devices else {home}:
             self._may.setdefault((device, session), set()).add(text)
@@ -162,7 +162,7 @@ class Model:
         return [guest for person, guest in circle.guests.items() if person in vault and home in vault]
 
     def share(self, home: Home, session: Session, guest: Home, *, writes: bool) -> Answer:
-        """Only who decides over a session widens its circle."""
+        """Share a session; only a home that decides over a session can widen its circle."""
         if not self.decides(home, session) or not self.is_own(home, session):
             return Answer.EITHER  # whatever is answered, it has no effect
         circle = self.circles[self.came[home, session], session]
@@ -182,8 +182,8 @@ class Model:
         circle = self.circles[vault, session]
         return Answer.EITHER if again or circle.deleted or circle.contested else Answer.DONE
 
-    def takes_without_asking(self, home: Home, offerer: Home, session: Session) -> bool:
-        """Does a bare `accept` without a terminal take this offer?"""
+    def accepts_without_asking(self, home: Home, offerer: Home, session: Session) -> bool:
+        """Whether a bare `accept` without a terminal accepts this offer."""
         trusted = (home, offerer) in self.trusts and (home, offerer) not in self.revoked_by
         return trusted and not self.is_own(home, session)
 
@@ -196,7 +196,7 @@ class Model:
             self.revoked_by.add((home, person))
 
     def delete(self, home: Home, session: Session) -> None:
-        """With authority, for everybody in the circle; without it, for oneself at most."""
+        """Delete: with authority for everybody in the circle, without it at most for oneself."""
         circle = self.circle(home, session)
         if circle is not None and self.decides(home, session):
             # Of several devices that began it, by importing the same file, no document says which one decides.
@@ -208,7 +208,7 @@ class Model:
             self.left.add((home, session))
 
     def erase(self, home: Home, session: Session, text: Text) -> None:
-        """By the author, or by an admin of the vault that owns the session."""
+        """Erase: allowed to the author and to admins of the vault that owns the session."""
         circle = self.circle(home, session)
         admin = circle is not None and home in self.admins[self.came[home, session]]
         if circle is not None and self._belongs(home, session) and (admin or self.author[text] == home):
@@ -218,12 +218,12 @@ class Model:
             self._forged.add(home)
 
     def take_keys(self, home: Home, session: Session) -> None:
-        """Whatever a guest writes under which key: nothing that others write gives way to it or is kept out."""
+        """A guest may write under any key: no event of others gives way to it or is rejected for it."""
         self._forged.add(home)
         self._took_keys.add((self.vault_of[home], session))
 
     def carried(self, home: Home, session: Session, text: Text) -> None:
-        """A fork begins with what its maker knew."""
+        """What a fork starts with: everything its maker knew."""
         self._may.setdefault((home, session), set()).add(text)
         if self._belongs(home, session):
             self.circles[self.came[home, session], session].texts.add(text)
@@ -231,9 +231,9 @@ class Model:
     # ── what must hold ───────────────────────────────────────────────────────────────────────────────────────
 
     def publish(self) -> None:
-        """After every move: whoever belongs to a circle may know what is said in it, with all devices of theirs.
+        """Publish after every move: members of a circle, with all their devices, may know everything in it.
 
-        Who was invited may, too, and need not have accepted: what lay there then can be shown to them later.
+        Invited people may too, even before they accept: what lay there then can be shown to them later.
         """
         for (vault, session), circle in self.circles.items():
             invited = {home for home, guest in circle.guests.items() if not guest.revoked}
@@ -250,7 +250,7 @@ class Model:
         return self._may.get((home, session), set())
 
     def must_keep(self, home: Home, session: Session) -> set[Text]:
-        """What is still to be there of what was seen there before."""
+        """What must still be here of everything that was once here."""
         kept = self._must.get((home, session), set())
         circle = self.circle(home, session)
         if circle is None or not kept:
@@ -273,7 +273,7 @@ class Model:
         return (home, session) in self.came or self.reached_by(home, session) is not None
 
     def reached_by(self, home: Home, session: Session) -> Vault | None:
-        """The circle that a session came to a home from, if it came by itself: from a vault or another own device."""
+        """The circle whose sync brought a session to a home; None if it did not come by itself."""
         near = self.members[self.vault_of[home]] | {home}
         for vault, known in self.circles:
             if known == session and (vault == self.vault_of[home] or near & set(self.circles[vault, known].guests)):
@@ -281,13 +281,13 @@ class Model:
         return None
 
     def observe(self, home: Home, session: Session, texts: set[Text]) -> None:
-        """What a home has; how it came there is known from now on."""
+        """Note what a home has; its origin is known from now on."""
         if (vault := self.reached_by(home, session)) is not None:
             self.came.setdefault((home, session), vault)
         self._must.setdefault((home, session), set()).update(texts)
 
     def settled(self, home: Home, session: Session) -> set[Text] | None:
-        """What a home has of a session once all have synced: at least this. None if it is deleted there."""
+        """What a home has of a session at least after a full sync; None if the session is deleted there."""
         vault = self.came[home, session]
         circle = self.circles[vault, session]
         absent = home not in self._everybody(vault, circle) or (home, session) in self.left | self.astray

@@ -1,6 +1,6 @@
-"""Who belongs to a vault, worked out from docs/internals/sync.md alone: nothing of Holdfast is imported.
+"""Vault membership computed from docs/internals/sync.md alone, without importing Holdfast.
 
-Plain sets and no cleverness: slow, and easy to hold against the page.
+Plain sets and no optimization: slow, and easy to compare with the page.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Verdict(NamedTuple):
     admissions: frozenset[str]
 
 
-def valid_entries(entries: Iterable[SignedEntry], vault: str) -> dict[str, ValidEntry]:
-    """What stands, in its order."""
+def counting_entries(entries: Iterable[SignedEntry], vault: str) -> dict[str, ValidEntry]:
+    """The entries that count, in order."""
     copies: dict[str, list[SignedEntry]] = {}
     for payload, signature in entries:
         copies.setdefault(entry_hash(payload), []).append((payload, signature))
@@ -79,10 +79,10 @@ def valid_entries(entries: Iterable[SignedEntry], vault: str) -> dict[str, Valid
 
 
 class Members:
-    """The entries of one vault, judged. The result: `members`, `removed`, `keys`, `tips`."""
+    """The entries of one vault after evaluation; results: `members`, `removed`, `keys`, `tips`."""
 
     def __init__(self, entries: Iterable[SignedEntry], vault: str) -> None:
-        self.all = valid_entries(entries, vault)
+        self.all = counting_entries(entries, vault)
         self.vault = vault
         self.single = vault in self.all and self.all[vault].fields["session"] is not None
         self.authorised: set[str] = set()
@@ -174,7 +174,7 @@ class Members:
         return invite["write"] and not late and not back and self._admission_holds(one.hash, *verdict)
 
     def _proves(self, one: ValidEntry) -> bool:
-        """That the device has the signing key it names, or no other one with its role or more was known to."""
+        """Whether the device has the signing key it names, or nobody with as many rights was known to have it."""
         device, proof = one.fields["device"], one.fields.get("possession")
         if proof is not None:
             return signed_by(device["signing"], b"holdfast possession 1\n", device["age"].encode(), proof)
@@ -288,10 +288,10 @@ class Members:
         self.removed = {device: self._cut(device) for device in self.keys_of if device not in self.members}
         self.keys = {self.all[own].fields["id"] for own in self._of(self.all.keys(), "key")}
         followed = frozenset[str]().union(*(self.all[own].follows for own in self.valid))
-        self.tips = self._few(sorted(self.valid - followed))
+        self.tips = self._limited(sorted(self.valid - followed))
 
-    def _few(self, tips: list[str]) -> list[str]:
-        """Of those who are no admins four each, and 900 of all."""
+    def _limited(self, tips: list[str]) -> list[str]:
+        """At most four from each author who is no admin, and 900 in total."""
         chosen: list[str] = []
         for own in tips:
             by = self.all[own].fields["by"]

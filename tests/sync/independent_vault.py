@@ -1,7 +1,7 @@
 """A reader of vaults written from docs/internals/sync.md and docs/internals/log.md alone.
 
-It imports nothing of Holdfast: what it can read, another program can. What it leaves out are the limits, and the
-reports of what a hostile remote does.
+It imports nothing of Holdfast: what it can read, another program can. It omits the limits, and reports about hostile
+remotes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def vault_tag(vault: str) -> str:
 
 
 class Opened(NamedTuple):
-    """A vault with everything in it that this device can read."""
+    """A vault with everything this device can read of it."""
 
     vault: str
     session: str | None
@@ -51,7 +51,7 @@ class Opened(NamedTuple):
 
 
 def wraps(folder: Folder, identity: str, recipient: str) -> list[dict[str, Any]]:
-    """What was wrapped for an age identity."""
+    """The content of the key wraps for an age identity."""
     prefix = "k/" + tag(f"holdfast recipient\n{recipient}", 16) + "-"
     key = pyrage.x25519.Identity.from_str(identity)
     return [json.loads(pyrage.decrypt(data, [key])) for name, data in folder.items() if name.startswith(prefix)]
@@ -117,7 +117,7 @@ def _entries(folder: Folder, vault: str, ring: set[bytes]) -> Iterator[SignedEnt
 
 
 def _heads(folder: Folder, vault: str, ring: set[bytes], members: Members) -> Iterator[dict[str, Any]]:
-    """The newest head of each life, if the device it says it is by signed it, and belongs to the vault."""
+    """The newest head of each writer, if signed by the device it names and that device belongs to the vault."""
     newest: dict[str, tuple[int, str]] = {}
     for name in folder:
         parts = HEAD.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Devices that say things about a vault, each on top of what it is made to know."""
+"""Devices that publish membership entries, each based on the entries it knows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def id_of(name: str) -> str:
 
 
 class Acts:
-    """Everything that was said in one vault, by whomever; what each act follows is told, or everything."""
+    """All membership entries of one vault; each follows `after`, or all earlier entries."""
 
     def __init__(self, founder: str = "ann", session: str | None = None, nonce: int = 0) -> None:
         self.founding = sign(
@@ -58,7 +58,9 @@ class Acts:
         self.entries: dict[str, SignedEntry] = {self.vault: self.founding}
         self.clock = 0
 
-    def say(self, by: str, kind: type[MembershipEntry], *, after: Iterable[str] | None = None, **fields: Any) -> str:
+    def add_entry(
+        self, by: str, kind: type[MembershipEntry], *, after: Iterable[str] | None = None, **fields: Any
+    ) -> str:
         self.clock += 1
         parents = self.ends() if after is None else after
         entry = kind(vault=self.vault, parents=tuple(sorted(set(parents))), by=id_of(by), at=self.clock, **fields)
@@ -81,11 +83,11 @@ class Acts:
         signing: str | None = None,
         possession: bytes | None = None,
     ) -> str:
-        """`signing`: whose signing key the device names, with an age key of its own."""
+        """`signing`: use this name's signing key, with an age key of its own."""
         device = keys_of(name).public
         if signing is not None:
             device = PublicKeys(keys_of(signing).public.signing, device.age)
-        return self.say(
+        return self.add_entry(
             by, Admit, after=after, device=device, name=name, admin=admin, role=role, invite=invite,
             possession=possession,
         )  # fmt: skip
@@ -93,10 +95,10 @@ class Acts:
     def remove(
         self, by: str, name: str, *, after: Iterable[str] | None = None, cut: dict[str, dict[str, int]] | None = None
     ) -> str:
-        return self.say(by, Remove, after=after, device=id_of(name), cut=cut or {})
+        return self.add_entry(by, Remove, after=after, device=id_of(name), cut=cut or {})
 
     def ends(self) -> set[str]:
-        """What nothing follows yet."""
+        """Hashes of entries that no other entry follows."""
         followed: set[str] = set()
         for signed in self.entries.values():
             header = header_of(signed.payload)
@@ -113,7 +115,7 @@ class Acts:
 
 
 def names(members: Membership) -> set[str]:
-    """Who belongs to it; the founder, who has no name in an entry, by what it is called here."""
+    """Names of the members; the founder, whose name is in no entry, is `ann`."""
     return {member.name or "ann" for member in members.members.values()}
 
 
@@ -122,7 +124,7 @@ def tag_of(name: str) -> str:
 
 
 def team(*others: str, session: str | None = None) -> Acts:
-    """ann founds; the others are let in one after the other, all as admins: the earlier, the more senior."""
+    """A vault of ann, who admits the others in order, all as admins: the earlier, the more senior."""
     acts = Acts(session=session)
     for other in others:
         acts.admit("ann", other)
@@ -134,7 +136,7 @@ def reasons(acts: Acts) -> dict[str, str]:
 
 
 def new_key(acts: Acts, by: str, number: int, *recipients: str, after: Iterable[str] | None = None) -> str:
-    return acts.say(by, NewKey, after=after, id=f"{number:032x}", recipients=tuple(map(tag_of, recipients)))
+    return acts.add_entry(by, NewKey, after=after, id=f"{number:032x}", recipients=tuple(map(tag_of, recipients)))
 
 
 def current_key(acts: Acts) -> int | None:

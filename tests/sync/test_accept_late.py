@@ -1,4 +1,4 @@
-"""What a removed device wrote and nobody accepted: it waits, an admin takes it in, and all come to the same."""
+"""Late events of a removed device wait until an admin accepts them; then all devices get the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.vault_devices import Device, Shelf, join, opened, settle
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[Device]:
-    """Anna and Ben are admins, Cleo is a device that gets removed."""
+    """Anna and Ben are admins; Cleo's device gets removed."""
     shelf = Shelf()
     anna, ben, cleo = (Device(str(tmp_path), name, shelf) for name in ("anna", "ben", "cleo"))
     join(anna.create_vault(), ben, admin=True)
@@ -42,7 +42,7 @@ def agree(*devices: Device) -> None:
 
 
 def test_admit_accepts_unread_events(three: list[Device]) -> None:
-    """Notes and a whole session that a device wrote after its removal come to all, and its packs go."""
+    """Notes and a whole session written after the removal reach all devices, and the device's packs are removed."""
     anna, ben, cleo = three
     cleo.note("s1", "accepted")
     cleo.sync()
@@ -71,7 +71,7 @@ def test_admit_accepts_unread_events(three: list[Device]) -> None:
 
 
 def test_admitted_events_reach_later_members(three: list[Device], tmp_path: Path) -> None:
-    """A device that joins after the admission trusts no removed device, and still gets everything."""
+    """A device that joins later trusts no removed device and still gets everything."""
     anna, ben, cleo = three
     anna.remove(cleo)
     cleo.note("s1", "late")
@@ -84,7 +84,7 @@ def test_admitted_events_reach_later_members(three: list[Device], tmp_path: Path
 
 
 def test_later_admin_can_admit(three: list[Device], tmp_path: Path) -> None:
-    """Whoever is an admin now may take it in, also one that never knew the device."""
+    """Any current admin can, even one that never knew the device."""
     anna, ben, cleo = three
     cleo.note("s1", "accepted")
     cleo.sync()
@@ -101,7 +101,7 @@ def test_later_admin_can_admit(three: list[Device], tmp_path: Path) -> None:
 
 
 def test_admit_accepts_nothing_the_second_time(three: list[Device]) -> None:
-    """Admitting again takes in nothing, and says no entry; what the device writes then waits anew."""
+    """A second admit adds no events and no entry; what the device writes afterwards waits again."""
     anna, ben, cleo = three
     anna.remove(cleo)
     cleo.note("s1", "first")
@@ -121,7 +121,7 @@ def test_admit_accepts_nothing_the_second_time(three: list[Device]) -> None:
 
 
 def test_admit_brings_back_withdrawn_events(three: list[Device]) -> None:
-    """Events that one admin had in its log and others that nobody read follow each other again."""
+    """Events withdrawn from one admin's log and events nobody had read form one chain again."""
     anna, ben, cleo = three
     cleo.note("s1", "read by ben")
     cleo.sync()
@@ -142,7 +142,7 @@ def test_admit_brings_back_withdrawn_events(three: list[Device]) -> None:
 
 
 def test_events_are_withdrawn_again_when_admit_is_interrupted(three: list[Device]) -> None:
-    """An admission that was cut before its entry leaves no device with more than the others."""
+    """An admit interrupted before its entry leaves no device with more events than the others."""
     anna, ben, cleo = three
     anna.remove(cleo)
     cleo.note("s1", "late")
@@ -161,7 +161,7 @@ def test_events_are_withdrawn_again_when_admit_is_interrupted(three: list[Device
 
 
 def test_admit_accepts_nothing_behind_a_gap(three: list[Device]) -> None:
-    """A push that is gone holds back what follows it; the rest of the log stays whole."""
+    """A missing push holds back what follows it; the rest of the log stays whole."""
     anna, ben, cleo = three
     shelf = anna.remote
     assert isinstance(shelf, Shelf)
@@ -185,7 +185,7 @@ def test_admit_accepts_nothing_behind_a_gap(three: list[Device]) -> None:
 
 
 def test_admit_accepts_a_removed_guests_events(three: list[Device], tmp_path: Path) -> None:
-    """What a guest wrote after the invitation was taken back can be let in, too, and reaches the vault."""
+    """Events a guest wrote after the invitation ended can be admitted too, and reach the vault."""
     anna, ben, _ = three
     gus = Device(str(tmp_path), "gus", anna.remote)
     anna.share("s1", gus)
@@ -204,7 +204,7 @@ def test_admit_accepts_a_removed_guests_events(three: list[Device], tmp_path: Pa
 
 
 def test_admit_accepts_the_other_branch_of_a_copied_home(three: list[Device], tmp_path: Path) -> None:
-    """A removed device whose home was put back wrote the same numbers again: all of that branch comes to all."""
+    """A restored home of a removed device reused sequence numbers: that whole branch reaches all devices."""
     anna, ben, cleo = three
     copy = cleo.copy(str(tmp_path / "copy"))
     for number in range(3):
@@ -228,13 +228,13 @@ def test_admit_accepts_the_other_branch_of_a_copied_home(three: list[Device], tm
 
 
 def unaccepted_data(device: Device) -> set[bytes]:
-    """All data of events in packs at the remote."""
+    """Data of all events in packs at the remote."""
     events = [event for stretches in opened(device).values() for stretch in stretches for event in stretch.events]
     return {event.data for event in events if event.data is not None}
 
 
 def test_deleted_session_is_removed_from_unaccepted_events(three: list[Device]) -> None:
-    """Its data leaves the remote, whether the session was deleted before or after; the rest can still be let in."""
+    """Its data leaves the remote, whether it was deleted before or after; the rest can still be admitted."""
     anna, ben, cleo = three
     anna.start("s2")
     anna.start("s3")
@@ -259,7 +259,7 @@ def test_deleted_session_is_removed_from_unaccepted_events(three: list[Device]) 
 
 
 def test_erased_event_is_removed_from_unaccepted_events(three: list[Device]) -> None:
-    """The pack that holds it goes, and what is beside it waits on the admin's device."""
+    """Its pack is removed; the pack's other events wait on the admin's device."""
     anna, ben, cleo = three
     cleo.note("s1", "secret")
     cleo.sync()
@@ -278,7 +278,7 @@ def test_erased_event_is_removed_from_unaccepted_events(three: list[Device]) -> 
 
 
 def test_unaccepted_events_are_kept(three: list[Device]) -> None:
-    """However often others sync, merge and sweep: unread packs of a removed device are still there."""
+    """Unread packs of a removed device survive any number of syncs, merges and cleanups by others."""
     anna, ben, cleo = three
     anna.remove(cleo)
     cleo.note("s1", "waits")

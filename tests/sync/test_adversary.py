@@ -1,4 +1,4 @@
-"""A remote that reads, changes, swaps, replays and rolls back: noticed, said, and good data keeps flowing."""
+"""A remote that reads, changes, swaps, replays and rolls back objects: reported, while good data keeps flowing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.sync import create_vault, vault_shares
 from holdfast.sync.protocol import sealing
 from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support.vault_devices import Device, Shelf, join, settle
-from tests.sync.adversary import Three, reasons, turned
+from tests.sync.adversary import Three, reasons, rejection_reasons
 
 CANARY = "canaryQ7"
 
@@ -29,7 +29,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
 
 
 def fresh(three: Three, tmp_path: Path, name: str = "dora") -> Device:
-    """A device that asked to be let in, and was."""
+    """A device that asked to join and was approved."""
     device = Device(str(tmp_path), name, three.shelf)
     device.ask()
     three.anna.approve(device)
@@ -39,8 +39,8 @@ def fresh(three: Three, tmp_path: Path, name: str = "dora") -> Device:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def planted_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
-    """A vault in which every text that a person or an agent can give holds the canary."""
+def canary_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
+    """A vault with the canary in every text that a person or an agent can give."""
     shelf = Shelf()
     anna, ben = Device(str(tmp_path), f"anna-{CANARY}", shelf), Device(str(tmp_path), f"ben-{CANARY}", shelf)
     guest = Device(str(tmp_path), f"gus-{CANARY}", shelf)
@@ -67,9 +67,9 @@ def planted_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
     return shelf, anna
 
 
-def test_nothing_that_was_written_can_be_read_at_the_remote(tmp_path: Path) -> None:
-    """A canary in every text is nowhere in the raw bytes of any object, nor in any name."""
-    shelf, _ = planted_everywhere(tmp_path)
+def test_remote_contains_no_plaintext(tmp_path: Path) -> None:
+    """The canary is in no raw byte of any object, and in no name."""
+    shelf, _ = canary_everywhere(tmp_path)
     shapes = [CANARY.encode(), CANARY.lower().encode(), CANARY.encode("utf-16-le"), CANARY.encode().hex().encode()]
     shapes.append(msgspec.json.encode(CANARY.encode())[2:-3])  # the middle of its base64
     for name, data in shelf.objects.items():
@@ -89,9 +89,9 @@ VISIBLE = {
 }
 
 
-def test_what_a_remote_sees_is_this_and_no_more(tmp_path: Path) -> None:
-    """Names and beginnings of all objects have one of six known forms; a new form must be thought about first."""
-    shelf, _ = planted_everywhere(tmp_path)
+def test_remote_sees_only_known_forms_of_objects(tmp_path: Path) -> None:
+    """Names and first bytes of all objects have one of six known forms; a new form needs a decision first."""
+    shelf, _ = canary_everywhere(tmp_path)
     late = Device(str(tmp_path), "late", shelf)
     late.ask()
     seen = set()
@@ -102,9 +102,9 @@ def test_what_a_remote_sees_is_this_and_no_more(tmp_path: Path) -> None:
     assert seen == set(VISIBLE)
 
 
-def test_the_public_object_names_nobody(tmp_path: Path) -> None:
-    """The founding entry, the one thing everybody can read, holds keys, a time and a random number only."""
-    shelf, _ = planted_everywhere(tmp_path)
+def test_founding_entry_contains_no_names(tmp_path: Path) -> None:
+    """The only public object contains keys, a time and a random number."""
+    shelf, _ = canary_everywhere(tmp_path)
     signed = create_vault.read_founding(shelf)
     assert signed is not None
     read = msgspec.msgpack.decode(signed.payload)
@@ -140,8 +140,8 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["head", "pack"])
-def test_changed_object_is_rejected_and_good_data_flows(three: Three, kind: str, change: str) -> None:
-    """Whatever is done to the bytes of a head or a pack, it is left out, reported, and nothing is lost."""
+def test_changed_object_is_rejected_and_sync_continues(three: Three, kind: str, change: str) -> None:
+    """Any change to the bytes of a head or a pack is reported, and nothing is lost."""
     before = set(three.shelf.objects)
     three.note(three.anna, "in a changed object")
     three.note(three.ben, "beside it")
@@ -154,18 +154,18 @@ def test_changed_object_is_rejected_and_good_data_flows(three: Three, kind: str,
     assert any(
         refused.pack == name and refused.device == "anna" and kind in refused.reason for refused in report.rejected
     )
-    assert kind in turned(three.cleo)
+    assert kind in rejection_reasons(three.cleo)
     assert "beside it" in three.cleo.notes("s1")
     assert "in a changed object" not in three.cleo.notes("s1")
-    three.open_all()
+    three.show_everything()
     assert three.cleo.sync().rejected == []
-    assert turned(three.cleo) == ""
-    three.flows()
+    assert rejection_reasons(three.cleo) == ""
+    three.assert_sync_works()
 
 
 @pytest.mark.parametrize("change", ["flip the middle", "cut in half", "empty", "double", "other bytes"])
-def test_a_pack_changed_for_good_is_packed_again_by_its_author(three: Three, change: str) -> None:
-    """Who cannot read a pack asks for it, and its author, who has the events, publishes them anew."""
+def test_damaged_pack_is_repacked_by_its_author(three: Three, change: str) -> None:
+    """A device that cannot read a pack requests it, and the author publishes the events anew."""
     before = set(three.shelf.objects)
     three.note(three.anna, "in a changed pack")
     three.anna.sync()
@@ -173,14 +173,16 @@ def test_a_pack_changed_for_good_is_packed_again_by_its_author(three: Three, cha
     three.shelf.objects[name] = CHANGES[change](three.shelf.objects[name])
     assert "pack" in reasons(three.cleo.sync())
     settle(three.everybody, 4)
-    three.hold()
+    three.assert_complete()
     assert three.cleo.sync().rejected == []
 
 
 @pytest.mark.parametrize("change", ["flip the middle", "cut in half", "empty", "older version"])
 @pytest.mark.parametrize("kind", ["k", "m"])
-def test_changed_keys_and_entries_admit_nobody(three: Three, tmp_path: Path, kind: str, change: str) -> None:
-    """A newcomer whose key or whose entries were changed waits; once they are right, it has everything."""
+def test_newcomer_waits_while_its_key_or_entries_are_changed(
+    three: Three, tmp_path: Path, kind: str, change: str
+) -> None:
+    """Once they are right again, it gets everything."""
     dora = fresh(three, tmp_path)
     mine = f"k/{sealing.recipient_tag(dora.keys.public.age)}-" if kind == "k" else "m/"
     right = {name: data for name, data in three.shelf.objects.items() if name.startswith(mine)}
@@ -188,10 +190,10 @@ def test_changed_keys_and_entries_admit_nobody(three: Three, tmp_path: Path, kin
     dora.sync()
     assert dora.notes("s1") == []
     assert not dora.vault().membership.is_member(dora.keys.public.id)
-    three.flows()
+    three.assert_sync_works()
     for name in right:
         del three.shelf.objects[name]
-    # Put there anew, as a device of the vault does it that finds the remote without them.
+    # Put back, as a member does when the remote lacks them.
     renamed = {name: name[:-16] + os.urandom(8).hex() if kind == "k" else name for name in right}
     three.shelf.objects |= {renamed[name]: data for name, data in right.items()}
     settle([dora], 2)
@@ -203,7 +205,7 @@ def test_changed_keys_and_entries_admit_nobody(three: Three, tmp_path: Path, kin
 
 
 def test_object_does_not_open_under_another_name(three: Three) -> None:
-    """Heads and packs exchanged between devices are turned away: each is sealed to its own place."""
+    """Heads and packs swapped between devices are rejected: each is sealed to its own name."""
     before = set(three.shelf.objects)
     for device in (three.anna, three.ben):
         three.note(device, f"swapped {device.name}")
@@ -217,12 +219,12 @@ def test_object_does_not_open_under_another_name(three: Three) -> None:
     for name in [name for name in window.instead if name.startswith("h/")]:
         del window.instead[name]
     assert reasons(three.cleo.sync()).count("a pack") == 2
-    three.open_all()
-    three.flows()
+    three.show_everything()
+    three.assert_sync_works()
 
 
 def test_objects_of_another_vault_do_not_open(three: Three, tmp_path: Path) -> None:
-    """A head and packs of a second vault, put under the names of the first, say nothing there."""
+    """A head and packs of a second vault have no effect under the names of the first."""
     (tmp_path / "other").mkdir()
     other = Three(str(tmp_path / "other"))
     for kind in ("h/", "p/", "m/"):
@@ -234,13 +236,13 @@ def test_objects_of_another_vault_do_not_open(three: Three, tmp_path: Path) -> N
     newest = three.head_of(three.anna)
     three.windows["cleo"].instead[newest] = other.shelf.objects[other.head_of(other.anna)]
     assert "a head" in reasons(three.cleo.sync())
-    three.open_all()
-    three.flows()
+    three.show_everything()
+    three.assert_sync_works()
     other.close()
 
 
-def test_objects_of_a_shared_session_mean_nothing_in_the_vault(three: Three) -> None:
-    """Between the vault and a session shared from it, heads and packs cannot be exchanged either."""
+def test_objects_of_a_share_do_not_open_in_the_vault(three: Three) -> None:
+    """Nor the other way round, for heads and packs alike."""
     share = vault_shares.begin(three.anna.vault(), "s1")
     guest = DeviceKeys.generate()
     vault_shares.invite(share, "gus@example.org", [guest.public.age], write=False, expires=None)
@@ -254,12 +256,12 @@ def test_objects_of_a_shared_session_mean_nothing_in_the_vault(three: Three) -> 
         one, other = [name for name in new if name.startswith(kind)]
         window.instead[one], window.instead[other] = shelf[other], shelf[one]
     assert reasons(three.cleo.sync()).count("a head") == 2
-    three.open_all()
-    three.flows()
+    three.show_everything()
+    three.assert_sync_works()
 
 
 def test_old_head_is_rejected_under_a_new_name(three: Three) -> None:
-    """A replayed head does not become newer by being called so, and does not stand before the real one."""
+    """A replayed head does not become newer by a higher number, and does not hide the real one."""
     old = three.shelf.objects[three.head_of(three.anna)]
     tag = three.head_of(three.anna)[:-12]
     three.note(three.anna, "newer")
@@ -268,11 +270,11 @@ def test_old_head_is_rejected_under_a_new_name(three: Three) -> None:
     report = three.cleo.sync()
     assert "a head" in reasons(report)
     assert "newer" in three.cleo.notes("s1")
-    three.flows()
+    three.assert_sync_works()
 
 
 def test_garbage_does_not_hide_the_newest_head(three: Three) -> None:
-    """Names planted above a device's real head cost a look each; the real one is still found and read."""
+    """Names planted above a device's real head cost one request each; the real head is still read."""
     tag = three.head_of(three.anna)[:-12]
     three.note(three.anna, "below garbage")
     three.anna.sync()
@@ -280,11 +282,11 @@ def test_garbage_does_not_hide_the_newest_head(three: Three) -> None:
         three.shelf.objects[f"{tag}{counter:012}"] = b"HFS1" + os.urandom(200)
     assert "a head" in reasons(three.cleo.sync())
     assert "below garbage" in three.cleo.notes("s1")
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_garbage_under_our_name_does_not_renew_the_writer(three: Three) -> None:
-    """Bytes that are none of ours under our own life are said, and drive no device from one life to the next."""
+def test_garbage_under_our_name_does_not_change_the_writer(three: Three) -> None:
+    """Foreign bytes under our own head's name are reported; no device switches writers because of them."""
     writer = three.anna.writer
     tag = three.head_of(three.anna)[:-12]
     for number in range(5):
@@ -293,12 +295,12 @@ def test_garbage_under_our_name_does_not_renew_the_writer(three: Three) -> None:
         assert "this device" in reasons(three.anna.sync())
     assert three.anna.writer == writer
     settle(three.everybody)
-    three.hold()
-    three.flows()
+    three.assert_complete()
+    three.assert_sync_works()
 
 
 def test_older_head_is_reported(three: Three) -> None:
-    """The head of before, shown again in place of the newest, is said to be older."""
+    """The previous head, shown instead of the newest, is reported as older."""
     name = three.head_of(three.anna)
     old = three.shelf.objects[name]
     three.note(three.anna, "to be hidden")
@@ -310,14 +312,14 @@ def test_older_head_is_reported(three: Three) -> None:
     for _ in range(2):
         report = three.cleo.sync()
         assert any("older" in refused.reason and refused.device == "anna" for refused in report.rejected)
-        assert "older" in turned(three.cleo)
-    three.open_all()
+        assert "older" in rejection_reasons(three.cleo)
+    three.show_everything()
     assert three.cleo.sync().rejected == []
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_old_packs_and_entries_shown_again_change_nothing(three: Three) -> None:
-    """Every object there ever was, put back: nothing comes twice, nothing comes back."""
+def test_replayed_packs_and_entries_change_nothing(three: Three) -> None:
+    """With every object of the past restored, no event is duplicated and no deleted one returns."""
     ever = dict(three.shelf.objects)
     for number in range(20):
         three.note(three.anna, f"more {number}")
@@ -326,12 +328,12 @@ def test_old_packs_and_entries_shown_again_change_nothing(three: Three) -> None:
     settle(three.everybody)
     three.shelf.objects = ever | three.shelf.objects
     settle(three.everybody)
-    three.hold()
-    three.flows()
+    three.assert_complete()
+    three.assert_sync_works()
 
 
 def test_rolled_back_remote_is_reported_and_repaired(three: Three) -> None:
-    """Everything as it was some time ago: all devices say so, and between them put back what was lost."""
+    """After a rollback all devices report it, and together restore what was lost."""
     old = dict(three.shelf.objects)
     for device in three.everybody:
         three.note(device, f"after the copy, {device.name}")
@@ -341,19 +343,19 @@ def test_rolled_back_remote_is_reported_and_repaired(three: Three) -> None:
     assert "older" in reported[0]
     assert "no longer shows" in reported[0]
     settle(three.everybody)
-    three.hold()
-    three.flows()
+    three.assert_complete()
+    three.assert_sync_works()
 
 
-def test_an_emptied_remote_is_filled_again(three: Three, tmp_path: Path) -> None:
-    """Once a person has said that it is the right place, the devices put everything back that a newcomer needs."""
+def test_emptied_remote_is_refilled(three: Three, tmp_path: Path) -> None:
+    """Once a person confirms the place, the devices restore everything a newcomer needs."""
     three.shelf.objects.clear()
     with pytest.raises(Unreachable, match="no longer at this remote"):
         three.anna.sync()
     assert not three.shelf.objects
     assert "no longer shows" in reasons(three.anna.sync(put_back=True))
     settle(three.everybody)
-    three.flows()
+    three.assert_sync_works()
     dora = fresh(three, tmp_path)
     settle([dora, *three.everybody, dora])
     assert sorted(dora.notes("s1")) == sorted(three.written)

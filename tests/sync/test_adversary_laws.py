@@ -1,4 +1,4 @@
-"""Any moves of a hostile remote over any history of three devices: noticed or without effect, and nothing is lost."""
+"""Random moves of a hostile remote over any history of three devices: reported or harmless, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = scale(25, 1_000, 10_000)
 
 
 class Adversary:
-    """Moves on a shelf. Whatever it is, the remote keeps every object it was ever given, and can show any of them."""
+    """Moves on a shelf. The remote keeps every object it ever received, and can show any of them."""
 
     def __init__(self, three: Three, seed: int) -> None:
         self.three = three
@@ -46,8 +46,8 @@ class Adversary:
     def flip(self) -> None:
         def one(data: bytes) -> bytes:
             place = self.random.randrange(max(1, len(data)))
-            turned = (data[place] if data else 0) ^ 1 << self.random.randrange(8)
-            return data[:place] + bytes([turned]) + data[place + 1 :]
+            rejection_reasons = (data[place] if data else 0) ^ 1 << self.random.randrange(8)
+            return data[:place] + bytes([rejection_reasons]) + data[place + 1 :]
 
         self._change(one)
 
@@ -69,7 +69,7 @@ class Adversary:
             del self.three.shelf.objects[name]
 
     def replay(self) -> None:
-        """Something of before, under its own name or another."""
+        """Put an old object back, under its own or another name."""
         data = self.ever[self.random.choice(sorted(self.ever))]
         name = self.random.choice(sorted(self.ever))
         if self.random.random() < 0.5:
@@ -77,7 +77,7 @@ class Adversary:
         self.three.shelf.objects[name] = data
 
     def rename(self) -> None:
-        """A head under a number it does not have."""
+        """Give a head a wrong number."""
         name = self._some("h/")
         if name is not None and "join" not in name:
             number = self.random.choice([1, 7, 500, 10**12 - 1, self.random.randrange(40)])
@@ -90,7 +90,7 @@ class Adversary:
         self.three.shelf.objects.clear()
 
     def plant(self) -> None:
-        """Garbage under names of every form."""
+        """Plant garbage under names of every form."""
         vault = self.three.anna.vault()
         device = self.random.choice(self.three.everybody)
         life = sealing.life_tag(vault.id, device.writer)
@@ -108,13 +108,13 @@ class Adversary:
         )
 
     def hide(self) -> None:
-        """Some objects from one device."""
+        """Hide some objects from one device."""
         names = sorted(self.three.shelf.objects)
         hidden = set(self.random.sample(names, self.random.randrange(len(names) + 1)))
         self.random.choice(list(self.three.windows.values())).hidden = hidden.__contains__
 
     def show_old(self) -> None:
-        """To one device only, as it was: the devices are forked."""
+        """Show an old state to one device only: the devices are forked."""
         self.random.choice(list(self.three.windows.values())).old = dict(self.random.choice(self.snapshots))
 
     def lie(self) -> None:
@@ -125,7 +125,7 @@ class Adversary:
         window.listed = [ObjectInfo(self.random.choice(names), self.random.randrange(-9, 1 << 40)) for _ in range(5)]
 
     def behave(self) -> None:
-        self.three.open_all()
+        self.three.show_everything()
 
 
 MOVES = [name for name in vars(Adversary) if not name.startswith("_") and name != "observe"]
@@ -141,8 +141,8 @@ STEP = st.one_of(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 @given(steps=st.lists(STEP, min_size=3, max_size=25), seed=st.integers(0, 2**32))
-def test_no_moves_of_a_remote_lose_or_forge_anything(steps: list[tuple[str, int]], seed: int) -> None:
-    """Nobody ever has a word that nobody wrote; once the remote behaves and each speaks again, all have all words."""
+def test_moves_of_a_remote_lose_and_forge_nothing(steps: list[tuple[str, int]], seed: int) -> None:
+    """No device ever gets a note nobody wrote; once the remote behaves and all sync again, all have all notes."""
     directory = tempfile.mkdtemp()
     three = Three(directory)
     try:
@@ -161,13 +161,13 @@ def test_no_moves_of_a_remote_lose_or_forge_anything(steps: list[tuple[str, int]
                 adversary.observe()
             else:
                 getattr(adversary, what)()
-        three.open_all()
+        three.show_everything()
         for device in three.everybody:
             three.note(device, f"{device.name} at last")
         for _ in range(8):
             for device in three.everybody:
                 device.sync(put_back=True)
-        three.hold()
+        three.assert_complete()
         states = [device.state("s1") for device in three.everybody]
         assert states[0] == states[1] == states[2]
     finally:

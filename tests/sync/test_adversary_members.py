@@ -1,4 +1,4 @@
-"""An enrolled device turned hostile, and one that was removed: what they may not do has no effect, and is said."""
+"""A hostile member: actions it is not entitled to have no effect and are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer
 from tests.support.vault_devices import Device, settle
-from tests.sync.adversary import Insider, Three, Window, others_hold, reasons, turned
+from tests.sync.adversary import Insider, Three, Window, assert_others_sync, reasons, rejection_reasons
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
 
 
-# ── speaking for others ──────────────────────────────────────────────────────────────────────────────────────
+# ── acting for others ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_event_is_rejected_in_another_devices_stream(three: Three, insider: Insider) -> None:
-    """Ben signs words into the stream that is Anna's by its name: only what is Ben's own comes in."""
+    """Ben signs notes in a stream with Anna's writer id: only his own stream is accepted."""
     state = three.ben.state("s1")
     assert state is not None
     head = state.heads[three.anna.writer]
@@ -49,11 +49,11 @@ def test_event_is_rejected_in_another_devices_stream(three: Three, insider: Insi
         assert "ben's own" in device.notes("s1")
         assert not any("forged" in note for note in device.notes("s1"))
     three.written.append("ben's own")
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_stretch_is_rejected_with_another_devices_signature(three: Three, insider: Insider) -> None:
-    """Signatures that are missing, wrong, of another vault or of a shorter stream vouch for nothing."""
+def test_stream_is_rejected_without_a_valid_signature(three: Three, insider: Insider) -> None:
+    """A missing or wrong signature, or one of another vault or a shorter stream, does not count."""
     writer = certified_writer(three.ben.keys.public.signing)
     good = insider.stretch("s1", writer, ["one"])
     longer = insider.stretch("s1", writer, ["one", "two"])
@@ -68,11 +68,11 @@ def test_stretch_is_rejected_with_another_devices_signature(three: Three, inside
     insider.publish(wrong)
     report = three.cleo.sync()
     assert "a signature in it is wrong" in reasons(report)
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_head_is_rejected_for_another_devices_life(three: Three, insider: Insider) -> None:
-    """Ben writes a head under Anna's name, higher than hers: hers is the one that counts."""
+def test_head_is_rejected_for_another_devices_writer(three: Three, insider: Insider) -> None:
+    """Ben publishes a higher head under Anna's name: hers counts."""
     three.note(three.anna, "from anna herself")
     three.anna.sync()
     for device in (three.ben.keys.public.id, three.anna.keys.public.id):
@@ -80,11 +80,11 @@ def test_head_is_rejected_for_another_devices_life(three: Three, insider: Inside
     report = three.cleo.sync()
     assert "not signed by a device of the vault" in reasons(report)
     assert "from anna herself" in three.cleo.notes("s1")
-    others_hold(three)
+    assert_others_sync(three)
 
 
 def test_head_is_rejected_without_signature(three: Three, insider: Insider) -> None:
-    """A head with no signature, or one by other keys, says nothing, though it is sealed with the right key."""
+    """A head without a signature, or signed by other keys, is rejected though correctly sealed."""
     insider.head(keys=DeviceKeys.generate())
     assert "not signed by a device of the vault" in reasons(three.cleo.sync())
     payload = msgspec.msgpack.encode({"v": 1})
@@ -92,14 +92,14 @@ def test_head_is_rejected_without_signature(three: Three, insider: Insider) -> N
     for inside in ((payload, b""), (payload,), payload, (b"", b""), None):
         insider.sealed("head", name, msgspec.msgpack.encode(inside))
         assert "a head cannot be read" in reasons(three.cleo.sync())
-    others_hold(three)
+    assert_others_sync(three)
 
 
-# ── what only admins may say ─────────────────────────────────────────────────────────────────────────────────
+# ── rights of admins ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_entry_has_no_effect_without_the_right_to_it(three: Three, insider: Insider) -> None:
-    """Letting in, removing, restoring, renaming others, inviting to the whole vault: said by Ben, it is nothing."""
+    """Ben may not admit, remove, restore, rename others, or invite to the whole vault."""
     mallory = DeviceKeys.generate().public
     anna, cleo = three.anna.keys.public.id, three.cleo.keys.public.id
     tips = [
@@ -119,13 +119,13 @@ def test_entry_has_no_effect_without_the_right_to_it(three: Three, insider: Insi
     after = three.cleo.vault().membership
     assert len([refused for refused in report.rejected if "does not count" in refused.reason]) == len(tips)
     assert any(refused.device == "ben" for refused in report.rejected)
-    assert "does not count" in turned(three.cleo)
+    assert "does not count" in rejection_reasons(three.cleo)
     assert (after.members, after.removed, after.shares, after.invites) == (before.members, {}, (), ())
-    others_hold(three)
+    assert_others_sync(three)
 
 
 def test_entry_is_rejected_in_the_name_of_others(three: Three, insider: Insider) -> None:
-    """An entry by Anna that Ben signed, or by a device nobody has let in, does not count and is not kept."""
+    """An entry in Anna's name signed by Ben, or by an unapproved device, does not count and is not kept."""
     mallory = DeviceKeys.generate()
     tips = [
         insider.entry(Admit, by=three.anna.vault().me, device=mallory.public, name="m", admin=True, role="device"),
@@ -138,23 +138,23 @@ def test_entry_is_rejected_in_the_name_of_others(three: Three, insider: Insider)
     report = three.cleo.sync()
     assert reasons(report).count("does not count") >= 4
     assert not three.cleo.vault().membership.is_member(mallory.public.id)
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_sync_continues_with_a_key_only_its_maker_has(three: Three, insider: Insider) -> None:
-    """Ben names a key as the newest and gives it to nobody: the others make one of their own and go on."""
+def test_sync_continues_when_a_new_key_is_given_to_nobody(three: Three, insider: Insider) -> None:
+    """Ben names a newest key and shares it with nobody: the others make their own."""
     key = sealing.new_key()
     recipients = tuple(sorted(insider.vault.membership.recipients()))
     insider.head(tips=(insider.entry(NewKey, id=sealing.key_id(key), recipients=recipients),))
     three.cleo.sync()
-    others_hold(three)
+    assert_others_sync(three)
 
 
-# ── what a pack may hold ─────────────────────────────────────────────────────────────────────────────────────
+# ── content of packs ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_share_brings_no_other_session(three: Three, tmp_path: Path) -> None:
-    """A guest given one session writes into that one only: another one in its pack is left out."""
+    """A guest of one session can write only there: another session in its pack is left out."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
     share = vault_shares.begin(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
@@ -176,7 +176,7 @@ def test_share_brings_no_other_session(three: Three, tmp_path: Path) -> None:
     three.written.append("as a guest")
     settle([three.anna, three.cleo])
     assert list(gus.store.sessions()) == ["s1"]
-    others_hold(three)
+    assert_others_sync(three)
     gus.close()
 
 
@@ -187,25 +187,25 @@ ODD_SESSIONS = [
 
 @pytest.mark.parametrize("session", ODD_SESSIONS)
 def test_pack_is_rejected_with_odd_session_ids(three: Three, insider: Insider, session: str) -> None:
-    """An id that could be mistaken for another name, or draw on a screen, is refused with the pack that holds it."""
+    """An id that could be mistaken for another name, or control a terminal, rejects its whole pack."""
     insider.publish([insider.stretch(session, certified_writer(three.ben.keys.public.signing), ["odd"])])
     assert "it is not a valid pack" in reasons(three.cleo.sync())
     assert list(three.cleo.store.sessions()) == ["s1"]
-    others_hold(three)
+    assert_others_sync(three)
 
 
 @pytest.mark.parametrize(
     "writer", ["", "a/b", "../../x", "W" * 36, "0" * 35, "0" * 37, "ab\n" + "0" * 33, "x" * 9999]
 )
 def test_pack_is_rejected_with_odd_writers(three: Three, insider: Insider, writer: str) -> None:
-    """A writer is 20 or 36 hex digits, and nothing else."""
+    """A writer id is 20 or 36 hex digits."""
     insider.publish([insider.stretch("s1", writer, ["odd"])])
     assert "a pack cannot be read" in reasons(three.cleo.sync())
-    others_hold(three)
+    assert_others_sync(three)
 
 
 def test_pack_is_rejected_when_malformed_or_of_another_version(three: Three, insider: Insider) -> None:
-    """Whatever a member seals as a pack: what is not exactly one is left out and said."""
+    """Anything a member seals as a pack that is not a valid one is left out and reported."""
     good = packs.pack([insider.stretch("s1", certified_writer(three.ben.keys.public.signing), ["x"])])
     version, stretches = msgspec.msgpack.decode(good)
     one = stretches[0]
@@ -228,11 +228,11 @@ def test_pack_is_rejected_when_malformed_or_of_another_version(three: Three, ins
     for plain in wrong:
         insider.head(insider.pack(plain))
         assert "a pack cannot be read" in reasons(three.cleo.sync()), plain[:80]
-    others_hold(three)
+    assert_others_sync(three)
 
 
 def test_event_with_odd_content_harms_nobody(three: Three, insider: Insider) -> None:
-    """Data that is not JSON, of unknown types and versions, with enormous or strange texts: nothing breaks."""
+    """Data that is not JSON, unknown types and versions, huge or unusual texts: sync continues."""
     writer = certified_writer(three.ben.keys.public.signing)
     datas = [
         b"", b"\xff\xfe", b"[" * 5000, b'{"text":5}', b'{"text":"\\ud800"}', b'{"text":"' + b"x" * 100_000 + b'"}',

@@ -1,4 +1,4 @@
-"""Whatever strangers plant at a remote (vaults, keys, requests, heads): it counts for nothing, and is said."""
+"""Objects that outsiders plant at a remote (vaults, keys, requests, heads) have no effect and are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.sync.protocol.entries import founding_document
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support.vault_devices import Device, Shelf, settle
-from tests.sync.adversary import Insider, Three, reasons, turned
+from tests.sync.adversary import Insider, Three, reasons, rejection_reasons
 
 
 @pytest.fixture
@@ -29,17 +29,17 @@ def three(tmp_path: Path) -> Iterator[Three]:
 # ── planting ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_another_vault_in_the_place_of_ours_is_ignored_by_members(three: Three, tmp_path: Path) -> None:
-    """Who belongs to a vault pinned it: another founding entry at the remote changes nothing."""
+def test_members_ignore_another_founding_entry(three: Three, tmp_path: Path) -> None:
+    """Members have pinned their vault: another founding entry at the remote changes nothing."""
     mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
     three.shelf.objects["vault"] = mallory.remote.get("vault", 1 << 20)
-    three.flows()
+    three.assert_sync_works()
     assert {device.vault_id for device in three.everybody} == {three.anna.vault_id}
     mallory.close()
 
 
-def test_a_joiner_sees_by_its_words_that_a_vault_is_planted(three: Three, tmp_path: Path) -> None:
-    """The vault's words differ, and until somebody lets it in the joiner sends nothing and reads nothing."""
+def test_joiner_recognizes_a_planted_vault_by_its_words(three: Three, tmp_path: Path) -> None:
+    """The words differ, and until it is approved the joiner sends and reads nothing."""
     mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
     three.shelf.objects["vault"] = mallory.remote.get("vault", 1 << 20)
     dora = Device(str(tmp_path), "dora", three.shelf)
@@ -54,7 +54,7 @@ def test_a_joiner_sees_by_its_words_that_a_vault_is_planted(three: Three, tmp_pa
 @pytest.mark.parametrize(
     "blob", [b"", b"{}", bytes(100), b'{"holdfast":0,"entry":"","signature":""}', b"x" * (1 << 20)]
 )
-def test_other_object_is_not_taken_for_a_vault(tmp_path: Path, blob: bytes) -> None:
+def test_invalid_founding_entry_is_refused_with_a_message(tmp_path: Path, blob: bytes) -> None:
     """Anything else under the name of the vault is refused with a sentence."""
     shelf = Shelf()
     shelf.objects["vault"] = blob
@@ -62,7 +62,7 @@ def test_other_object_is_not_taken_for_a_vault(tmp_path: Path, blob: bytes) -> N
         create_vault.read_founding(shelf)
 
 
-def test_a_founding_entry_with_an_exchanged_signature_is_refused(three: Three, tmp_path: Path) -> None:
+def test_founding_entry_with_a_foreign_signature_is_refused(three: Three, tmp_path: Path) -> None:
     """The keys of one and the signature of another make no vault."""
     mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
     ours, theirs = create_vault.read_founding(three.shelf), create_vault.read_founding(mallory.remote)
@@ -75,30 +75,30 @@ def test_a_founding_entry_with_an_exchanged_signature_is_refused(three: Three, t
     mallory.close()
 
 
-def test_a_planted_key_is_never_used_and_is_reported(three: Three) -> None:
-    """A key left by somebody outside opens nothing of ours, seals nothing of ours, and is said to be planted."""
-    outsider = Insider(three.ben, three.shelf)  # knows the recipients; the vault's keys it does not use
+def test_planted_key_is_never_used_and_is_reported(three: Three) -> None:
+    """A key left by an outsider opens and seals nothing of ours."""
+    outsider = Insider(three.ben, three.shelf)  # knows the recipients, but does not use the vault's keys
     planted = sealing.new_key()
     box = age.identity(os.urandom(32))
-    outsider.leave_key(three.cleo.keys.public.age, [planted], box=box)
-    # A head sealed with it, under a name that makes cleo look for keys.
+    outsider.plant_key(three.cleo.keys.public.age, [planted], box=box)
+    # A head sealed with it, with a name that makes Cleo look for keys.
     name = f"h/{outsider.vault.tag}.{os.urandom(10).hex()}-000000000001"
     outsider.sealed("head", name, b"anything", key=planted)
     for _ in range(2):
         report = three.cleo.sync()
         assert any("no member of the vault named" in refused.reason for refused in report.rejected)
-    assert "no member" in turned(three.cleo)
+    assert "no member" in rejection_reasons(three.cleo)
     vault = three.cleo.vault()
     assert planted not in vault.ring()
     assert vault.sealing_key() != planted
     assert vault.box() != box
     del three.shelf.objects[name]
-    three.flows()
+    three.assert_sync_works()
     assert all(not opens(three.shelf, planted, vault.id, name) for name in three.names("p/") + three.names("h/"))
 
 
 def opens(shelf: Shelf, key: bytes, vault: str, name: str) -> bool:
-    """Whether a key opens an object, as whatever it is."""
+    """Whether a key opens an object, as any kind."""
     for kind in ("pack", "head", "entry"):
         try:
             sealing.unseal([key], kind, vault, name, shelf.objects[name], limit=1 << 30)
@@ -108,14 +108,14 @@ def opens(shelf: Shelf, key: bytes, vault: str, name: str) -> bool:
     return False
 
 
-def test_planted_entries_under_a_planted_key_are_not_even_kept(three: Three, tmp_path: Path) -> None:
-    """Somebody outside who leaves a key, a head and entries under it fills nobody's store with them."""
+def test_entries_under_a_planted_key_are_not_stored(three: Three, tmp_path: Path) -> None:
+    """An outsider with a planted key, head and entries cannot fill anybody's store."""
     from holdfast.sync.protocol.entries import Rename
 
     outsider = Insider(three.ben, three.shelf)
     mallory = DeviceKeys.generate()
     planted = sealing.new_key()
-    outsider.leave_key(three.cleo.keys.public.age, [planted])
+    outsider.plant_key(three.cleo.keys.public.age, [planted])
     outsider.key = planted
     tips = tuple(
         outsider.entry(Rename, keys=mallory, by=who, device=who, name=f"{number}")
@@ -129,11 +129,11 @@ def test_planted_entries_under_a_planted_key_are_not_even_kept(three: Three, tmp
     assert "does not count" in reasons(report)
     assert "not signed by a device of the vault" in reasons(report)
     assert len(three.cleo.vault().known) == before
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_thousands_of_planted_keys_hide_no_real_one(three: Three, tmp_path: Path) -> None:
-    """Garbage under names that come first is passed over for good: in the end the right key is found."""
+def test_real_key_is_used_among_thousands_of_planted_ones(three: Three, tmp_path: Path) -> None:
+    """Garbage under names that sort first is skipped for good."""
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.ask()
     prefix = f"k/{sealing.recipient_tag(dora.keys.public.age)}-"
@@ -148,8 +148,8 @@ def test_thousands_of_planted_keys_hide_no_real_one(three: Three, tmp_path: Path
     dora.close()
 
 
-def test_planted_requests_let_nobody_in_and_hide_no_real_one(three: Three, tmp_path: Path) -> None:
-    """Garbage, huge letters, letters for another vault, by the thousand: the real one is still found."""
+def test_real_request_is_read_among_planted_ones(three: Three, tmp_path: Path) -> None:
+    """Garbage, huge requests and requests for another vault, by the thousand, admit nobody."""
     vault = three.anna.vault()
     box = vault.membership.box
     mallory = DeviceKeys.generate().public
@@ -172,12 +172,12 @@ def test_planted_requests_let_nobody_in_and_hide_no_real_one(three: Three, tmp_p
     assert [request.keys.id for request in requests_read] == [dora.keys.public.id]
     three.anna.approve(dora)
     settle([dora, *three.everybody])
-    three.flows()
+    three.assert_sync_works()
     dora.close()
 
 
-def test_what_is_planted_for_a_guest_buries_no_offer(three: Three, tmp_path: Path) -> None:
-    """Thousands of files under the name of a guest's key: the session that was shared is found among them."""
+def test_offer_is_read_among_thousands_of_planted_files(three: Three, tmp_path: Path) -> None:
+    """The files are named for the guest's key."""
     gus = Device(str(tmp_path), "gus", three.shelf)
     three.anna.share("s1", gus)
     prefix = f"k/{sealing.recipient_tag(gus.keys.public.age)}-"
@@ -188,8 +188,8 @@ def test_what_is_planted_for_a_guest_buries_no_offer(three: Three, tmp_path: Pat
     gus.close()
 
 
-def test_names_in_requests_cannot_draw_on_a_screen(three: Three, tmp_path: Path) -> None:
-    """What a stranger calls itself is shown to people: control characters are taken out of it."""
+def test_control_characters_are_removed_from_names_in_requests(three: Three, tmp_path: Path) -> None:
+    """People see the names that strangers give themselves."""
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.name = "\x1b[2J\x1b[Happrove me\r\n\u202e"
     dora.ask()
@@ -212,8 +212,8 @@ def test_errors_contain_no_secrets(three: Three) -> None:
     assert "private note" not in text
 
 
-def test_ambiguous_head_is_believed_a_few_times_only(three: Three) -> None:
-    """What could be ours, from a time with other keys, costs a new life; not each time it is planted."""
+def test_ambiguous_head_changes_the_writer_only_a_few_times(three: Three) -> None:
+    """A head that could be ours, sealed with unknown keys, makes us a new writer, but not each time it is planted."""
     writers = set()
     for number in range(8):
         tag = three.head_of(three.anna)[:-12]
@@ -223,5 +223,5 @@ def test_ambiguous_head_is_believed_a_few_times_only(three: Three) -> None:
         writers.add(three.anna.writer)
     assert len(writers) <= 4
     settle(three.everybody)
-    three.hold()
-    three.flows()
+    three.assert_complete()
+    three.assert_sync_works()

@@ -1,4 +1,4 @@
-"""Devices and guests that were removed: they read nothing new, and what they write does not count."""
+"""Removed devices and guests read nothing new, and what they write does not count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.sync.protocol.entries import Admit, Remove, Restore
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer
 from tests.support.vault_devices import Device, settle
-from tests.sync.adversary import Insider, Three, Window, others_hold, reasons, turned
+from tests.sync.adversary import Insider, Three, Window, assert_others_sync, reasons, rejection_reasons
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ def insider(three: Three) -> Insider:
 # ── after removal ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_removed_devices_writes_are_held_back(three: Three) -> None:
-    """After its removal nothing new of a device comes in, under whatever key, and it is said."""
+def test_writes_of_a_removed_device_are_withheld_and_reported(three: Three) -> None:
+    """Under any key."""
     old = Insider(three.ben, three.shelf)
     device_removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
     settle([three.anna, three.cleo])
     old.publish([old.stretch("s1", certified_writer(three.ben.keys.public.signing), ["too late"])])
     for device in (three.anna, three.cleo):
         assert "ben: it comes from a removed device, and is held back" in reasons(device.sync())
-        assert "removed" in turned(device)
-    others_hold(three)
+        assert "removed" in rejection_reasons(device)
+    assert_others_sync(three)
 
 
 def test_removed_device_reads_nothing_new(three: Three) -> None:
@@ -73,7 +73,7 @@ def test_removed_device_reads_nothing_new(three: Three) -> None:
 
 
 def test_removed_device_neither_admits_nor_removes(three: Three, tmp_path: Path) -> None:
-    """Entries that an admin signed after its removal count as little as its events."""
+    """Entries an admin signs after its removal count as little as its events."""
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.ask()
     three.anna.approve(dora, admin=True)
@@ -94,12 +94,12 @@ def test_removed_device_neither_admits_nor_removes(three: Three, tmp_path: Path)
         assert not members.is_member(mallory.id)
         assert not members.is_member(dora.keys.public.id)
         assert members.is_admin(three.anna.keys.public.id)
-    others_hold(three)
+    assert_others_sync(three)
     dora.close()
 
 
-def test_a_guest_revoked_reads_nothing_new_and_writes_nothing(three: Three, tmp_path: Path) -> None:
-    """After the invitation is taken back the guest opens no new object; its request, shown again, does nothing."""
+def test_revoked_guest_reads_and_writes_nothing_new(three: Three, tmp_path: Path) -> None:
+    """It opens no new object, and its request has no effect when shown again."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
     share = vault_shares.begin(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
@@ -128,12 +128,12 @@ def test_a_guest_revoked_reads_nothing_new_and_writes_nothing(three: Three, tmp_
     assert "after the end" not in gus.notes("s1")
     gus.note("s1", "too late")
     gus.sync()
-    others_hold(three)
+    assert_others_sync(three)
     gus.close()
 
 
-def test_a_guest_removed_is_not_let_in_by_its_old_request(three: Three, tmp_path: Path) -> None:
-    """A removed guest device whose request the remote shows again stays out, though its invitation still stands."""
+def test_removed_guest_is_not_admitted_by_its_old_request(three: Three, tmp_path: Path) -> None:
+    """Even though its invitation is still valid."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
     share = vault_shares.begin(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
@@ -153,8 +153,8 @@ def test_a_guest_removed_is_not_let_in_by_its_old_request(three: Three, tmp_path
     gus.close()
 
 
-def test_proofs_are_worth_nothing_for_other_keys(three: Three, tmp_path: Path) -> None:
-    """A proof copied from another's request, a made-up one and none at all let nobody write."""
+def test_invitation_proof_is_valid_for_one_key_only(three: Three, tmp_path: Path) -> None:
+    """A proof copied from another request, an invented one, or none admits nobody to write."""
     gus = Device(str(tmp_path), "gus", three.shelf)
     share = vault_shares.begin(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
@@ -178,12 +178,12 @@ def test_proofs_are_worth_nothing_for_other_keys(three: Three, tmp_path: Path) -
     shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
     assert not shared.membership.is_member(mallory.id)
-    others_hold(three)
+    assert_others_sync(three)
     gus.close()
 
 
-def test_one_invitation_lets_in_a_few_devices_only(three: Three, tmp_path: Path) -> None:
-    """Whoever holds an invitation's secret cannot fill the session's membership with devices."""
+def test_one_invitation_admits_few_devices(three: Three, tmp_path: Path) -> None:
+    """Whoever has an invitation's secret cannot fill the session's membership with devices."""
     gus = Device(str(tmp_path), "gus", three.shelf)
     share = vault_shares.begin(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
@@ -204,8 +204,8 @@ def test_one_invitation_lets_in_a_few_devices_only(three: Three, tmp_path: Path)
     gus.close()
 
 
-def test_an_offer_that_nobody_signed_is_no_offer(three: Three, tmp_path: Path) -> None:
-    """What is left for a person as a shared session must be founded by the keys it names."""
+def test_unsigned_offer_is_ignored(three: Three, tmp_path: Path) -> None:
+    """A shared session must be founded by the keys that its offer names."""
     from holdfast.sync.protocol import entries
     from holdfast.sync.protocol.wraps import KeyWrap, wrap
 

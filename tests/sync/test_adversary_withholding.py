@@ -1,4 +1,4 @@
-"""A remote that withholds and lies about what is there: noticed, said, and bounded in what it can cost."""
+"""A remote that withholds objects and lies about what it has: reported, at bounded cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from tests.support.vault_devices import Device, settle
-from tests.sync.adversary import Endless, Three, Watched, Window, reasons, turned
+from tests.sync.adversary import EndlessWindow, RecordingWindow, Three, Window, reasons, rejection_reasons
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def three(tmp_path: Path) -> Iterator[Three]:
 # ── withholding ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_newest_head_hidden_is_noticed_by_what_others_saw(three: Three) -> None:
-    """Ben has seen what Anna wrote and says so: that Cleo is not shown it is noticed, and stays said until it is."""
+def test_hidden_newest_head_is_reported_from_what_others_saw(three: Three) -> None:
+    """Ben has seen Anna's head and says so: Cleo reports it as missing until it is shown."""
     shown = three.head_of(three.anna)
     data = three.shelf.objects[shown]
     three.note(three.anna, "hidden from Cleo")
@@ -39,28 +39,28 @@ def test_the_newest_head_hidden_is_noticed_by_what_others_saw(three: Three) -> N
     for _ in range(3):
         report = three.cleo.sync()
         assert any(refused.device == "anna" and "not shown" in refused.reason for refused in report.rejected)
-        assert "not shown" in turned(three.cleo)
+        assert "not shown" in rejection_reasons(three.cleo)
     assert "by ben, who saw it" in three.cleo.notes("s1")
-    three.open_all()
+    three.show_everything()
     three.cleo.sync()
     assert three.cleo.sync().rejected == []
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_a_device_hidden_wholly_is_noticed(three: Three) -> None:
-    """A device whose heads are gone is missed by everybody who has heard of it."""
+def test_completely_hidden_device_is_reported(three: Three) -> None:
+    """Everyone who knew the device reports that its heads are missing."""
     tag = three.head_of(three.anna)[:-12]
     three.windows["cleo"].hidden = lambda one: one.startswith(tag)
     for _ in range(2):
         report = three.cleo.sync()
         assert any(refused.device == "anna" and "not shown" in refused.reason for refused in report.rejected)
-    three.open_all()
+    three.show_everything()
     assert three.cleo.sync().rejected == []
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_a_device_never_shown_is_noticed_by_what_others_saw(three: Three, tmp_path: Path) -> None:
-    """A newcomer that is never shown one device learns of it by the words of the others."""
+def test_device_that_was_never_shown_is_reported_from_what_others_saw(three: Three, tmp_path: Path) -> None:
+    """A newcomer learns of it from the heads of the others."""
     dora = Device(str(tmp_path), "dora", window := Window(three.shelf))
     dora.ask()
     three.anna.approve(dora)
@@ -80,8 +80,8 @@ def without(tag: str, but: dict[str, bytes]) -> Callable[[str], bool]:
     return lambda name: name.startswith(tag) and name not in but
 
 
-def test_a_fork_is_noticed_when_its_sides_meet(three: Three) -> None:
-    """Anna and Cleo are each shown a world without the other; the first word that crosses shows it."""
+def test_fork_is_reported_when_one_head_crosses(three: Three) -> None:
+    """Anna and Cleo each see a remote without the other, until a first head gets through."""
     anna, cleo = three.head_of(three.anna)[:-12], three.head_of(three.cleo)[:-12]
     frozen = {name: data for name, data in three.shelf.objects.items() if name.startswith((anna, cleo))}
     for name, tag in (("anna", cleo), ("cleo", anna)):
@@ -97,17 +97,17 @@ def test_a_fork_is_noticed_when_its_sides_meet(three: Three) -> None:
     three.ben.sync()
     assert "not shown" in reasons(three.anna.sync())
     assert "not shown" in reasons(three.cleo.sync())
-    three.open_all()
+    three.show_everything()
     settle(three.everybody)
-    three.hold()
+    three.assert_complete()
     assert all(device.sync().rejected == [] for device in three.everybody)
 
 
-# ── lying about what is there ────────────────────────────────────────────────────────────────────────────────
+# ── false listings ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_listings_may_say_anything(three: Three) -> None:
-    """Names that are not there, foreign ones, wrong sizes, duplicates, any order: nothing breaks or is lost."""
+def test_any_listing_is_survived(three: Three) -> None:
+    """Missing and foreign names, wrong sizes, duplicates, any order: sync continues and nothing is lost."""
     tag = three.head_of(three.anna)[:-12]
     foreign = [
         "h/", "h/../../etc/passwd", "h/%2e%2e", "h/join-", "h/join-../x", "h/" + "a" * 5000, "h/\0", "h/ö", "h/\n",
@@ -120,49 +120,49 @@ def test_listings_may_say_anything(three: Three) -> None:
         window.listed += [ObjectInfo(f"{tag}{77:012}", 5)]
     report = three.cleo.sync()
     assert any("is not there" in refused.reason for refused in report.rejected)
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_very_long_listings_are_refused_in_words(three: Three) -> None:
-    """A million names are more than any vault has: the sync stops with a sentence, and the next one is not harmed."""
+def test_too_long_listing_is_refused_with_a_message(three: Three) -> None:
+    """A million names stop this sync, and do not affect the next one."""
     window = three.windows["cleo"]
     window.listed = [
         ObjectInfo(f"h/{number:016x}.00000000000000000000-000000000001", 1) for number in range(1_000_000)
     ]
     with pytest.raises(OverLimit, match="lists more than"):
         sync_vault(_limited(three.cleo))
-    three.open_all()
-    three.flows()
+    three.show_everything()
+    three.assert_sync_works()
 
 
-def test_thousands_of_garbage_heads_keep_nobody_from_the_good_ones(three: Three) -> None:
-    """Heads of lives that nobody lives are looked at only so often; those of known devices come first."""
+def test_valid_heads_are_read_among_thousands_of_garbage_heads(three: Three) -> None:
+    """Heads of unknown writers get a limited number of reads; known devices come first."""
     vault = three.cleo.vault()
     for number in range(3_000):
         three.shelf.objects[f"h/{vault.tag}.{number:020x}-000000000001"] = b"HFS1" + bytes(100)
     three.note(three.anna, "among garbage")
     three.anna.sync()
-    three.cleo.remote = watched = Watched(three.shelf)
+    three.cleo.remote = watched = RecordingWindow(three.shelf)
     report = three.cleo.sync()
     assert "among garbage" in three.cleo.notes("s1")
     assert len(report.rejected) <= 1_001
     assert len(watched.asked) <= 1_200
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_endless_objects_are_not_read(three: Three) -> None:
+def test_endless_object_is_given_up_at_its_limit(three: Three) -> None:
     """An object that never ends is given up at its limit, whatever its kind."""
     three.note(three.anna, "meanwhile")
     three.anna.sync()
     window = three.cleo.remote
-    three.cleo.remote = Endless(three.shelf)
+    three.cleo.remote = EndlessWindow(three.shelf)
     assert "a head" in reasons(three.cleo.sync())
     three.cleo.remote = window
-    three.flows()
+    three.assert_sync_works()
 
 
-def test_one_sync_has_limits_and_the_next_goes_on(three: Three) -> None:
-    """A remote wrapped in limits stops a sync at them; what was done stays done, and in the end all is there."""
+def test_limited_sync_is_continued_by_the_next(three: Three) -> None:
+    """Finished work is kept when a limit stops a sync, and in the end everything arrives."""
     for number in range(12):
         three.note(three.anna, f"bit by bit {number}")
         three.anna.sync()
@@ -173,7 +173,7 @@ def test_one_sync_has_limits_and_the_next_goes_on(three: Three) -> None:
     came = len(three.cleo.notes("s1"))
     assert 3 < came < len(three.written)
     assert three.cleo.sync().rejected == []
-    three.flows()
+    three.assert_sync_works()
 
 
 def _limited(device: Device) -> Vault:

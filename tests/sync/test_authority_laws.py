@@ -1,4 +1,4 @@
-"""F26: nothing of an owner's is read, changed, erased or frozen by whom they did not admit, whatever others try."""
+"""F26: without the owner's consent nobody reads, changes, erases or freezes a session, whatever others do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COUNT = scale(12, 1_000, 20_000)
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
-def test_random_sequences_equal_the_model(tmp_path: Path, first: int) -> None:
-    """Owner, guests, strangers, a removed device: after every move each home is what the documents say."""
+def test_homes_match_the_model_after_every_move(tmp_path: Path, first: int) -> None:
+    """Owner, guests, outsiders and a removed device make random moves."""
     for seed in range(first, min(first + BATCH, COUNT)):
         root = tmp_path / str(seed)
         root.mkdir()
@@ -30,8 +30,7 @@ def test_random_sequences_equal_the_model(tmp_path: Path, first: int) -> None:
         clean_up(root)
 
 
-def test_every_move_is_made(tmp_path: Path) -> None:
-    """The sequences of a run make all moves there are."""
+def test_random_sequences_contain_every_move(tmp_path: Path) -> None:
     seen: set[str] = set()
     for seed in range(20):
         seen.update(Fleet.moves_of(seed, STEPS))
@@ -40,7 +39,7 @@ def test_every_move_is_made(tmp_path: Path) -> None:
 
 
 def test_model_keeps_circles_of_equal_ids_apart() -> None:
-    """The same id in two vaults: neither reads, deletes or freezes the other's."""
+    """The same id in two vaults: neither vault reads, deletes or freezes the other's session."""
     model = Model()
     for home in (OWNER, "mallory"):
         model.create_vault(home)
@@ -53,11 +52,11 @@ def test_model_keeps_circles_of_equal_ids_apart() -> None:
     model.delete("mallory", "s")
     assert model.may_know(OWNER, "s") == model.must_keep(OWNER, "s") == {f"by {OWNER}"}
     assert model.write(OWNER, "s", "still") is Answer.DONE
-    assert not model.takes_without_asking(OWNER, "mallory", "s")
+    assert not model.accepts_without_asking(OWNER, "mallory", "s")
 
 
-def test_model_lets_guests_in_and_out() -> None:
-    """A guest reads and writes as they were let, until they are sent away; only then nothing follows."""
+def test_model_gives_guests_rights_until_they_are_revoked() -> None:
+    """Nothing written afterwards reaches them."""
     model = Model()
     for home in (OWNER, "ben", "cleo"):
         model.create_vault(home)

@@ -1,4 +1,4 @@
-"""Syncing by itself: after what matters happened, in a process of its own, quietly, and never in anybody's way."""
+"""Background sync: triggered by important events, in its own process, silent, and never blocking commands."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from holdfast.keeper import background_sync
 from holdfast.machine.locks import locked
 from holdfast.sync import background
 
-LONG = 60.0  # seconds that something may take on a busy machine; usually it takes one
+LONG = 60.0  # seconds, for a busy machine; usually one is enough
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    """What is found at last; fails when that takes too long."""
+    """Poll until there is a result; fail after a long wait."""
     end = time.monotonic() + LONG
     while not (value := condition()):
         assert time.monotonic() < end, "it did not happen"
@@ -33,7 +33,7 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 class Device:
-    """One home; every call is a process of its own, as in life."""
+    """One home; every call is a process of its own."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.home = root / name
@@ -62,12 +62,12 @@ class Device:
     def marked(self) -> bool:
         return (self.home / "sync.wanted").exists()
 
-    def at_once(self) -> None:
-        """Let the next sync happen without the usual ten seconds between two."""
+    def skip_wait(self) -> None:
+        """Allow the next sync without the usual ten seconds since the previous one."""
         (self.home / "sync.last").unlink(missing_ok=True)
 
     def processes(self) -> list[str]:
-        """Every process that was begun for this home and is still at it."""
+        """Processes started for this home that still run."""
         processes = []
         for path in Path("/proc").iterdir() if Path("/proc/self").exists() else ():
             try:
@@ -81,16 +81,16 @@ class Device:
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Iterator[Device]:
-    """A device with a vault, at work on a session that is synced."""
+    """A device with a vault and a synced session."""
     device = Device(tmp_path, "laptop")
     device.json("start", "Ship it")
     device.json("remote", "add", "home", f"folder:{tmp_path / 'remote'}")
     device.json("sync")
     yield device
-    until(lambda: not device.processes())  # nothing goes on after a test
+    until(lambda: not device.processes())  # nothing keeps running after a test
 
 
-def test_what_matters_reaches_the_other_device_by_itself(laptop: Device, tmp_path: Path) -> None:
+def test_decision_reaches_the_other_device_without_a_sync_command(laptop: Device, tmp_path: Path) -> None:
     """A decision made on one device is there for the other, with nobody having said `sync` on the first."""
     desktop = Device(tmp_path, "desktop")
     desktop.json("remote", "add", "home", f"folder:{tmp_path / 'remote'}")
@@ -108,12 +108,12 @@ def test_what_matters_reaches_the_other_device_by_itself(laptop: Device, tmp_pat
 @pytest.mark.parametrize(
     "words", [["note", "by the way"], ["task", "add", "Deploy"], ["file", "a.py", "--action", "created"]]
 )
-def test_whatever_a_person_records_is_sent_by_itself(laptop: Device, words: list[str]) -> None:
+def test_records_of_a_person_are_sent_automatically(laptop: Device, words: list[str]) -> None:
     laptop.json(*words)
     until(lambda: laptop.sync() == "synced")
 
 
-def test_measurement_waits_for_what_is_recorded_next(laptop: Device) -> None:
+def test_measurement_is_sent_with_the_next_record(laptop: Device) -> None:
     laptop.json("message")
     assert not laptop.marked
     assert laptop.sync() == "pending"
@@ -122,21 +122,21 @@ def test_measurement_waits_for_what_is_recorded_next(laptop: Device) -> None:
 
 
 @pytest.mark.parametrize("words", [["pause"], ["stop"], ["fail", "broken"], ["abort"]])
-def test_an_end_and_a_pause_matter(laptop: Device, words: list[str]) -> None:
-    """Whoever closes the lid after these finds the session elsewhere as it was left."""
+def test_end_and_pause_start_a_sync(laptop: Device, words: list[str]) -> None:
+    """After closing the lid, another device shows the session as it was left."""
     session = laptop.json("status")["session"]["id"]
     laptop.json(*words)
     until(lambda: laptop.json("show", session)["session"]["sync"]["status"] == "synced")
 
 
-def test_a_deletion_matters(laptop: Device) -> None:
-    """What is deleted disappears from the remote without anybody having to think of it."""
+def test_deletion_starts_a_sync(laptop: Device) -> None:
+    """The deleted session disappears from the remote without a command."""
     session = laptop.json("status")["session"]["id"]
     laptop.json("delete", session, "--confirm", "--force")
     until((laptop.home / "sync.last").exists)
 
 
-def test_nothing_is_left_open_to_others(laptop: Device) -> None:
+def test_sync_files_in_the_home_are_private(laptop: Device) -> None:
     """Every file that syncing leaves in the home is private."""
     laptop.json("decide", "Hybrid")
     until((laptop.home / "sync.last").exists)
@@ -147,7 +147,7 @@ def test_nothing_is_left_open_to_others(laptop: Device) -> None:
 
 
 def test_background_sync_does_not_delay_commands(laptop: Device) -> None:
-    """While another process syncs, whatever it waits for, commands are carried out; their sync follows it."""
+    """Commands finish while another process syncs and waits; their own sync follows."""
     with locked(str(laptop.home / "sync.lock"), what="a very long sync"):
         laptop.json("decide", "Hybrid")
         laptop.json("decide", "Cookie")
@@ -156,20 +156,20 @@ def test_background_sync_does_not_delay_commands(laptop: Device) -> None:
     until(lambda: laptop.sync() == "synced")
 
 
-def test_offline_is_quiet_and_catches_up(laptop: Device, tmp_path: Path) -> None:
-    """Nothing is said but in `status`; once the remote is back, looking at it is enough."""
+def test_offline_sync_is_silent_and_catches_up(laptop: Device, tmp_path: Path) -> None:
+    """Only `status` reports it; once the remote is back, reading starts a sync."""
     (tmp_path / "remote").rename(tmp_path / "unplugged")
     assert laptop("decide", "Hybrid").stderr == ""
     until(lambda: laptop.sync() == "error")
     assert not (laptop.home / "errors.log").exists()
     (tmp_path / "unplugged").rename(tmp_path / "remote")
     until(lambda: not laptop.processes())
-    laptop.at_once()
+    laptop.skip_wait()
     laptop.json("status")
     until(lambda: laptop.sync() == "synced")
 
 
-def test_it_can_be_switched_off(laptop: Device) -> None:
+def test_background_sync_can_be_switched_off(laptop: Device) -> None:
     """Who wants to sync by hand only says so once."""
     laptop.json("config", "set", "sync.background", "false")
     laptop.json("decide", "Hybrid")
@@ -178,8 +178,8 @@ def test_it_can_be_switched_off(laptop: Device) -> None:
     assert laptop.sync() == "pending"
 
 
-def test_without_a_remote_nothing_is_begun(tmp_path: Path) -> None:
-    """A device that goes nowhere leaves no mark and begins no process."""
+def test_no_process_is_started_without_a_remote(tmp_path: Path) -> None:
+    """Nor is a mark left."""
     device = Device(tmp_path, "laptop")
     device.json("start", "Ship it")
     device.json("decide", "Hybrid")
@@ -187,8 +187,7 @@ def test_without_a_remote_nothing_is_begun(tmp_path: Path) -> None:
     assert not [name for name in os.listdir(device.home) if name.startswith("sync")]
 
 
-def test_nor_after_the_last_remote_was_removed(laptop: Device) -> None:
-    """Who has taken the remote away is left in peace."""
+def test_no_process_is_started_after_the_last_remote_was_removed(laptop: Device) -> None:
     laptop.json("remote", "remove", "home")
     laptop.json("decide", "Hybrid")
     assert laptop.processes() == []
@@ -196,8 +195,8 @@ def test_nor_after_the_last_remote_was_removed(laptop: Device) -> None:
     assert not (laptop.home / "errors.log").exists()
 
 
-def test_a_mark_that_somebody_left_and_died(laptop: Device) -> None:
-    """A young mark is somebody's who waits; an old one was left to a process that is gone, and is taken over."""
+def test_mark_of_a_dead_process_is_taken_over(laptop: Device) -> None:
+    """A young mark belongs to a waiting process; an old one was left by a dead one."""
     mark = laptop.home / "sync.wanted"
     mark.touch(0o600)
     laptop.json("decide", "Hybrid")
@@ -210,8 +209,8 @@ def test_a_mark_that_somebody_left_and_died(laptop: Device) -> None:
     assert not mark.exists()
 
 
-def test_what_hooks_tell_travels_too(laptop: Device) -> None:
-    """An agent's agent that starts is a reason to sync, when what hooks left is taken in."""
+def test_drained_hook_payload_starts_a_sync(laptop: Device) -> None:
+    """A started subagent is a reason to sync once its payload is drained."""
     for event, more in (("UserPromptSubmit", {"prompt": "Go on"}),
                         ("SubagentStart", {"agent_id": "helper", "agent_type": "Explore"})):  # fmt: skip
         payload = {"session_id": "talk-1", "cwd": str(laptop.project), "hook_event_name": event, **more}
@@ -221,11 +220,11 @@ def test_what_hooks_tell_travels_too(laptop: Device) -> None:
     assert [item["type"] for item in laptop.json("show", "@")["session"]["agents"]] == ["Explore"]
 
 
-# ── how long it waits ────────────────────────────────────────────────────────────────────────────────────
+# ── waiting ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_ten_seconds_between_two(laptop: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process waits until the sync before is ten seconds old; what is recorded while it waits is in it."""
+def test_syncs_are_ten_seconds_apart(laptop: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process waits for the rest of the ten seconds, and sends what is recorded meanwhile too."""
     laptop.json("config", "set", "sync.background", "false")
     waited: list[float] = []
 
@@ -244,8 +243,8 @@ def test_ten_seconds_between_two(laptop: Device, monkeypatch: pytest.MonkeyPatch
     assert laptop.sync() == "synced"
 
 
-def test_a_clock_that_was_put_back_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file from the future is as good as an old one: nobody waits for years."""
+def test_sync_does_not_wait_when_the_clock_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark from the future counts as old."""
     file = tmp_path / "sync.last"
     file.touch()
     os.utime(file, (4_000_000_000, 4_000_000_000))
@@ -255,8 +254,8 @@ def test_a_clock_that_was_put_back_holds_nothing_up(tmp_path: Path, monkeypatch:
     assert slept == []
 
 
-def test_asking_never_raises(tmp_path: Path) -> None:
-    """A list of remotes that cannot be read costs a sync, not the command: it is noted for the doctor."""
+def test_requesting_a_sync_raises_nothing_for_a_broken_remote_list(tmp_path: Path) -> None:
+    """It costs the sync, not the command, and is logged for the doctor."""
     home = tmp_path / "home"
     with Keeper.open(str(tmp_path), home=str(home)) as keeper:
         session = keeper.start("Ship it")

@@ -1,4 +1,4 @@
-"""Whatever devices do, in whatever order they sync, and whatever their clocks say: in the end all show the same."""
+"""All devices end with the same log, whatever they do, in whatever order they sync, and whatever their clocks say."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SESSIONS: Final = ("s1", "s2", "s3")
 
 
 class World:
-    """Five devices at one remote: three of them in the vault from the start, two of them admins, and a guest."""
+    """Five devices at one remote: three members from the start, two of them admins, and a guest."""
 
     def __init__(self, directory: str) -> None:
         self.shelf = Shelf()
@@ -68,7 +68,7 @@ class World:
 
     @property
     def members(self) -> list[Device]:
-        """Those whom everybody takes for members by now."""
+        """The devices that every member takes for members now."""
         inside = self.founder.vault().membership
         return [device for device in self.devices if inside.is_member(device.keys.public.id)]
 
@@ -94,12 +94,12 @@ class World:
         with suppress(NotFound):  # it was deleted
             device.record(session, data)
 
-    # ── what is not just an event ────────────────────────────────────────────────────────────────────────
+    # ── other acts than recording ────────────────────────────────────────────────────────────────────────
 
     def _sync(self, device: Device, session: str, what: int) -> None:
         device.sync()
 
-    def _back(self, device: Device, session: str, what: int) -> None:
+    def _set_clock_back(self, device: Device, session: str, what: int) -> None:
         """Somebody sets the clock back."""
         device.time -= what * 24 * 3_600_000
 
@@ -118,7 +118,7 @@ class World:
             self._record(device, session, EventErased(hashes=(notes[what % len(notes)].hash,)))
 
     def _join(self, device: Device, what: int) -> None:
-        """Ask; and be let in by an admin, sooner or later."""
+        """Ask to join; an admin approves sooner or later."""
         if device.keys.public.id in self.removed:
             return
         if not device.vault_id:
@@ -132,7 +132,7 @@ class World:
                 device.sync()
 
     def _remove(self, device: Device, session: str, what: int) -> None:
-        """An admin removes one of the devices that are not the founder."""
+        """An admin removes a device other than the founder."""
         others = [item for item in self.inside[1:] if item is not device]
         membership = device.vault().membership
         if what == 2 and others and membership.is_admin(device.keys.public.id):
@@ -142,7 +142,7 @@ class World:
                 self.removed.add(target.keys.public.id)
 
     def _admit(self, device: Device, session: str, what: int) -> None:
-        """An admin takes in what removed devices wrote since, as far as it knows of them."""
+        """An admin admits the late events of removed devices that it knows of."""
         me = device.keys.public.id
         sync_vault(device.vault())
         main = device.vault()
@@ -194,8 +194,8 @@ ACTS: Final = (
 steps = st.lists(st.tuples(st.integers(0, 4), st.sampled_from(ACTS), st.integers(0, 7)), min_size=5, max_size=60)
 
 
-def same(devices: list[Device]) -> None:
-    """All of them have the same log, and so the same states and conflicts."""
+def assert_same(devices: list[Device]) -> None:
+    """All devices have the same log, hence the same states and conflicts."""
     first = devices[0]
     now = max(device.time for device in devices)
     for other in devices[1:]:
@@ -212,28 +212,28 @@ def same(devices: list[Device]) -> None:
         assert len(shown) == 1
 
 
-@settings(max_examples=settings().max_examples // 3)  # each is a whole fleet
+@settings(max_examples=settings().max_examples // 3)  # each example builds a whole fleet
 @given(steps)
 def test_all_devices_converge(history: list[tuple[int, str, int]]) -> None:
-    """Random acts on up to five devices with wrong clocks, synced in any order, add up to one truth."""
+    """Up to five devices with wrong clocks do random things and sync in any order."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(directory)
         try:
             for who, verb, what in history:
                 world.do(who, verb, what)
-            # A removed device does not know that it was; it must not be able to disturb the others.
+            # A removed device does not know it; it must not be able to disturb the others.
             guest = [world.guest] if world.guest.vault_id else []
             settle([*world.inside, *guest], rounds=4)
             members = world.members
             settle([*members, *guest], rounds=3)
-            same(members)
+            assert_same(members)
             assert all(not member.sync().pushed for member in members)
             if guest and any(share.vault == world.guest.vault_id for share in members[0].vault().membership.shares):
                 assert world.guest.log().get("s1", set()) == members[0].log().get("s1", set())
             for member in members:
                 noise = [refused for refused in member.sync().rejected if "held back" not in refused.reason]
                 assert not noise, (member.name, noise)
-            # What a removed device shared after its removal is nobody's of the vault.
+            # What a removed device shares after its removal does not belong to the vault.
             main = members[0].vault()
             ours = tuple(
                 f"p/{vault_tag(name)}/" for name in (main.id, *(share.vault for share in main.membership.shares))
@@ -244,7 +244,7 @@ def test_all_devices_converge(history: list[tuple[int, str, int]]) -> None:
             world.close()
 
 
-# ── two at once ──────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrent acts ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def fleet(directory: Path, *names: str, admins: int = 2) -> list[Device]:
@@ -258,8 +258,8 @@ def fleet(directory: Path, *names: str, admins: int = 2) -> list[Device]:
     return devices
 
 
-def test_one_approves_while_another_removes(tmp_path: Path) -> None:
-    """Who was let in while a new key was made gets that key too, and reads and writes like everybody."""
+def test_device_approved_during_a_key_change_gets_the_key(tmp_path: Path) -> None:
+    """It reads and writes like every member."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     dora = Device(str(tmp_path), "dora", anna.remote).ask()
     first, second = anna.vault(), ben.vault()
@@ -277,13 +277,13 @@ def test_one_approves_while_another_removes(tmp_path: Path) -> None:
     settle([ben, anna, dora], 3)
     dora.note("s1", "from dora")
     settle([anna, ben, dora])
-    same([anna, ben, dora])
+    assert_same([anna, ben, dora])
     assert sorted(dora.notes("s1")) == ["from dora", "with a key that dora was not given"]
     assert not dora.sync().rejected
 
 
-def test_both_admins_approve_and_remove_the_same(tmp_path: Path) -> None:
-    """What two people do at once about the same devices comes out once, for everybody alike."""
+def test_equal_concurrent_approvals_and_removals_count_once(tmp_path: Path) -> None:
+    """Two admins act on the same devices at once; all members agree on the result."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     dora = Device(str(tmp_path), "dora", anna.remote).ask()
     cleo.note("s1", "from cleo")
@@ -296,17 +296,17 @@ def test_both_admins_approve_and_remove_the_same(tmp_path: Path) -> None:
     ben.sync()
     anna.approve(dora)
     settle([ben, dora, anna])
-    same([anna, ben, dora])
+    assert_same([anna, ben, dora])
     assert dora.notes("s1") == ["from cleo"]
     members = {frozenset(device.vault().membership.members) for device in (anna, ben, dora)}
     assert len(members) == 1
 
 
-# ── removed, and let in again ────────────────────────────────────────────────────────────────────────────
+# ── removal and readmission ────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_removed_device_s_events_stay_for_who_comes_later(tmp_path: Path) -> None:
-    """What was accepted is vouched for by somebody else from now on; the device's own packs go."""
+def test_events_of_a_removed_device_reach_later_members(tmp_path: Path) -> None:
+    """Accepted events are vouched for by another device from then on; the removed device's packs are deleted."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     cleo.note("s1", "accepted")
     cleo.sync()
@@ -314,14 +314,14 @@ def test_a_removed_device_s_events_stay_for_who_comes_later(tmp_path: Path) -> N
     dora = Device(str(tmp_path), "dora", anna.remote)
     join(anna, dora)
     settle([anna, ben, dora])
-    same([anna, ben, dora])
+    assert_same([anna, ben, dora])
     assert dora.notes("s1") == ["accepted"]
     assert not dora.sync().rejected
     assert {name for name in anna.remote.objects if name.startswith("p/")} == named(dora)  # type: ignore[attr-defined]
 
 
 def test_late_events_are_withdrawn_and_can_be_admitted(tmp_path: Path) -> None:
-    """Events that one device had read and the remover had not are held back, until an admin accepts them."""
+    """One device read them before the removal, the remover did not: they are withheld until an admin admits them."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     vault = anna.vault()
     sync_vault(vault)
@@ -331,19 +331,19 @@ def test_late_events_are_withdrawn_and_can_be_admitted(tmp_path: Path) -> None:
     assert ben.notes("s1") == ["late"]
     device_removal.remove(vault, [cleo.keys.public.id]).commit()
     settle([anna, ben])
-    same([anna, ben])
+    assert_same([anna, ben])
     assert ben.notes("s1") == []
     assert any("held back" in refused.reason for refused in ben.sync().rejected)
     vault = ben.vault()
     sync_vault(vault)
     accept_late.admit_at_vault(vault, cleo.keys.public.id)
     settle([ben, anna])
-    same([anna, ben])
+    assert_same([anna, ben])
     assert anna.notes("s1") == ["late"]
 
 
-def test_a_device_that_is_let_in_again_has_lost_nothing(tmp_path: Path) -> None:
-    """Removed by mistake, and approved again: all that it wrote meanwhile arrives."""
+def test_readmitted_device_loses_nothing(tmp_path: Path) -> None:
+    """Removed by mistake and approved again: everything it wrote meanwhile arrives."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     vault = anna.vault()
     sync_vault(vault)
@@ -358,12 +358,12 @@ def test_a_device_that_is_let_in_again_has_lost_nothing(tmp_path: Path) -> None:
     cleo.ask()
     anna.approve(cleo)
     settle([cleo, anna, ben])
-    same([anna, ben, cleo])
+    assert_same([anna, ben, cleo])
     assert sorted(anna.notes("s1")) == ["read by ben only", "while outside"]
 
 
-def test_what_a_guest_wrote_and_an_admin_passed_on_stays(tmp_path: Path) -> None:
-    """The guest is removed by somebody who had not read its last words: all devices agree on whether they count."""
+def test_devices_agree_on_the_last_events_of_a_removed_guest(tmp_path: Path) -> None:
+    """The guest is removed by somebody who had not read them; another admin had passed them on."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     gus = Device(str(tmp_path), "gus", anna.remote)
     anna.share("s1", gus)
@@ -376,25 +376,25 @@ def test_what_a_guest_wrote_and_an_admin_passed_on_stays(tmp_path: Path) -> None
     gus.note("s1", "passed on")
     gus.sync()
     ben.sync()
-    ben.sync()  # it reads the share first, and passes on to the vault then
+    ben.sync()  # it reads the share first, then passes events on to the vault
     vault_shares.uninvite(small, "gus@example.org")
     settle([anna, ben, cleo])
-    same([anna, ben, cleo])
+    assert_same([anna, ben, cleo])
     dora = Device(str(tmp_path), "dora", anna.remote)
     join(anna, dora)
     settle([anna, ben, cleo, dora])
-    same([anna, ben, cleo, dora])
+    assert_same([anna, ben, cleo, dora])
 
 
-def test_a_stream_that_several_vouch_for_outlives_the_removal_of_one(tmp_path: Path) -> None:
-    """An admin who passed on another's events is removed: the other's own word for them still counts."""
+def test_stream_stays_valid_when_one_of_its_vouchers_is_removed(tmp_path: Path) -> None:
+    """An admin who passed on somebody's events is removed: the author's own signature still counts."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     for number in range(3):
         cleo.note("s1", str(number))
         cleo.sync()
-    ben.forget()  # it publishes what it holds once more
+    ben.forget()  # it publishes what it has once more
     settle([ben, anna, cleo])
     anna.remove(ben)
     settle([anna, cleo])
-    same([anna, cleo])
+    assert_same([anna, cleo])
     assert len(anna.notes("s1")) == 3

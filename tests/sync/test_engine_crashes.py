@@ -1,7 +1,7 @@
-"""The program dies at every step of everything a device does; afterwards all goes on as if nothing had been.
+"""The program dies at every step of everything a device does; afterwards all devices continue normally.
 
-A step is a call to the remote or a transaction of the store. It may not happen at all, happen halfway, or happen and
-never be answered: for each of these, at each step, the same is asked again, and everybody ends up well.
+A step is a call to the remote or a transaction of the store. It may not happen at all, happen halfway, or happen
+without an answer: for each of these, at each step, the act is repeated, and all devices end up in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.sync.remotes.base import ObjectInfo
 from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
 
-# Every step in every way when there is time; a few of them in the usual run, others for each way to die.
+# Every step in every way in torture runs; a sample otherwise, different for each way to die.
 TORTURE: Final = bool(os.environ.get("HOLDFAST_TORTURE"))
 STRIDE: Final = 1 if TORTURE else 36
 HOW: Final = ("nothing", "midway", "unanswered", "nothing removed") if TORTURE else ("midway", "unanswered")
@@ -31,11 +31,11 @@ PEOPLE: Final = ("anna", "ben", "cleo", "dora", "gus")
 
 
 class Died(Exception):
-    """The process is gone."""
+    """The process has died."""
 
 
 class Fuse:
-    """Burns down with each step, and ends everything at one of them."""
+    """Counts steps and ends the process at one of them."""
 
     def __init__(self, left: int, how: str) -> None:
         self.left = left
@@ -46,8 +46,8 @@ class Fuse:
         return self.left == 0
 
 
-class Mortal(Shelf):
-    """A remote that the process may die in the middle of using."""
+class MortalRemote(Shelf):
+    """A remote during whose use the process may die."""
 
     def __init__(self, shelf: Shelf, fuse: Fuse) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Mortal(Shelf):
 
 
 class World:
-    """A vault with two admins, a member, one who asks to join, and a guest; and a session that is shared."""
+    """A vault with two admins, a member, a joiner and a guest; one session is shared."""
 
     def __init__(self, directory: Path, like: World | None = None) -> None:
         directory.mkdir(exist_ok=True)
@@ -102,7 +102,7 @@ class World:
             device.close()
 
 
-def furnished(directory: Path) -> World:
+def populated(directory: Path) -> World:
     world = World(directory)
     anna, ben, cleo = world["anna"], world["ben"], world["cleo"]
     join(anna.create_vault(), ben, admin=True)
@@ -120,7 +120,7 @@ def furnished(directory: Path) -> World:
     return world
 
 
-# ── what is done ─────────────────────────────────────────────────────────────────────────────────────────
+# ── acts ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def create(world: World) -> None:
@@ -135,7 +135,7 @@ def create(world: World) -> None:
     anna.sync()
 
 
-def ask(world: World) -> None:
+def request_to_join(world: World) -> None:
     world["dora"].ask()
     world["dora"].sync()
 
@@ -150,7 +150,7 @@ def approve(world: World) -> None:
     world["anna"].sync()
 
 
-def arrive(world: World) -> None:
+def receive_keys(world: World) -> None:
     world["dora"].sync()
 
 
@@ -208,7 +208,7 @@ def pull(world: World) -> None:
 
 
 def merge(world: World) -> None:
-    """The seventeenth pack of a tier: sixteen become one; and then the old ones go."""
+    """The seventeenth pack of a tier: sixteen are merged into one, then the old ones are removed."""
     for number in range(3):
         world["cleo"].note("s1", f"more {number}")
         world["cleo"].sync()
@@ -223,16 +223,16 @@ def erase(world: World) -> None:
 
 
 def follow(world: World) -> None:
-    """A device that came later is let into what is shared, by an admin who did not share it."""
+    """A later device is admitted to the share by an admin who did not share it."""
     world["ben"].sync()
 
 
 Act = Callable[[World], None]
-# What is done, who does it, and what was done before without any trouble.
+# The act, who does it, and the acts that came before without a crash.
 ACTS: Final[dict[str, tuple[Act, str, tuple[Act, ...]]]] = {
-    "ask": (ask, "dora", ()),
+    "ask": (request_to_join, "dora", ()),
     "approve": (approve, "anna", ()),
-    "arrive": (arrive, "dora", (approve,)),
+    "arrive": (receive_keys, "dora", (approve,)),
     "remove": (remove, "anna", ()),
     "new key": (new_key, "anna", ()),
     "share": (share, "anna", ()),
@@ -242,18 +242,18 @@ ACTS: Final[dict[str, tuple[Act, str, tuple[Act, ...]]]] = {
     "pull": (pull, "ben", (push, remove)),
     "merge": (merge, "cleo", ()),
     "erase": (erase, "anna", ()),
-    "follow": (follow, "ben", (approve, arrive)),
+    "follow": (follow, "ben", (approve, receive_keys)),
 }
 
 
 def steps(directory: Path, base: World, act: Act, who: str, how: str) -> Iterator[World]:
-    """For every step of the act, a world in which its actor died there, and then did it again."""
+    """For every step of the act, a world in which the actor died there and repeated the act."""
     number = 1 + HOW.index(how) * STRIDE // len(HOW)
     while True:
         world = World(directory / f"{how}-{number}".replace(" ", "-"), base)
         device = world[who]
         fuse = Fuse(number, how)
-        device.remote = Mortal(world.shelf, fuse)
+        device.remote = MortalRemote(world.shelf, fuse)
 
         def step(name: str, fuse: Fuse = fuse) -> None:
             if name == ("committed" if fuse.how == "unanswered" else "begin") and fuse.burn():
@@ -278,7 +278,7 @@ def steps(directory: Path, base: World, act: Act, who: str, how: str) -> Iterato
 
 
 def check(world: World) -> None:
-    """All members agree, everybody can read, nobody is locked out, and nothing is left lying about."""
+    """All members agree, all can read, nobody is locked out, and no leftovers remain."""
     everybody = [person for person in world.people.values() if person.vault_id]
     settle(everybody, 3)
     anna = world["anna"]
@@ -297,7 +297,7 @@ def check(world: World) -> None:
         shared = vault_shares.find_share(anna.vault(), "s1")
         if shared is not None and shared.membership.is_member(gus.keys.public.id):
             assert gus.log()["s1"] == anna.log()["s1"]
-    # Everybody writes once more: what was merged goes then, and what is new arrives everywhere.
+    # Everybody writes once more: merged packs are removed then, and new events arrive everywhere.
     for device in members:
         device.note("s1", f"{device.name} at the end")
     settle(everybody, 2)
@@ -313,7 +313,7 @@ def check(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> World:
-    world = furnished(tmp_path_factory.mktemp("base"))
+    world = populated(tmp_path_factory.mktemp("base"))
     for device in world.people.values():
         device.store.close()
     return world
@@ -330,8 +330,9 @@ def prepared(directory: Path, base: World, before: Sequence[Act]) -> World:
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("what", ACTS)
-def test_dying_at_every_step(tmp_path: Path, base: World, what: str, how: str) -> None:
-    """The act is done again after each death, and everything is as it should be."""
+def test_act_succeeds_when_repeated_after_a_crash_at_any_step(
+    tmp_path: Path, base: World, what: str, how: str
+) -> None:
     act, who, before = ACTS[what]
     start = prepared(tmp_path, base, before)
     for world in steps(tmp_path, start, act, who, how):
@@ -339,8 +340,8 @@ def test_dying_at_every_step(tmp_path: Path, base: World, what: str, how: str) -
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_dying_at_every_step_of_founding(tmp_path: Path, how: str) -> None:
-    """Whoever founds a vault and dies ends up with one vault, and others can join it."""
+def test_founding_succeeds_when_repeated_after_a_crash_at_any_step(tmp_path: Path, how: str) -> None:
+    """There is one vault, and others can join it."""
     empty = World(tmp_path / "empty")
     for device in empty.people.values():
         device.store.close()
@@ -354,8 +355,8 @@ def test_dying_at_every_step_of_founding(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["approve", "remove", "push", "revoke"])
-def test_dying_and_never_trying_again(tmp_path: Path, base: World, what: str) -> None:
-    """Where nobody repeats what was interrupted, the next sync brings everything in order, whichever way it went."""
+def test_next_sync_repairs_an_act_that_is_not_repeated(tmp_path: Path, base: World, what: str) -> None:
+    """Whether the interrupted act took effect or not."""
     act, who, before = ACTS[what]
     start = prepared(tmp_path, base, before)
     for how in HOW:
@@ -363,7 +364,7 @@ def test_dying_and_never_trying_again(tmp_path: Path, base: World, what: str) ->
         while True:
             world = World(tmp_path / "again", start)
             device = world[who]
-            device.remote = Mortal(world.shelf, Fuse(number, how))
+            device.remote = MortalRemote(world.shelf, Fuse(number, how))
             try:
                 act(world)
                 died = False

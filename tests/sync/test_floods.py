@@ -1,5 +1,6 @@
-"""Floods: whatever strangers, guests and plain devices leave at a remote, approved devices come in, keys arrive, and
-what it costs others is in proportion to what it took to leave it there.
+"""Floods: whatever outsiders, guests and plain devices leave at a remote, approved devices join and keys arrive.
+
+What a flood costs others is in proportion to what it cost to leave it there.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Fleet:
         settle([self.anna, self.ben, self.cleo], 2)
 
     def invite_gus(self) -> Vault:
-        """The share as Gus sees it, once he takes part in it."""
+        """The share as Gus sees it after he accepted."""
         self.anna.share("s1", self.gus)
         self.gus.accept()
         (offer,) = vault_shares.offers(self.shelf, [self.gus.keys.identity])
@@ -65,11 +66,11 @@ def _is_member(admin: Device, device: Device) -> bool:
     return admin.vault().membership.is_member(device.keys.public.id)
 
 
-def _is_in(device: Device) -> bool:
+def _has_joined(device: Device) -> bool:
     return device.vault().memory.status().place == "member" and _is_member(device, device)
 
 
-# ── what a person approved is found ──────────────────────────────────────────────────────────────────────
+# ── keys of approved devices ──────────────────────────────────────────────────────────────────────
 
 
 def _plant_wraps(fleet: Fleet, keys: DeviceKeys, number: int) -> None:
@@ -83,12 +84,14 @@ def _plant_wraps(fleet: Fleet, keys: DeviceKeys, number: int) -> None:
 def test_approved_device_joins_when_outsiders_left_keys_for_it(fleet: Fleet) -> None:
     _plant_wraps(fleet, fleet.bob.keys, 40)
     join(fleet.anna, fleet.bob)
-    assert _is_in(fleet.bob)
+    assert _has_joined(fleet.bob)
     assert fleet.bob.state("s1") is not None
 
 
-def test_device_approved_by_an_earlier_version_joins_in_turn(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its keys have a name that anybody could have chosen, among others: each sync tries some of them."""
+def test_device_approved_by_an_earlier_version_joins_after_some_syncs(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody could have chosen its keys' name, so each sync tries some of the files."""
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 2)
     _plant_wraps(fleet, fleet.bob.keys, 4)
     with monkeypatch.context() as earlier:
@@ -97,13 +100,13 @@ def test_device_approved_by_an_earlier_version_joins_in_turn(fleet: Fleet, monke
         fleet.anna.approve(fleet.bob)
     for _ in range(200):
         fleet.bob.sync()
-        if _is_in(fleet.bob):
+        if _has_joined(fleet.bob):
             return
     pytest.fail("the right key never had its turn")
 
 
 def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tuple[bytes, ...] = ()) -> None:
-    """What who was removed can leave: its names are made with the vault's box, and with its own keys."""
+    """What a removed device can leave: names are made with the vault's box, content with its own keys."""
     founding = vault.founding()
     assert founding is not None
     entry = next(iter(vault.membership.tips))
@@ -121,7 +124,7 @@ def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tup
 def test_member_gets_a_new_key_when_a_removed_device_left_many_keys(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, admin: bool, real: bool
 ) -> None:
-    """Also of an admin that was removed, and with keys that the vault had before."""
+    """Even a removed admin, with keys that the vault had before."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     fleet.anna.approve(fleet.bob.ask(), admin=admin)
@@ -143,7 +146,7 @@ def test_member_gets_a_new_key_when_a_removed_device_left_many_keys(
 def test_approved_device_joins_when_a_removed_device_left_many_keys(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, founder: bool, real: bool
 ) -> None:
-    """Of who approves it knows the founder alone: what another one left is found once all were opened."""
+    """It knows only the founder of the vault: keys of the device that approved it are found once all were opened."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     dan = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
@@ -157,16 +160,16 @@ def test_approved_device_joins_when_a_removed_device_left_many_keys(
         _flood(removed, fleet.shelf, dan.keys.public.age, 60, keys=keys)
         dan.ask()
         (fleet.anna if founder else fleet.bob).approve(dan)
-        for _ in range(1 if founder else 4 + 16):  # all of them opened once, and then each tried again
+        for _ in range(1 if founder else 4 + 16):  # all of them opened once, then each tried again
             dan.sync()
-        assert _is_in(dan)
+        assert _has_joined(dan)
         assert dan.state("s1") is not None
     finally:
         dan.close()
 
 
 def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for a few at a time, should an entry name its key by then."""
+    """Except for a few at a time, in case an entry names its key by then."""
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     removed = fleet.cleo.vault()
     fleet.anna.remove(fleet.cleo)
@@ -177,8 +180,8 @@ def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pyte
     assert len([name for what, name in fleet.shelf.asked if what == "get" and name.startswith("k/")]) <= 4
 
 
-def test_guest_who_was_revoked_hides_no_new_key_of_the_share(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eve was only to read, and has the share's box from what was left for her."""
+def test_revoked_guest_cannot_hide_a_new_key_of_the_share(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eve had read access only, and has the share's box from her invitation."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     fleet.invite_gus()
@@ -205,7 +208,7 @@ def _junk_head(fleet: Fleet, life: str) -> None:
 @pytest.mark.parametrize("where", ["a life of nobody", "the admin's life", "every life"])
 def test_approved_device_joins_when_entries_and_heads_include_junk(fleet: Fleet, where: str) -> None:
     tag = sealing.vault_tag(fleet.anna.vault_id)
-    for count in range(600):  # more than are looked at
+    for count in range(600):  # more than are read
         fleet.shelf.objects[f"m/{tag}/{count:040x}"] = os.urandom(300)
     admin = sealing.life_tag(fleet.anna.vault_id, fleet.anna.writer)
     lives = {"a life of nobody": ["f" * 20], "the admin's life": [admin]}.get(
@@ -216,11 +219,11 @@ def test_approved_device_joins_when_entries_and_heads_include_junk(fleet: Fleet,
     for life in lives:
         _junk_head(fleet, life)
     fleet.bob.sync()
-    assert _is_in(fleet.bob)
+    assert _has_joined(fleet.bob)
 
 
 def test_removed_device_is_no_member_after_it_lost_its_store(fleet: Fleet) -> None:
-    """Others may not have synced since: what they said before opens still, and says that it belongs there."""
+    """Even if the others have not synced since, and their old heads still name it as a member."""
     fleet.anna.remove(fleet.ben)
     fleet.ben.lose()
     fleet.ben.ask()
@@ -247,12 +250,12 @@ def test_request_is_read_by_fingerprint_among_any_number(fleet: Fleet, monkeypat
     assert request is not None
     join_vault.approve(known, request)
     fleet.bob.sync()
-    assert _is_in(fleet.bob)
+    assert _has_joined(fleet.bob)
 
 
 @pytest.mark.parametrize("size", [1, 400])
 def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """The founder's public key is known to everybody: more files lie there than are looked at, or remembered."""
+    """The founder's public key is known to everybody: there are more files than are read or remembered."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 5)
     monkeypatch.setattr(find_wraps, "_MAX_PASSED_OVER", 5)
     fleet.anna.approve(fleet.bob.ask(), admin=True)
@@ -268,7 +271,7 @@ def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.M
     assert fleet.anna.state("s2") is not None
 
 
-# ── an invitation stays what it is ───────────────────────────────────────────────────────────────────────
+# ── invitations ───────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.M
         ("another admin", 4, "made up and real", True),
     ],
 )
-def test_invited_person_writes_whatever_a_guest_left_for_them(
+def test_invited_person_can_write_when_a_guest_left_many_keys(
     fleet: Fleet, inviter: str, files: int, keys: str, revoked: bool
 ) -> None:
     """Eve, who may only read, leaves more keys than the share has, with a wrong secret and a wrong box."""
@@ -322,7 +325,7 @@ def test_invited_person_is_admitted_among_many_requests(
 ) -> None:
     """Well-formed requests without an invitation, and one with Gus's own keys: each is read once.
 
-    The name of a request by an earlier version shows no invitation: it is answered when the others were read.
+    The name of an earlier version's request shows no invitation: it is answered after the others were read.
     """
     monkeypatch.setattr(join_vault, "_MAX_READ", 10)
     fleet.anna.share("s1", fleet.gus)
@@ -344,7 +347,7 @@ def test_invited_person_is_admitted_among_many_requests(
     for _ in range(5 if earlier else 1):
         fleet.anna.sync()
     fleet.gus.sync()
-    assert _is_in(fleet.gus)
+    assert _has_joined(fleet.gus)
     settle([fleet.anna], 4)
     fleet.shelf.asked.clear()
     report = fleet.anna.sync()
@@ -355,10 +358,10 @@ def test_invited_person_is_admitted_among_many_requests(
     assert [len(names) >= 40 for names in uninvited.values()] == [True]
 
 
-# ── keys and shares cost in proportion ───────────────────────────────────────────────────────────────────
+# ── cost of keys and shares ───────────────────────────────────────────────────────────────────
 
 
-def test_keys_that_nobody_named_are_not_kept_with_one_that_is(fleet: Fleet) -> None:
+def test_keys_named_by_no_entry_are_not_kept_with_one_that_is(fleet: Fleet) -> None:
     share = fleet.invite_gus()
     recipient = fleet.anna.keys.public.age
     founding = share.founding()
@@ -383,7 +386,7 @@ def test_keys_that_nobody_named_are_not_kept_with_one_that_is(fleet: Fleet) -> N
 
 
 def _announce(device: Device, number: int, session: str) -> None:
-    """Shares that a device says it has begun."""
+    """Shares that a device claims to have started."""
     main = device.vault()
     change = main.change()
     for count in range(number):
@@ -403,7 +406,7 @@ def _announce(device: Device, number: int, session: str) -> None:
 
 @pytest.mark.parametrize("session", ["made-up-{}", "s9"])
 def test_many_shares_of_a_plain_device_are_ignored(fleet: Fleet, session: str) -> None:
-    """Of sessions that nobody has none is, and of one that it began few are."""
+    """None for a session it did not start, and few for one that it started."""
     fleet.ben.start("s9")
     _announce(fleet.ben, 30, session)
     fleet.anna.sync()
@@ -415,8 +418,8 @@ def test_many_shares_of_a_plain_device_are_ignored(fleet: Fleet, session: str) -
     assert len(remembered & known) <= 4
 
 
-def test_unentitled_share_does_not_replace_another(fleet: Fleet) -> None:
-    """Anna shares her session after Ben said that he had: by a share of her own, which Gus can read."""
+def test_unauthorized_share_does_not_replace_another(fleet: Fleet) -> None:
+    """Ben claims to have shared Anna's session; her own share works, and Gus can read it."""
     _announce(fleet.ben, 1, "s1")
     fleet.anna.sync()
     fleet.anna.share("s1", fleet.gus)
@@ -427,22 +430,22 @@ def test_unentitled_share_does_not_replace_another(fleet: Fleet) -> None:
     assert fleet.gus.state("s1") is not None
 
 
-# ── what an object may unfold to ─────────────────────────────────────────────────────────────────────────
+# ── decompressed sizes ─────────────────────────────────────────────────────────────────────────
 
 
-def _say(share: Vault, payloads: list[bytes]) -> list[str]:
-    """Publish entries of any kind and size, and a head that stands on them."""
+def _publish_entries(share: Vault, payloads: list[bytes]) -> list[str]:
+    """Publish entries of any kind and size, and a head based on them."""
     key = share.sealing_key()
     assert key is not None
     made = [SignedEntry(payload, share.here.keys.sign(ENTRY, payload)) for payload in payloads]
     share.remote.put([share.sealed_entry(key, item) for item in made])
     hashes = [entries.hash_of(item.payload) for item in made]
-    _name(share, hashes)
+    _publish_head_on(share, hashes)
     return hashes
 
 
-def _name(vault: Vault, hashes: Iterable[str]) -> None:
-    """Publish a head that stands on these entries."""
+def _publish_head_on(vault: Vault, hashes: Iterable[str]) -> None:
+    """Publish a head based on these entries."""
     push = Publisher(vault, read_listing(vault.remote.list("h/"), vault.tag))
     push.settle()
     push.tips = lambda: tuple(sorted(hashes))  # type: ignore[method-assign]
@@ -451,8 +454,8 @@ def _name(vault: Vault, hashes: Iterable[str]) -> None:
 
 @pytest.mark.parametrize("first", ["f", "0"])
 def test_removal_arrives_when_the_device_named_missing_entries(fleet: Fleet, first: str) -> None:
-    """As many as a head can name, before it is removed: the others hear of it, and write with the new key."""
-    _name(fleet.cleo.vault(), [f"{first * 60}{number:04x}" for number in range(1000)])
+    """As many as a head can name, before its removal: the others learn of it, and write with the new key."""
+    _publish_head_on(fleet.cleo.vault(), [f"{first * 60}{number:04x}" for number in range(1000)])
     fleet.ben.sync()
     device_removal.remove(fleet.anna.vault(), [fleet.cleo.keys.public.id]).commit()
     fleet.anna.note("s1", "not for cleo")
@@ -467,7 +470,7 @@ def test_removal_arrives_when_the_device_named_missing_entries(fleet: Fleet, fir
 
 
 def test_revocation_arrives_when_the_guest_named_missing_entries(fleet: Fleet) -> None:
-    _name(fleet.invite_gus(), [f"{'f' * 60}{number:04x}" for number in range(1000)])
+    _publish_head_on(fleet.invite_gus(), [f"{'f' * 60}{number:04x}" for number in range(1000)])
     fleet.ben.sync()
     fleet.anna.revoke("s1", fleet.gus)
     fleet.anna.note("s1", "not for gus")
@@ -479,25 +482,25 @@ def test_revocation_arrives_when_the_guest_named_missing_entries(fleet: Fleet) -
     assert "from ben" not in fleet.gus.notes("s1")
 
 
-def _rename(vault: Vault, parents: Iterable[str]) -> str:
-    """Publish a new name of the device's own; gives the entry's hash."""
+def _publish_rename(vault: Vault, parents: Iterable[str]) -> str:
+    """Publish a new name of the device's own; return the entry's hash."""
     fields = {
         "kind": "rename", "vault": vault.id, "parents": sorted(parents), "by": vault.me, "at": 1,
         "device": vault.me, "name": "renamed",
     }  # fmt: skip
-    return _say(vault, [msgspec.msgpack.encode(fields)])[0]
+    return _publish_entries(vault, [msgspec.msgpack.encode(fields)])[0]
 
 
-def _made_up(number: int) -> list[str]:
+def _invented_hashes(number: int) -> list[str]:
     return [os.urandom(32).hex() for _ in range(number)]
 
 
-def test_removal_arrives_when_its_ancestors_return_among_made_up_names(fleet: Fleet) -> None:
-    """Cleo's entry was taken away before Ben saw it; meanwhile he sends nothing under the key that she has."""
+def test_removal_arrives_when_its_ancestors_return_among_invented_hashes(fleet: Fleet) -> None:
+    """Cleo's entry was missing before Ben saw it; until it returns he sends nothing under the key she has."""
     cleo = fleet.cleo.vault()
-    _rename(cleo, [*cleo.membership.tips, *_made_up(7_000)])
+    _publish_rename(cleo, [*cleo.membership.tips, *_invented_hashes(7_000)])
     settle([fleet.ben, fleet.anna], 1)
-    followed = _rename(cleo, cleo.membership.tips)
+    followed = _publish_rename(cleo, cleo.membership.tips)
     fleet.anna.sync()
     assert followed in fleet.anna.vault().known
     fleet.shelf.objects.pop(cleo.entry_name(followed))
@@ -515,12 +518,12 @@ def test_removal_arrives_when_its_ancestors_return_among_made_up_names(fleet: Fl
     assert {"before", "after"} <= set(fleet.anna.notes("s1"))
 
 
-def test_revocation_arrives_when_its_ancestors_return_among_made_up_names(fleet: Fleet) -> None:
-    """As for a removed device: in the share, Gus's entry was taken away before Ben saw it."""
+def test_revocation_arrives_when_its_ancestors_return_among_invented_hashes(fleet: Fleet) -> None:
+    """Like a removal, but in the share: Gus's entry was missing before Ben saw it."""
     gus = fleet.invite_gus()
-    _rename(gus, [*gus.membership.tips, *_made_up(7_000)])
+    _publish_rename(gus, [*gus.membership.tips, *_invented_hashes(7_000)])
     settle([fleet.ben, fleet.anna], 1)
-    followed = _rename(gus, gus.membership.tips)
+    followed = _publish_rename(gus, gus.membership.tips)
     fleet.anna.sync()
     fleet.shelf.objects.pop(gus.entry_name(followed))
     fleet.anna.revoke("s1", fleet.gus)
@@ -534,18 +537,18 @@ def test_revocation_arrives_when_its_ancestors_return_among_made_up_names(fleet:
     assert {"before", "after"} <= set(fleet.anna.notes("s1"))
 
 
-def test_entry_with_made_up_parents_and_a_wrong_signature_is_left_out(fleet: Fleet) -> None:
+def test_entry_with_invented_parents_and_a_wrong_signature_is_ignored(fleet: Fleet) -> None:
     cleo = fleet.cleo.vault()
-    good = _rename(cleo, [*cleo.membership.tips, *_made_up(2_001)])
+    good = _publish_rename(cleo, [*cleo.membership.tips, *_invented_hashes(2_001)])
     fields = {
-        "kind": "rename", "vault": cleo.id, "parents": sorted(_made_up(2_001)), "by": cleo.me, "at": 1,
+        "kind": "rename", "vault": cleo.id, "parents": sorted(_invented_hashes(2_001)), "by": cleo.me, "at": 1,
         "device": cleo.me, "name": "renamed",
     }  # fmt: skip
     wrong = SignedEntry(msgspec.msgpack.encode(fields), bytes(64))
     key = cleo.sealing_key()
     assert key is not None
     cleo.remote.put([cleo.sealed_entry(key, wrong)])
-    _name(cleo, [good, entries.hash_of(wrong.payload)])
+    _publish_head_on(cleo, [good, entries.hash_of(wrong.payload)])
     fleet.anna.note("s1", "after")
     settle([fleet.anna, fleet.ben], 1)
     assert "after" in fleet.ben.notes("s1")
@@ -553,15 +556,15 @@ def test_entry_with_made_up_parents_and_a_wrong_signature_is_left_out(fleet: Fle
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_idle_sync_asks_for_little_when_entries_name_parents_that_nobody_has(
+def test_idle_sync_costs_few_requests_when_entries_name_missing_parents(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
-    """Also where what names them is kept: of what is not there, the listing of the remote says so."""
+    """Even where the naming entry is stored: the listing shows which parents are missing."""
     if kept:
         monkeypatch.setattr(ancestry, "_MAX_MISSING", 100_000)
     cleo = fleet.cleo.vault()
     for _ in range(3):
-        _rename(cleo, [*cleo.membership.tips, *_made_up(2_001)])
+        _publish_rename(cleo, [*cleo.membership.tips, *_invented_hashes(2_001)])
     settle([fleet.ben], 2)
     assert bool(fleet.ben.vault().membership.missing) == kept
     fleet.shelf.asked.clear()
@@ -579,11 +582,11 @@ def _padded(share: Vault, kind: str, size: int, *parents: str) -> bytes:
 
 
 def test_entry_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) -> None:
-    """Some hundred bytes at the remote, of each kind: nothing of it is kept, it is said, and the rest goes on."""
+    """Some hundred bytes, of each kind: nothing is stored, it is reported, and the rest syncs."""
     share = fleet.invite_gus()
     share.ask_for_wraps()
     sizes = [(kind, size) for kind in ("later", "remove", "restore") for size in (100 << 10, 1 << 20, 7 << 20)]
-    bombs = _say(share, [_padded(share, kind, size) for kind, size in sizes])
+    bombs = _publish_entries(share, [_padded(share, kind, size) for kind, size in sizes])
     fleet.anna.note("s1", "after")
     report = fleet.anna.sync()
     too_large = [refused for refused in report.rejected if refused.reason == "a membership entry is too large"]
@@ -597,7 +600,7 @@ def test_entry_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) -
 
 
 def test_largest_removal_is_read(fleet: Fleet) -> None:
-    """As many streams as a removal names, each with a writer of its own: it stays within what others read."""
+    """A removal with as many streams as it may name, each of its own writer, stays within the readers' limits."""
     main = fleet.anna.vault()
     cut = {os.urandom(18).hex(): {f"{count:08x}-14db-4b25-abfc-92804c8ac913": 7} for count in range(40_000)}
     entry = entries.Remove(
@@ -612,10 +615,10 @@ def test_largest_removal_is_read(fleet: Fleet) -> None:
 
 
 def test_entries_over_a_devices_limit_are_ignored(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said once, the rest is not fetched again, and a removal of it counts for everybody."""
+    """Reported once, the rest is not fetched again, and a removal of the device counts for everybody."""
     monkeypatch.setattr(ancestry, "_MAX_OF_DEVICE", 20_000)
     ben = fleet.ben.vault()
-    entries_made = _say(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
+    entries_made = _publish_entries(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
     report = fleet.anna.sync()
     reasons = [refused for refused in report.rejected if "it made more membership entries" in refused.reason]
     assert [reason.device for reason in reasons] == ["ben"]
@@ -630,15 +633,15 @@ def test_entries_over_a_devices_limit_are_ignored(fleet: Fleet, monkeypatch: pyt
     fleet.cleo.sync()
     assert not _is_member(fleet.cleo, fleet.ben)
     join(fleet.anna, fleet.bob)
-    assert _is_in(fleet.bob)
+    assert _has_joined(fleet.bob)
     assert not _is_member(fleet.bob, fleet.ben)
 
 
 def test_ancestor_of_an_admins_entry_is_kept(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cleo comes to it late, when the admin's entry stands on what would be too much by then."""
+    """Cleo reads it late, when it would be over the limit without the admin's entry that follows it."""
     ben = fleet.ben.vault()
     first = _padded(ben, "later", 3_000)
-    _say(ben, [first])
+    _publish_entries(ben, [first])
     fleet.anna.sync()
     own = entries.hash_of(first)
     assert own in fleet.anna.vault().known
@@ -681,7 +684,7 @@ def test_head_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) ->
 
 
 def test_large_event_gets_its_own_push(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Together with what is small it could be more than others read at once."""
+    """Together with small ones the push could exceed what others read at once."""
     monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 10_000)
     fleet.anna.record("s1", NoteAdded(text="small"), NoteAdded(text="x" * 9_900), NoteAdded(text="after"))
     main = fleet.anna.vault()

@@ -1,4 +1,4 @@
-"""Nothing that others planted in a folder is followed, opened, or read without end."""
+"""Nothing that others plant in a folder remote is followed, opened, or read without a limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 @posix
 def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
-    """A link in the folder, to a file or a directory, is neither read, listed nor written through."""
+    """A link to a file or a directory is neither read, listed nor written through."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(b"secret")
@@ -51,7 +51,7 @@ def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
 
 @posix
 def test_pipes_and_devices_are_not_opened(folder: Path) -> None:
-    """A pipe nobody writes to does not hold anyone up: it is left out of listings, and reading it is refused."""
+    """A pipe without a writer blocks nobody: it is not listed, and reading it is refused."""
     os.mkfifo(folder / "vault")
     remote = FolderRemote(str(folder))
     assert list(remote.list("")) == []
@@ -61,7 +61,7 @@ def test_pipes_and_devices_are_not_opened(folder: Path) -> None:
 
 
 @posix
-def test_something_swapped_in_after_looking_is_not_followed(
+def test_link_swapped_in_after_the_check_is_not_followed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever puts a link where a file was an instant ago does not get it read."""
@@ -83,15 +83,15 @@ def test_something_swapped_in_after_looking_is_not_followed(
 
 
 @posix
-def test_the_folder_itself_may_be_a_link_of_ones_own(folder: Path, tmp_path: Path) -> None:
-    """The person named the folder: their own link to it is followed."""
+def test_link_to_the_folder_is_followed(folder: Path, tmp_path: Path) -> None:
+    """The person named it: their own link to the folder works."""
     (tmp_path / "link").symlink_to(folder)
     FolderRemote(str(tmp_path / "link")).put([("a", b"a")])
     assert (folder / "a").read_bytes() == b"a"
 
 
-def test_other_things_in_the_folder_are_left_alone(folder: Path) -> None:
-    """Directories and files with names of their own stay as they are."""
+def test_other_files_in_the_folder_are_left_alone(folder: Path) -> None:
+    """Directories and files with foreign names stay unchanged."""
     (folder / "Photos").mkdir()
     (folder / "Photos" / "a").write_bytes(b"photo")
     (folder / ".git").mkdir()
@@ -101,8 +101,8 @@ def test_other_things_in_the_folder_are_left_alone(folder: Path) -> None:
     assert (folder / "Photos" / "a").read_bytes() == b"photo"
 
 
-def test_a_listing_has_an_end(folder: Path) -> None:
-    """A folder with more names than any vault needs is refused, whatever the names are."""
+def test_listing_is_refused_with_too_many_names(folder: Path) -> None:
+    """Whatever the names are."""
     for number in range(12):
         (folder / f"FOREIGN {number}").touch()
     assert list(FolderRemote(str(folder), most=12).list("")) == []
@@ -110,8 +110,8 @@ def test_a_listing_has_an_end(folder: Path) -> None:
         FolderRemote(str(folder), most=11).list("")
 
 
-def test_an_object_that_grows_is_not_read_beyond_the_limit(folder: Path) -> None:
-    """What others made larger than asked for is too large, however large it is."""
+def test_growing_object_is_not_read_beyond_the_limit(folder: Path) -> None:
+    """An object larger than requested is too large, however large it is."""
     with open(folder / "vault", "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ObjectTooLarge):
@@ -121,8 +121,8 @@ def test_an_object_that_grows_is_not_read_beyond_the_limit(folder: Path) -> None
 
 @posix
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="nothing is closed to root")
-def test_folder_object_and_directory_that_are_closed_to_us_hide_no_others(folder: Path) -> None:
-    """What another user of a shared folder left there for nobody to read is missing, and all else is there."""
+def test_unreadable_object_and_directory_hide_no_others(folder: Path) -> None:
+    """Another user of a shared folder made them unreadable: they count as missing."""
     remote = FolderRemote(str(folder))
     remote.put([("h/a", b"a"), ("h/closed", b"x"), ("h/below/a", b"x"), ("vault", b"vault")])
     (folder / "h/closed").chmod(0)

@@ -1,4 +1,4 @@
-"""A folder keeps the contract of every remote, and is as private as it was made."""
+"""A folder remote passes the suite of all remotes, and is as private as it was created."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestFolder(RemoteConformance):
             path.parent.mkdir(exist_ok=True, parents=True)
             path.write_bytes(data)
         except OSError:
-            return False  # no name of a file
+            return False  # not a valid file name
         return True
 
 
@@ -49,7 +49,7 @@ class TestFolderWithoutHardLinks(TestFolder):
 
 
 class TestFolderWithoutDescriptors(TestFolder):
-    """As on Windows, where directories are named and not held open."""
+    """As on Windows, where directories are addressed by path instead of descriptor."""
 
     many = 300
 
@@ -59,7 +59,7 @@ class TestFolderWithoutDescriptors(TestFolder):
 
 
 class TestClaudeDesktop(TestFolder):
-    """The folder in Claude Desktop's data directory is a folder like any."""
+    """The folder in Claude Desktop's data directory behaves like any folder."""
 
     many = 50
     rounds = 3
@@ -93,7 +93,7 @@ def umask() -> Iterator[Callable[[int], int]]:
     os.umask(old)
 
 
-# ── a folder that is not there ───────────────────────────────────────────────────────────────────────────
+# ── missing folders ───────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def umask() -> Iterator[Callable[[int], int]]:
 def test_folder_is_not_created_when_its_disk_is_not_mounted(
     tmp_path: Path, call: Callable[[RemoteStore], object]
 ) -> None:
-    """Every call on a folder that is missing says so with a hint, and makes nothing."""
+    """Every call on a missing folder fails with a hint and creates nothing."""
     remote = FolderRemote(str(tmp_path / "stick" / "holdfast"))
     with pytest.raises(Unreachable) as raised:
         call(remote)
@@ -117,8 +117,8 @@ def test_folder_is_not_created_when_its_disk_is_not_mounted(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_comes_back_is_used_by_the_same_handle(folder: Path) -> None:
-    """A disk that is pulled out and plugged in again needs no new handle."""
+def test_handle_works_again_when_its_folder_returns(folder: Path) -> None:
+    """A disk that is unplugged and plugged in again needs no new handle."""
     remote = FolderRemote(str(folder))
     remote.put([("a", b"a")])
     folder.rename(folder.parent / "away")
@@ -129,7 +129,7 @@ def test_a_folder_that_comes_back_is_used_by_the_same_handle(folder: Path) -> No
 
 
 def test_file_is_refused_as_folder(tmp_path: Path) -> None:
-    """A path that leads to a file is refused, and the file stays."""
+    """The file stays."""
     (tmp_path / "file").write_bytes(b"mine")
     with pytest.raises(Refused):
         FolderRemote(str(tmp_path / "file")).put([("a", b"a")])
@@ -139,7 +139,7 @@ def test_file_is_refused_as_folder(tmp_path: Path) -> None:
 
 
 def test_folder_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path and one with ~ become absolute once, when the remote is opened."""
+    """A relative path or one with ~ is resolved once, when the remote is opened."""
     monkeypatch.chdir(tmp_path)
     assert FolderRemote("sub/../here").url == f"folder:{os.path.join(os.path.realpath(tmp_path), 'here')}"
     assert FolderRemote("~/here").path == os.path.join(os.path.expanduser("~"), "here")
@@ -177,7 +177,7 @@ def test_created_folder_is_private(tmp_path: Path, umask: Callable[[int], int]) 
 
 
 def test_parent_folder_is_not_created(tmp_path: Path) -> None:
-    """Where the one above it is missing, its disk is not plugged in: nothing is made on another one."""
+    """If it is missing, its disk is probably not mounted: nothing is created on another disk."""
     with pytest.raises(Unreachable) as raised:
         FolderRemote(str(tmp_path / "stick" / "holdfast"), create=True)
     assert raised.value.hint
@@ -185,7 +185,7 @@ def test_parent_folder_is_not_created(tmp_path: Path) -> None:
 
 
 def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
-    """What holds other things is refused, and a folder in it is proposed; one of ours, or almost empty, is taken."""
+    """A subfolder is suggested instead; a Holdfast folder or an almost empty one is accepted."""
     (tmp_path / "notes").write_bytes(b"mine")
     with pytest.raises(Refused) as raised:
         FolderRemote(str(tmp_path), create=True)
@@ -199,8 +199,8 @@ def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_shared_folder_gives_its_group(folder: Path) -> None:
-    """What is made in a folder of a team is the team's; without the right to do so it is nobody else's."""
+def test_objects_get_the_group_of_a_shared_folder(folder: Path) -> None:
+    """Without the right to set the group, only the owner has access."""
     if os.geteuid() != 0:
         pytest.skip("needs a group one is not in by default")
     os.chown(folder, -1, 12345)
@@ -211,10 +211,9 @@ def test_a_shared_folder_gives_its_group(folder: Path) -> None:
 
 
 @posix
-def test_file_is_closed_to_its_group_when_it_cannot_have_the_folders(
+def test_file_gives_its_group_no_access_when_the_folders_group_cannot_be_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the group cannot be given, the file is closed to groups."""
     if os.geteuid() != 0:
         pytest.skip("needs a group one is not in by default")
     os.chown(folder, -1, 12345)
@@ -224,7 +223,7 @@ def test_file_is_closed_to_its_group_when_it_cannot_have_the_folders(
     assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o600
 
 
-# ── trouble ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── failures ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "link", "mkdir"])
@@ -239,10 +238,10 @@ def test_file_is_closed_to_its_group_when_it_cannot_have_the_folders(
         (errno.ESTALE, Unreachable),
     ],
 )
-def test_what_the_system_refuses_leaves_nothing(
+def test_failed_write_leaves_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: type[HoldfastError]
 ) -> None:
-    """A full disk, a missing right or a disk pulled out ends in a sentence; trying again then works."""
+    """A full disk, a missing right or a removed disk gives an error message; a retry works."""
     remote = FolderRemote(str(folder))
     remote.put([("old", b"old")])
     with monkeypatch.context() as patch:
@@ -255,10 +254,8 @@ def test_what_the_system_refuses_leaves_nothing(
     assert remote.put([("p/b", b"b")]) == frozenset()
 
 
-def test_those_before_a_failure_are_there_and_those_after_are_not(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Failing at the third of four leaves two, and nothing removed."""
+def test_failed_put_keeps_the_objects_before_the_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failing at the third of four leaves two, and removes nothing."""
     remote = FolderRemote(str(folder))
     remote.put([("old", b"old")])
     real, made = os.link, 0
@@ -279,7 +276,7 @@ def test_those_before_a_failure_are_there_and_those_after_are_not(
 def test_put_succeeds_when_its_own_link_is_reported_as_existing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network file system whose answer was lost reports our own file as there already: it is still ours."""
+    """A network file system that lost its answer reports our own file as existing: it is still ours."""
     real = os.link
 
     def link(*args: str, **more: int) -> None:
@@ -290,11 +287,11 @@ def test_put_succeeds_when_its_own_link_is_reported_as_existing(
     assert FolderRemote(str(folder)).put([("a", b"a")]) == frozenset()
 
 
-# ── what killed writers leave ────────────────────────────────────────────────────────────────────────────
+# ── leftovers of killed writers ────────────────────────────────────────────────────────────────────────────
 
 
-def test_stale_temporaries_are_swept(folder: Path) -> None:
-    """What a killed writer left is not an object; a day later the next put removes it, and never anything younger."""
+def test_stale_temporaries_are_removed(folder: Path) -> None:
+    """A killed writer's file is not an object; the next put removes it after a day, and never earlier."""
     now = folder.stat().st_mtime
     for name, age in ((".holdfast-00.tmp", 2), (".holdfast-01.tmp", 0.5), (".holdfast-02.claim", 2), (".mine", 9)):
         (folder / name).write_bytes(b"half")
@@ -305,8 +302,8 @@ def test_stale_temporaries_are_swept(folder: Path) -> None:
     assert sorted(os.listdir(folder)) == [".holdfast-01.tmp", ".mine", "a"]
 
 
-def test_a_stale_claim_does_not_block_a_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without hard links: the claim of a writer that was killed is taken away after ten minutes, and not before."""
+def test_stale_claim_does_not_block_a_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hard links: a killed writer's claim expires after ten minutes."""
     monkeypatch.setattr(os, "link", _fails(errno.ENOTSUP))
     monkeypatch.setattr(folder_directory, "_CLAIM_TRIES", 3)
     remote = FolderRemote(str(folder))
@@ -325,7 +322,7 @@ def test_a_stale_claim_does_not_block_a_name(folder: Path, monkeypatch: pytest.M
     assert os.listdir(folder) == ["a"]
 
 
-def test_the_claim_is_the_same_wherever_the_folder_is_mounted(
+def test_claim_is_the_same_wherever_the_folder_is_mounted(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two machines that reach one folder by different paths claim the same name, so only one creates it."""
@@ -363,13 +360,15 @@ def test_the_claim_is_the_same_wherever_the_folder_is_mounted(
         ("win32", {"USERPROFILE": "/c/me"}, "/c/me/AppData/Roaming/Claude"),
     ],
 )
-def test_where_claude_desktop_keeps_its_data(system: str, environ: dict[str, str], wanted: str) -> None:
-    """Each system has its own place, and the environment can name another."""
+def test_data_directory_of_claude_desktop_depends_on_the_system(
+    system: str, environ: dict[str, str], wanted: str
+) -> None:
+    """The environment can name another one."""
     assert data_directory(environ, system) == wanted
 
 
-def test_without_claude_desktop_there_is_no_such_remote(tmp_path: Path) -> None:
-    """Where Claude Desktop never ran nothing is made, and the error says what to do."""
+def test_claude_desktop_remote_is_refused_without_claude_desktop(tmp_path: Path) -> None:
+    """Nothing is created, and the error says what to do."""
     with pytest.raises(Refused) as raised:
         open_claude_desktop({"HOME": str(tmp_path)}, system="linux", create=True)
     assert raised.value.hint
@@ -378,8 +377,8 @@ def test_without_claude_desktop_there_is_no_such_remote(tmp_path: Path) -> None:
         open_claude_desktop({}, system="darwin")
 
 
-def test_the_folder_in_claude_desktop_is_made_when_the_remote_is_added(tmp_path: Path) -> None:
-    """Adding the remote makes the folder; opening it later does not make it anew."""
+def test_claude_desktop_folder_is_created_when_the_remote_is_added(tmp_path: Path) -> None:
+    """Opening the remote later does not create it again."""
     (tmp_path / ".config" / "Claude").mkdir(parents=True)
     environ = {"HOME": str(tmp_path)}
     with pytest.raises(Unreachable):

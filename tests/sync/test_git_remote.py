@@ -1,4 +1,4 @@
-"""A git remote against real bare repositories: what every remote does, two at once, crashes, refusals, addresses."""
+"""A git remote with real bare repositories: the suite of all remotes, concurrency, crashes and costs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def opened(repository: Path, scratch: Path, **more: bool) -> GitRemote:
     return GitRemote.open(f"git:{repository}", str(scratch), more.get("create", True))
 
 
-def graft(repository: Path, path: str, data: bytes) -> None:
-    """Put a file into the tree of the ref as somebody with access to the repository can."""
+def plant_in_tree(repository: Path, path: str, data: bytes) -> None:
+    """Put a file into the tree of the ref, as anybody with access to the repository can."""
     there = subprocess.run(
         ["git", "rev-parse", "-q", "--verify", REF], cwd=repository, capture_output=True, check=False
     )
@@ -69,17 +69,17 @@ class TestGitRemote(RemoteConformance):
 
     def plant(self, name: str, data: bytes, where: str = "one") -> bool:
         if not is_name(name) and {"", ".", ".."} & set(name.split("/")):
-            return False  # trees with these are made by hand in the tests of what a hostile remote cannot do
+            return False  # trees with these names are built in test_git_remote_isolation
         path = name.replace("/", "_/") if is_name(name) else name
-        graft(bare(self.place / f"{where}.git"), path, data)
+        plant_in_tree(bare(self.place / f"{where}.git"), path, data)
         return True
 
 
 # Names
 
 
-def test_a_name_and_names_below_it_are_two_objects(tmp_path: Path) -> None:
-    """A tree has no room for a file and a folder of one name; the remote has."""
+def test_name_and_names_below_it_are_separate_objects(tmp_path: Path) -> None:
+    """A tree cannot have a file and a folder of one name; the remote can."""
     repository = bare(tmp_path / "r.git")
     remote = opened(repository, tmp_path / "s")
     assert remote.put([("a", b"1"), ("a/b", b"2"), ("a/b/c", b"3")]) == frozenset()
@@ -88,8 +88,8 @@ def test_a_name_and_names_below_it_are_two_objects(tmp_path: Path) -> None:
     assert [other.get(name, 9) for name in ("a", "a/b", "a/b/c")] == [b"1", b"2", b"3"]
 
 
-def test_very_many_in_one_put(tmp_path: Path) -> None:
-    """How much git says grows with what it is given: that is no reason to stop it."""
+def test_put_of_very_many_objects_succeeds(tmp_path: Path) -> None:
+    """Git's output grows with its input, which must not stop it."""
     remote = opened(bare(tmp_path / "r.git"), tmp_path / "s")
     names = [f"k/{number:05d}" for number in range(26_000)]
     assert remote.put([(name, b"") for name in names]) == frozenset()
@@ -99,8 +99,8 @@ def test_very_many_in_one_put(tmp_path: Path) -> None:
 # Several at once
 
 
-def test_equal_bytes_are_created_by_one_only(tmp_path: Path) -> None:
-    """Equal changes to the same state would be equal commits, which git calls up to date: still only one creates."""
+def test_only_one_of_two_equal_puts_creates_the_object(tmp_path: Path) -> None:
+    """Equal changes would be equal commits, which git reports as up to date."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
     assert one.list("") == two.list("") == []
@@ -108,8 +108,8 @@ def test_equal_bytes_are_created_by_one_only(tmp_path: Path) -> None:
     assert two.put([("vault", b"the same")]) == frozenset({"vault"})
 
 
-def test_two_processes_share_one_copy(tmp_path: Path) -> None:
-    """Handles on one scratch directory take turns, and both get done."""
+def test_two_processes_share_one_clone(tmp_path: Path) -> None:
+    """Handles on one scratch directory take turns, and both finish."""
     repository = bare(tmp_path / "r.git")
     handles = [opened(repository, tmp_path / "s") for _ in range(3)]
 
@@ -123,7 +123,7 @@ def test_two_processes_share_one_copy(tmp_path: Path) -> None:
 
 
 def test_object_is_read_after_another_process_pruned_it(tmp_path: Path) -> None:
-    """The copy here is shared: one that saw more than is left in it looks again, and goes on."""
+    """The local clone is shared: a process whose objects are missing there fetches again."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "s")
     one.put([("p/old", noise(3_000_000)), ("p/kept", b"kept")])
@@ -141,7 +141,7 @@ def test_object_is_read_after_another_process_pruned_it(tmp_path: Path) -> None:
 
 
 def test_put_fails_after_too_many_lost_races(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else is quicker each time: after some attempts the error says that trying later helps."""
+    """After some attempts the error suggests trying later."""
     repository = bare(tmp_path / "r.git")
     slow, quick = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
     monkeypatch.setattr(git_module, "_ATTEMPTS", 3)
@@ -162,8 +162,8 @@ def test_put_fails_after_too_many_lost_races(tmp_path: Path, monkeypatch: pytest
     assert slow.put([("a", b"")]) == frozenset()
 
 
-def test_removing_what_another_made_while_it_writes(tmp_path: Path) -> None:
-    """One removes the other's objects, both keep writing, and nothing is lost or comes back."""
+def test_concurrent_removals_and_writes_lose_nothing(tmp_path: Path) -> None:
+    """One process removes the other's objects while both keep writing."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
     one.put([(f"p/{n}", noise(500, n)) for n in range(4)])
@@ -198,7 +198,7 @@ def _calls(remote: GitRemote, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_idle_list_costs_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing asks once, fetches only what changed, and what it showed is read without asking again."""
+    """Only changes are fetched, and listed objects are read without another request."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
     one.put([("h/a", b"a"), ("h/b", b"b")])
@@ -221,8 +221,8 @@ def test_idle_list_costs_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "fetch" not in calls
 
 
-def test_a_history_that_starts_anew_sends_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some puts the commit has no parent; neither its push nor the next fetch moves the old objects."""
+def test_new_history_sends_no_object_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some puts the commit has no parent; neither its push nor the next fetch transfers old objects."""
     monkeypatch.setattr(GitRemote, "longest_history", 3)
     repository = bare(tmp_path / "r.git")
     sh(repository, "config", "receive.unpackLimit", "1")
@@ -239,8 +239,8 @@ def test_a_history_that_starts_anew_sends_nothing_again(tmp_path: Path, monkeypa
     assert packs < 320_000
 
 
-def test_what_was_removed_leaves_the_server_with_its_next_collection(tmp_path: Path) -> None:
-    """Once more was removed than is kept, nothing holds on to it: garbage collection takes it, there and here."""
+def test_removed_objects_are_garbage_collected(tmp_path: Path) -> None:
+    """Once enough was removed nothing references it any more, on the server and here."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
     secret = noise(3_000_000)
@@ -263,8 +263,8 @@ def test_what_was_removed_leaves_the_server_with_its_next_collection(tmp_path: P
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="hooks as sh scripts")
-def test_a_server_whose_histories_only_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where forced pushes are refused, nothing is dropped there, and everything else goes on."""
+def test_server_that_refuses_forced_pushes_keeps_all_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else works."""
     monkeypatch.setattr(GitRemote, "longest_history", 2)
     repository = bare(tmp_path / "r.git")
     hook = repository / "hooks/update"
@@ -295,8 +295,7 @@ _WRITER = textwrap.dedent(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="ends a whole process group")
 @pytest.mark.parametrize("delay", [0.0, 0.013, 0.029, 0.041, 0.067, 0.1])
-def test_killed_at_any_moment(tmp_path: Path, delay: float) -> None:
-    """Whoever is killed while it puts leaves a remote in order, and a copy that the next put can use."""
+def test_put_killed_at_any_moment_leaves_remote_and_clone_usable(tmp_path: Path, delay: float) -> None:
     repository = bare(tmp_path / "r.git")
     process = subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(repository), str(tmp_path / "s")],
@@ -318,8 +317,8 @@ def test_killed_at_any_moment(tmp_path: Path, delay: float) -> None:
     sh(repository, "fsck", "--strict")
 
 
-def test_locks_that_a_power_cut_left(tmp_path: Path) -> None:
-    """Git's lock files in the copy, whose git is gone, are in nobody's way."""
+def test_stale_git_locks_are_ignored(tmp_path: Path) -> None:
+    """A power cut left git's lock files in the local clone."""
     repository = bare(tmp_path / "r.git")
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")
     two.put([("a", b"")])
@@ -334,8 +333,8 @@ def test_locks_that_a_power_cut_left(tmp_path: Path) -> None:
     assert not unfinished.exists()
 
 
-def test_a_line_that_goes_down_after_the_server_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A push that fails here and was done there is done: nobody is told that the names were taken."""
+def test_push_that_fails_after_it_was_applied_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names are not reported as taken."""
     repository = bare(tmp_path / "r.git")
     remote = opened(repository, tmp_path / "s")
     run = remote._copy.run

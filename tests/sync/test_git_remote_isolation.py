@@ -1,4 +1,4 @@
-"""What a git remote leaves alone: the person's repositories, settings, hooks; and what a hostile one cannot do."""
+"""What a git remote leaves alone (the person's repositories, settings, hooks), and what a hostile one cannot do."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def state(where: Path) -> dict[str, str]:
 # The person's own
 
 
-def test_branches_tags_and_clones_know_nothing_of_it(repository: Path, tmp_path: Path) -> None:
-    """Branches and tags stay as they were, and an ordinary clone has none of Holdfast's refs and objects."""
+def test_branches_tags_and_clones_are_unaffected(repository: Path, tmp_path: Path) -> None:
+    """Ordinary clones have none of Holdfast's refs and objects."""
     before = sh(repository, "for-each-ref"), sh(repository, "symbolic-ref", "HEAD")
     config = (repository / "config").read_bytes()
     remote = opened(repository, tmp_path / "s")
@@ -85,8 +85,8 @@ def test_branches_tags_and_clones_know_nothing_of_it(repository: Path, tmp_path:
     assert REF in sh(tmp_path / "mirror", "for-each-ref")
 
 
-def test_a_work_tree_can_be_the_remote_and_stays_as_it_is(repository: Path, tmp_path: Path) -> None:
-    """Put into the repository one works in, nothing of index, files, branch, settings or status changes."""
+def test_work_tree_used_as_the_remote_stays_unchanged(repository: Path, tmp_path: Path) -> None:
+    """Index, files, branch, settings and status of the repository one works in."""
     work = tmp_path / "work"
     (work / "file").write_text("changed")
     (work / "new").write_text("not added")
@@ -99,10 +99,10 @@ def test_a_work_tree_can_be_the_remote_and_stays_as_it_is(repository: Path, tmp_
     assert before == (sh(work, "status", "--porcelain"), {n: (work / ".git" / n).read_bytes() for n in kept})
 
 
-def test_nothing_happens_where_the_person_stands(
+def test_work_tree_of_the_caller_is_not_touched(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Called from a hook in a work tree, whose git says so in the environment, that work tree is not touched."""
+    """Called from a git hook, whose environment names that work tree."""
     work = tmp_path / "work"
     before = state(work)
     monkeypatch.chdir(work)
@@ -117,8 +117,8 @@ def test_nothing_happens_where_the_person_stands(
 
 
 @needs_sh
-def test_no_hooks_templates_or_signing_of_the_person(repository: Path, tmp_path: Path, settings: Path) -> None:
-    """Settings that make git run, sign, prune or send more do nothing here."""
+def test_git_settings_of_the_person_are_ignored(repository: Path, tmp_path: Path, settings: Path) -> None:
+    """Settings for hooks, templates, signing, pruning and pushing have no effect."""
     template = tmp_path / "template"
     hooks = tmp_path / "hooks"
     for folder in (template / "hooks", hooks):
@@ -142,8 +142,8 @@ def test_no_hooks_templates_or_signing_of_the_person(repository: Path, tmp_path:
     assert not list(Path(one._copy.root).glob("hooks/*"))
 
 
-def test_nothing_of_the_person_goes_there(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits name nobody, carry no time, and say nothing of what is in them."""
+def test_commits_contain_no_personal_data(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name, no time, no description."""
     monkeypatch.setenv("GIT_COMMITTER_NAME", "Anna Person")
     monkeypatch.setenv("GIT_AUTHOR_DATE", "1700000000 +0500")
     remote = opened(repository, tmp_path / "s")
@@ -158,8 +158,8 @@ def test_nothing_of_the_person_goes_there(repository: Path, tmp_path: Path, monk
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")
-def test_the_copy_is_private(repository: Path, tmp_path: Path) -> None:
-    """Nobody else can look into what is kept here, whatever the umask."""
+def test_clone_is_private(repository: Path, tmp_path: Path) -> None:
+    """Whatever the umask."""
     before = os.umask(0)
     try:
         remote = opened(repository, tmp_path / "s")
@@ -172,8 +172,8 @@ def test_the_copy_is_private(repository: Path, tmp_path: Path) -> None:
 
 
 @needs_sh
-def test_no_question_reaches_the_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that ask for passwords are not called, and ssh is told to ask nothing."""
+def test_password_prompts_are_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No askpass program runs, and ssh asks nothing."""
     for name in ("ask", "ssh"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/called\nexit 255\n')
         (tmp_path / name).chmod(0o755)
@@ -188,8 +188,8 @@ def test_no_question_reaches_the_person(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @needs_sh
-def test_another_transport_by_the_persons_settings(tmp_path: Path, settings: Path) -> None:
-    """Even when settings rewrite the address to a command, no command is run."""
+def test_address_rewritten_to_a_command_runs_nothing(tmp_path: Path, settings: Path) -> None:
+    """By `insteadOf` in the person's settings."""
     settings.write_text(
         f'[url "ext::touch {tmp_path}/ran "]\ninsteadOf = https://evil.invalid/\n[protocol]\nallow = always\n'
     )
@@ -202,7 +202,7 @@ def test_another_transport_by_the_persons_settings(tmp_path: Path, settings: Pat
 
 
 def tree(repository: Path, entries: list[tuple[str, str, str, str]]) -> str:
-    """A tree as somebody writes it by hand: mode, type, id and name of each entry, unchecked."""
+    """A tree built by hand: mode, type, id and name of each entry, unchecked."""
     lines = b"".join(f"{mode} {kind} {id_}\t{name}".encode() + b"\0" for mode, kind, id_, name in entries)
     return sh(repository, "mktree", "-z", "--missing", stdin=lines)
 
@@ -216,8 +216,8 @@ def blob(repository: Path, data: bytes) -> str:
     return sh(repository, "hash-object", "-w", "--stdin", stdin=data)
 
 
-def test_odd_entries_are_left_out(repository: Path, tmp_path: Path) -> None:
-    """Links, programs, folders and files of names that are none of ours are no objects, and stay where they are."""
+def test_unusual_tree_entries_are_ignored(repository: Path, tmp_path: Path) -> None:
+    """Links, programs, and files and folders with foreign names are no objects, and stay where they are."""
     data = blob(repository, b"data")
     inner = tree(repository, [("100644", "blob", data, "x"), ("100644", "blob", data, "UP")])
     odd = [
@@ -238,7 +238,7 @@ def test_odd_entries_are_left_out(repository: Path, tmp_path: Path) -> None:
     assert "link" in sh(repository, "ls-tree", "--name-only", REF)
 
 
-# Entries of a tree that a git which checks what it takes refuses: mode and name.
+# Tree entries (mode and name) that git refuses when it checks what it receives.
 REFUSED = (
     b"100644 .git",
     b"100644 .GIT",
@@ -259,8 +259,8 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("folder", ["", "h_"])
-def test_git_entries_that_git_refuses_stop_nobody(repository: Path, tmp_path: Path, folder: str) -> None:
-    """They are left out, all else is read, and a put goes through also where the server checks what it takes."""
+def test_tree_entries_that_git_refuses_stop_no_sync(repository: Path, tmp_path: Path, folder: str) -> None:
+    """They are ignored, and a put works even where the server checks what it receives."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("vault", b"vault"), ("h/a", b"a"), ("p/x/1", b"1")])
     planted = bytes.fromhex(blob(repository, b"planted"))
@@ -290,8 +290,7 @@ def _raw_tree(repository: Path, name: str) -> bytes:
     return done.stdout
 
 
-def test_a_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
-    """A tree that names another repository makes nobody go there."""
+def test_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
     modules = blob(repository, b'[submodule "x"]\npath = x\nurl = https://evil.invalid/x\n')
     commit = sh(repository, "rev-parse", "refs/heads/main")
     entries = [("160000", "commit", commit, "x"), ("100644", "blob", modules, ".gitmodules")]
@@ -300,10 +299,10 @@ def test_a_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("where", "leaf"), [("", False), ("h_", True)])
-def test_git_tree_with_endless_paths_stops_nobody(
+def test_tree_with_endless_paths_stops_no_sync(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, *, leaf: bool
 ) -> None:
-    """Trees that name one tree again and again multiply without end: listing stops there, and ours are read."""
+    """Trees that repeat one tree multiply without end: listing stops there, and our objects are read."""
     monkeypatch.setattr("holdfast.sync.remotes.git_trees._SPARE", 1_000)
     ours = [("vault", b"vault"), ("h/a", b"a"), ("p/x/1", b"1"), ("p/x/2", b"2")]
     opened(repository, tmp_path / "s").put(ours)
@@ -323,7 +322,7 @@ def test_git_tree_with_endless_paths_stops_nobody(
 
 
 def _plant_tree(repository: Path, where: str, planted: str) -> None:
-    """A commit with this tree added as `0_`, in the root or a folder of it."""
+    """A commit with this tree as `0_`, in the root or a folder of it."""
     inner = sh(repository, "ls-tree", f"{REF}:{where}").splitlines()
     root = sh(repository, "mktree", stdin="\n".join([*inner, f"040000 tree {planted}\t0_", ""]).encode())
     if where:
@@ -332,8 +331,8 @@ def _plant_tree(repository: Path, where: str, planted: str) -> None:
     publish(repository, root)
 
 
-def test_more_than_any_remote_holds(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fetch that does not end is ended at a limit, and what came of it is removed."""
+def test_fetch_stops_at_a_size_limit(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was fetched so far is removed."""
     monkeypatch.setattr(GitRemote, "largest_fetch", 200_000)
     monkeypatch.setattr("holdfast.sync.remotes.git_objects._STEP", 0.001)
     entries = [("100644", "blob", blob(repository, noise(2_000_000, n)), f"{n:x}") for n in range(8)]
@@ -345,8 +344,9 @@ def test_more_than_any_remote_holds(repository: Path, tmp_path: Path, monkeypatc
     assert remote._copy.weight() < 200_000
 
 
-def test_more_names_than_any_vault_needs(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flood of entries is not read, and said."""
+def test_listing_with_too_many_names_is_refused(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("holdfast.sync.remotes.git_objects._MAX_ENTRIES", 20)
     data = blob(repository, b"")
     publish(repository, tree(repository, [("100644", "blob", data, f"{n:x}") for n in range(21)]))
@@ -354,8 +354,8 @@ def test_more_names_than_any_vault_needs(repository: Path, tmp_path: Path, monke
         opened(repository, tmp_path / "s").list("")
 
 
-def test_an_object_larger_than_asked_for_is_not_read(repository: Path, tmp_path: Path) -> None:
-    """A bomb of zeros is small on the wire: its size is looked at before it is unpacked."""
+def test_object_larger_than_requested_is_not_read(repository: Path, tmp_path: Path) -> None:
+    """A bomb of zeros is small on the wire: its size is checked before it is unpacked."""
     publish(repository, tree(repository, [("100644", "blob", blob(repository, bytes(50_000_000)), "h")]))
     remote = opened(repository, tmp_path / "s")
     with pytest.raises(ObjectTooLarge):
@@ -363,10 +363,8 @@ def test_an_object_larger_than_asked_for_is_not_read(repository: Path, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["blob", "tag of a blob"])
-def test_ref_that_cannot_be_read_is_replaced_when_a_person_says_so(
-    repository: Path, tmp_path: Path, kind: str
-) -> None:
-    """Whatever needs the remote says what lies there; only then, by a person's word, is exactly that replaced."""
+def test_unreadable_ref_is_replaced_only_on_command(repository: Path, tmp_path: Path, kind: str) -> None:
+    """Every use of the remote reports it until then."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("vault", b"vault")])
     planted = blob(repository, b"data")
@@ -392,10 +390,8 @@ def test_ref_that_cannot_be_read_is_replaced_when_a_person_says_so(
 
 
 @pytest.mark.parametrize("kind", ["tree", "tag", "commit without e-mail", "commit with a long message"])
-def test_ref_that_names_another_thing_is_read_as_far_as_it_can_be(
-    repository: Path, tmp_path: Path, kind: str
-) -> None:
-    """A tree, a tag, or a commit that git finds wrong holds the objects all the same, and the next put follows."""
+def test_ref_to_another_kind_of_object_is_still_read(repository: Path, tmp_path: Path, kind: str) -> None:
+    """A tree, a tag or a malformed commit contains the objects too, and the next put continues from it."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("vault", b"vault"), ("h/a", b"a")])
     if kind == "tree":
@@ -420,8 +416,8 @@ def test_ref_that_names_another_thing_is_read_as_far_as_it_can_be(
     assert remote.list("") == [ObjectInfo("h/b", 1), ObjectInfo("h/c", 1), ObjectInfo("vault", 5)]
 
 
-def test_ref_that_leaves_no_room_is_removed_when_a_person_says_so(repository: Path, tmp_path: Path) -> None:
-    """Git cannot have a ref in another one: who removes ours and makes such a one stops nobody for ever."""
+def test_ref_that_blocks_ours_is_removed_only_on_command(repository: Path, tmp_path: Path) -> None:
+    """Git cannot have a ref below another one: whoever replaces ours by such a ref blocks it only for a while."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("vault", b"vault")])
     tip = sh(repository, "rev-parse", REF)
@@ -438,7 +434,7 @@ def test_ref_that_leaves_no_room_is_removed_when_a_person_says_so(repository: Pa
 
 
 def test_repository_that_lost_objects_is_reported_and_can_be_replaced(repository: Path, tmp_path: Path) -> None:
-    """What the other side cannot send is no failure of the network."""
+    """Objects the server cannot send are not reported as a network failure."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("vault", b"vault"), ("h/a", b"a")])
     lost = sh(repository, "rev-parse", f"{REF}:vault")
@@ -452,8 +448,8 @@ def test_repository_that_lost_objects_is_reported_and_can_be_replaced(repository
     assert opened(repository, tmp_path / "u").list("") == [ObjectInfo("vault", 5)]
 
 
-def test_numbers_that_lie(repository: Path, tmp_path: Path) -> None:
-    """What a commit says about its history only decides when a new one is begun."""
+def test_false_counts_in_commits_are_harmless(repository: Path, tmp_path: Path) -> None:
+    """A commit's claim about its history only decides when a new history starts."""
     root = tree(repository, [("100644", "blob", blob(repository, b"x"), "a")])
     for message in ("puts 999999999\ngone 999999999999999", "puts -1\ngone x", f"puts {'9' * 50}\ngone {'9' * 50}"):
         commit = sh(repository, "commit-tree", root, "-m", message)
@@ -463,8 +459,7 @@ def test_numbers_that_lie(repository: Path, tmp_path: Path) -> None:
         assert len(remote.list("")) == 2
 
 
-def test_a_ref_that_was_rolled_back_or_removed(repository: Path, tmp_path: Path) -> None:
-    """A remote that hides what it had is believed as to what it has now, and can be written to."""
+def test_rolled_back_or_removed_ref_can_be_read_and_written(repository: Path, tmp_path: Path) -> None:
     remote = opened(repository, tmp_path / "s")
     remote.put([("a", b"1")])
     old = sh(repository, "rev-parse", REF)
@@ -477,8 +472,8 @@ def test_a_ref_that_was_rolled_back_or_removed(repository: Path, tmp_path: Path)
     assert [entry.name for entry in remote.list("")] == ["d"]
 
 
-def test_a_damaged_copy_says_where_it_is(repository: Path, tmp_path: Path) -> None:
-    """What is broken here is named, and removing it heals it."""
+def test_damaged_clone_is_reported_with_its_path(repository: Path, tmp_path: Path) -> None:
+    """Removing it fixes it."""
     remote = opened(repository, tmp_path / "s")
     remote.put([("a", b"1")])
     copy = Path(remote._copy.root)
@@ -492,13 +487,13 @@ def test_a_damaged_copy_says_where_it_is(repository: Path, tmp_path: Path) -> No
     assert opened(repository, tmp_path / "s").get("a", 1) == b"1"
 
 
-# Who may read the copy
+# Who may read the clone
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_the_copy_is_ours_alone(repository: Path, tmp_path: Path, mask: int) -> None:
-    """Whatever the umask, the copy is not open to others; what is pushed is as open as the person has it."""
+def test_clone_is_private_and_pushed_files_follow_the_repository(repository: Path, tmp_path: Path, mask: int) -> None:
+    """Whatever the umask, nobody else reads the clone; what is pushed is as open as the person's repository."""
     before = set(repository.rglob("*"))
     old = os.umask(mask)
     try:
@@ -518,8 +513,8 @@ def test_the_copy_is_ours_alone(repository: Path, tmp_path: Path, mask: int) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
-def test_a_copy_that_was_open_is_closed(repository: Path, tmp_path: Path) -> None:
-    """One that was made more open than it should be is put right when it is used next."""
+def test_clone_readable_by_others_becomes_private(repository: Path, tmp_path: Path) -> None:
+    """On its next use."""
     opened(repository, tmp_path / "s").put([("a", b"a")])
     for path in (tmp_path / "s").rglob("*"):
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))

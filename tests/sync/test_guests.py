@@ -1,4 +1,4 @@
-"""What a guest may not say in a shared session: deleting it, and erasing what others wrote."""
+"""What a guest may not do in a shared session: delete it, or erase what others wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ERASES = "a guest may erase only their own events"
 
 
 class House:
-    """Anna (admin) and Ben share a session with Gus; each sees the shelf through a window of its own."""
+    """Anna (admin) and Ben share a session with Gus; each sees the shelf through its own window."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -60,8 +60,8 @@ class House:
         assert share is not None
         return share
 
-    def stands(self, *notes: str) -> None:
-        """Anna and Ben have the same log, whole, with everything in it."""
+    def assert_complete(self, *notes: str) -> None:
+        """Anna and Ben have the same complete log."""
         assert self.anna.log() == self.ben.log()
         for device in (self.anna, self.ben):
             state = device.state("s1")
@@ -82,15 +82,15 @@ def house(tmp_path: Path) -> Iterator[House]:
         device.close()
 
 
-class Rogue(Insider):
-    """The guest's keys, used to say what no program of ours says for a guest."""
+class HostileGuest(Insider):
+    """The guest's keys, used for events that Holdfast never writes for a guest."""
 
     def __init__(self, house: House) -> None:
         super().__init__(house.gus, house.shelf)
         self.last = [event for event in house.gus.events("s1") if event.writer == house.gus.writer][-1]
 
     def sign_events(self, *data: tuple[str, object], after: Event | None = None) -> PackedEvents:
-        """Events of these types, one after the other, after the guest's last or another one."""
+        """Events of these types in a chain, after the guest's last or another event."""
         made: list[Event] = []
         before = after or self.last
         for number, (kind, value) in enumerate(data, 1):
@@ -105,7 +105,7 @@ class Rogue(Insider):
         return PackedEvents("s1", self.device.writer, self.vault.me, self.device.keys.sign(STREAM, words), made)
 
     def push(self, *stretches: PackedEvents) -> None:
-        """A pack more, and a head that names it."""
+        """One more pack, and a head that references it."""
         new = self.pack(packs.pack(stretches))
         self.head(new)
         self.own = msgspec.structs.replace(self.own, packs=(*self.own.packs, new), pushes=self.own.pushes + 1)
@@ -128,8 +128,8 @@ def sync_report(house: House) -> SyncReport:
     return report
 
 
-def test_a_guest_deletes_nothing_of_the_owners(house: House) -> None:
-    """What the guest wrote before is taken in; the deletion and all after it is not, on any device."""
+def test_guest_cannot_delete_the_owners_session(house: House) -> None:
+    """Events before the deletion are accepted; the deletion and everything after it is not, on any device."""
     house.gus.note("s1", "last words")
     house.gus.record("s1", SessionDeleted())
     house.gus.sync()
@@ -137,27 +137,27 @@ def test_a_guest_deletes_nothing_of_the_owners(house: House) -> None:
     assert DELETES in reasons(report)
     for device in (house.anna, house.ben):
         assert not any(event.type == "session.deleted" for event in device.events("s1"))
-    house.stands()  # the last words were erased by their author before they were sent
+    house.assert_complete()  # the last words were erased by their author before they were sent
 
 
 @pytest.mark.parametrize("after", [(), (note("afterwards"),)])
-def test_the_deletion_is_cut_off(house: House, after: tuple[tuple[str, object], ...]) -> None:
-    """A hostile guest's events count up to it, and nothing after it, however it is packed."""
-    rogue = Rogue(house)
+def test_stream_of_a_guest_ends_before_its_deletion(house: House, after: tuple[tuple[str, object], ...]) -> None:
+    """However it is packed."""
+    rogue = HostileGuest(house)
     rogue.push(rogue.sign_events(note("before"), DELETED, *after))
     assert DELETES in reasons(sync_report(house))
-    house.stands("before")
+    house.assert_complete("before")
     later = rogue.sign_events(note("before"), DELETED, note("one"), note("two"))
     rogue.push(rogue.sign_events(note("three"), after=later.events[-1]))
     sync_report(house)
-    house.stands("before")
+    house.assert_complete("before")
     assert DELETES in reasons(house.anna.sync()), "it is said for as long as it lies there"
 
 
 def test_guest_may_erase_only_own_events(house: House) -> None:
-    """What the guest wrote, yes; what Anna or Ben wrote, no: not even in a list that begins with their own."""
+    """Not what Anna or Ben wrote, not even in a list that starts with own events."""
     own, other = house.hash_of(house.gus, "by gus"), house.hash_of(house.gus, "by ben")
-    rogue = Rogue(house)
+    rogue = HostileGuest(house)
     first = rogue.sign_events(note("one"), erased(own), note("two"))
     rogue.push(first)
     assert reasons(sync_report(house)) == ""
@@ -169,10 +169,10 @@ def test_guest_may_erase_only_own_events(house: House) -> None:
     assert sorted(house.ben.notes("s1")) == ["by anna", "by ben", "one", "three", "two"]
 
 
-def test_an_erasure_cannot_hide_in_another(house: House) -> None:
-    """What stands in the place of an erased erasure erases as well, and is looked at."""
+def test_erasure_hidden_in_an_erased_erasure_is_checked(house: House) -> None:
+    """What replaces an erased erasure erases as well."""
     own, other = house.hash_of(house.gus, "by gus"), house.hash_of(house.gus, "by anna")
-    rogue = Rogue(house)
+    rogue = HostileGuest(house)
     first = rogue.sign_events(note("one"), erased(own))
     rogue.push(first)
     sync_report(house)
@@ -188,18 +188,18 @@ def test_an_erasure_cannot_hide_in_another(house: House) -> None:
         assert sorted(device.notes("s1")) == ["by anna", "by ben", "one"]
 
 
-def test_erasure_waits_when_it_cannot_be_judged(house: House) -> None:
-    """An erasure of events that are not here, or that cannot be read, is not taken in; nor is what follows."""
+def test_erasure_waits_when_its_target_is_unknown(house: House) -> None:
+    """Targets that are missing or unreadable withhold the erasure and everything after it."""
     for wrong in (erased("ab" * 32), ("event.erased", {"hashes": 7}), ("event.erased", [])):
-        rogue = Rogue(house)
+        rogue = HostileGuest(house)
         rogue.push(rogue.sign_events(wrong, note("afterwards")))
         assert any(words in reasons(sync_report(house)) for words in ("it erases", "the erasure cannot be read"))
-        house.stands()
+        house.assert_complete()
 
 
-def test_no_gap_is_left_behind_a_pack_that_is_missing(house: House) -> None:
-    """What goes on from something that could not be read waits for it, and comes with it."""
-    rogue = Rogue(house)
+def test_events_after_an_unreadable_pack_wait_for_it(house: House) -> None:
+    """They arrive together with it."""
+    rogue = HostileGuest(house)
     first = rogue.sign_events(note("one"))
     rogue.push(first)
     missing = f"p/{rogue.vault.tag}/{rogue.own.packs[-1].name}"
@@ -209,12 +209,12 @@ def test_no_gap_is_left_behind_a_pack_that_is_missing(house: House) -> None:
     assert sorted(house.anna.notes("s1")) == ["by anna", "by ben", "by gus", "one", "two"]
     house.windows["ben"].hidden = lambda _: False
     settle([house.ben, house.anna, house.ben], 1)
-    house.stands("one", "two")
+    house.assert_complete("one", "two")
 
 
-def test_a_fork_of_the_deletion_counts_as_far_as_it_may(house: House) -> None:
-    """A guest that goes on beside the deletion is heard there, also by who reads it in another order."""
-    rogue = Rogue(house)
+def test_branch_parallel_to_a_deletion_is_accepted(house: House) -> None:
+    """In whatever order a device reads the guest's branches."""
+    rogue = HostileGuest(house)
     rogue.push(rogue.sign_events(DELETED))
     branch = rogue.sign_events(note("beside"))
     rogue.push(branch)
@@ -225,14 +225,14 @@ def test_a_fork_of_the_deletion_counts_as_far_as_it_may(house: House) -> None:
     assert not any(event.type == "session.deleted" for event in house.anna.events("s1"))
 
 
-def test_it_stays_so_when_the_guest_goes_and_others_come(house: House) -> None:
-    """Removal and adoption carry what was accepted; a newcomer gets just that."""
-    rogue = Rogue(house)
+def test_rejected_deletion_stays_rejected_for_later_members(house: House) -> None:
+    """After the guest's removal a newcomer gets exactly what was accepted."""
+    rogue = HostileGuest(house)
     rogue.push(rogue.sign_events(note("before"), DELETED, note("after")))
     sync_report(house)
     house.anna.revoke("s1", house.gus)
     settle([house.ben, house.anna, house.ben], 1)
-    house.stands("before")
+    house.assert_complete("before")
     new = house.device("cleo")
     try:
         join(house.anna, new)
@@ -240,12 +240,12 @@ def test_it_stays_so_when_the_guest_goes_and_others_come(house: House) -> None:
         assert new.log() == house.anna.log()
     finally:
         new.close()
-    house.stands("before")
+    house.assert_complete("before")
 
 
-def test_a_newcomer_while_the_guest_is_there(house: House) -> None:
-    """Who reads everything at once comes to the same."""
-    rogue = Rogue(house)
+def test_newcomer_rejects_a_guests_deletion(house: House) -> None:
+    """It reads everything at once, with the same result."""
+    rogue = HostileGuest(house)
     rogue.push(rogue.sign_events(note("before"), DELETED, note("after")))
     sync_report(house)
     new = house.device("cleo")
@@ -257,36 +257,35 @@ def test_a_newcomer_while_the_guest_is_there(house: House) -> None:
         new.close()
 
 
-def test_admin_accepts_events_of_a_removed_guest(house: House) -> None:
-    """An admin who lets in what was held back of a guest lets in no deletion."""
+def test_admitting_a_guests_late_events_admits_no_deletion(house: House) -> None:
     from holdfast.sync import accept_late
 
     house.anna.revoke("s1", house.gus)
-    rogue = Rogue(house)
+    rogue = HostileGuest(house)
     rogue.push(rogue.sign_events(note("late")))
     rogue.push(rogue.sign_events(DELETED))
     house.anna.sync()
     vault = house.share(house.anna)
     accept_late.admit_at_vault(vault, house.gus.keys.public.id)
     settle([house.anna, house.ben], 2)
-    house.stands("late")
+    house.assert_complete("late")
 
 
-def test_a_guest_admitted_to_the_share_as_a_device_still_may_not_delete(house: House) -> None:
-    """Over a shared session decide the devices of the vault it belongs to, whatever the share's entries say."""
-    rogue = Rogue(house)
+def test_guest_admitted_as_a_device_still_may_not_delete(house: House) -> None:
+    """The devices of the owning vault decide over a shared session, whatever the share's entries say."""
+    rogue = HostileGuest(house)
     rogue.push(rogue.sign_events(note("before"), DELETED))
     sync_report(house)
     change = house.share(house.anna).change()
     change.add(Admit, device=house.gus.keys.public, name="gus", admin=True, role="device")
     change.commit()
     settle([house.anna, house.ben], 2)
-    house.stands("before")
+    house.assert_complete("before")
 
 
 @pytest.mark.parametrize("data", [SessionDeleted(), EventErased(hashes=())])
 def test_owners_admin_device_may_delete(house: House, data: EventData) -> None:
-    """An admin device deletes the session for everybody, the guest included."""
+    """For everybody, including the guest."""
     house.anna.record("s1", data)
     settle([house.anna, house.ben, house.gus], 2)
     assert any(event.type in ("session.deleted", "event.erased") for event in house.gus.events("s1"))

@@ -14,8 +14,8 @@ from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support.vault_devices import Device, Shelf
 
 
-class Asked:
-    """Anna has a vault; others come and ask."""
+class World:
+    """Anna has a vault; others ask to join."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -32,39 +32,39 @@ class Asked:
     def known(self, device: Device) -> list[str]:
         return sorted(asks.name for asks in join_vault.remembered(VaultState(device.store, device.vault_id)))
 
-    def read(self) -> int:
-        """How many requests were fetched since this was asked last."""
+    def reads(self) -> int:
+        """How many requests were fetched since the last call."""
         count = sum(verb == "get" and name.startswith("h/join-") for verb, name in self.shelf.asked)
         self.shelf.asked.clear()
         return count
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Asked]:
-    made = Asked(tmp_path)
+def asked(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
     yield made
     for device in made.devices:
         device.close()
 
 
-def test_request_is_remembered_until_it_is_approved(asked: Asked) -> None:
-    """It is read once, kept while it is there, and gone when the device belongs to the vault."""
+def test_request_is_remembered_until_it_is_approved(asked: World) -> None:
+    """It is read once, kept while it is at the remote, and forgotten when the device is a member."""
     bob = asked.device("bob").ask()
-    asked.read()
+    asked.reads()
     asked.anna.sync()
     assert asked.known(asked.anna) == ["bob"]
-    assert asked.read() == 1
+    assert asked.reads() == 1
     asked.anna.sync()
     assert asked.known(asked.anna) == ["bob"]
-    assert asked.read() == 0
+    assert asked.reads() == 0
     (one,) = join_vault.remembered(VaultState(asked.anna.store, asked.anna.vault_id))
     assert one.words == bob.keys.public.words
     asked.anna.approve(bob)
     assert asked.known(asked.anna) == []
 
 
-def test_only_admins_remember_requests(asked: Asked) -> None:
-    """For everybody else they are sealed, and no business of theirs."""
+def test_only_admins_remember_requests(asked: World) -> None:
+    """They are sealed for admins."""
     bob = asked.device("bob").ask()
     asked.anna.approve(bob)
     bob.sync()
@@ -75,27 +75,27 @@ def test_only_admins_remember_requests(asked: Asked) -> None:
     assert asked.known(asked.anna) == ["carl"]
 
 
-def test_flood_of_requests_is_fetched_once(asked: Asked) -> None:
-    """Whoever can write to the remote can leave as many as they like: only so many are read, and only once."""
+def test_flood_of_requests_is_fetched_once(asked: World) -> None:
+    """A limited number is read, and each only once."""
     for number in range(25):
         asked.device(f"stranger{number}").ask()
-    asked.read()
+    asked.reads()
     asked.anna.sync()
     assert len(asked.known(asked.anna)) == 20
-    assert asked.read() == 20
+    assert asked.reads() == 20
     asked.anna.sync()
-    assert asked.read() == 0
+    assert asked.reads() == 0
 
 
-def test_invalid_request_is_skipped(asked: Asked) -> None:
-    """Rubbish under such a name is looked at once, and what others asked for is still seen."""
+def test_invalid_request_is_skipped(asked: World) -> None:
+    """Garbage is read once, and the valid requests are still seen."""
     asked.shelf.objects["h/join-" + "0" * 32] = b"rubbish"
     asked.device("bob").ask()
     asked.anna.sync()
     assert asked.known(asked.anna) == ["bob"]
-    asked.read()
+    asked.reads()
     asked.anna.sync()
-    assert asked.read() == 0
+    assert asked.reads() == 0
 
 
 @pytest.fixture
@@ -115,14 +115,14 @@ def joins(shelf: Shelf) -> set[str]:
     return {name for name in shelf.objects if name.startswith("h/join-")}
 
 
-def test_a_request_whose_invitation_was_taken_back(pair: tuple[Device, Device, Shelf]) -> None:
-    """Nobody lets the guest in, the request goes, and nothing is reported for ever."""
+def test_request_with_a_revoked_invitation_is_removed(pair: tuple[Device, Device, Shelf]) -> None:
+    """The guest is not admitted, and nothing is reported forever."""
     anna, gus, shelf = pair
     anna.share("s1", gus)
     (offer,) = vault_shares.offers(shelf, [gus.keys.identity])
     gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
     assert joins(shelf)
-    # Taken back before anybody has answered.
+    # Revoked before anybody answered.
     small = vault_shares.find_share(anna.vault(), "s1")
     assert small is not None
     vault_shares.uninvite(small, "gus@example.org")
@@ -136,8 +136,7 @@ def test_a_request_whose_invitation_was_taken_back(pair: tuple[Device, Device, S
     assert not joins(shelf)
 
 
-def test_a_request_whose_invitation_expired(pair: tuple[Device, Device, Shelf]) -> None:
-    """What ends by itself is the same."""
+def test_request_with_an_expired_invitation_is_removed(pair: tuple[Device, Device, Shelf]) -> None:
     anna, gus, shelf = pair
     main = anna.vault()
     sync_vault(main)
@@ -151,7 +150,7 @@ def test_a_request_whose_invitation_expired(pair: tuple[Device, Device, Shelf]) 
 
 
 def test_requests_of_others_are_kept(pair: tuple[Device, Device, Shelf], tmp_path: Path) -> None:
-    """A device that asks to join the vault, and a request that proves no invitation at all, are left alone."""
+    """A request to join the vault, and one that proves no invitation, are left alone."""
     anna, gus, shelf = pair
     anna.share("s1", gus)
     anna.revoke("s1", gus)

@@ -1,4 +1,4 @@
-"""Where a device's keys are kept: made once, private, never replaced behind anybody's back."""
+"""A device's key file: created once, private, never replaced silently."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def put(home: str, data: bytes) -> Path:
     return path
 
 
-def test_keys_are_made_once(home: str) -> None:
-    """Nothing before, then always the same, and the file says what is documented."""
+def test_keys_are_created_once(home: str) -> None:
+    """The file has the documented content."""
     assert key_files.load(home) is None
     assert key_files.public(home) is None
     made = key_files.create(home, name=" laptop ", made_at=1_763_200_000_000)
@@ -66,8 +66,8 @@ def test_keys_are_made_once(home: str) -> None:
 
 
 @POSIX
-def test_the_file_is_private(home: str) -> None:
-    """Directory and file are the owner's alone, whatever the umask."""
+def test_key_file_is_private(home: str) -> None:
+    """Directory and file are accessible to the owner only, whatever the umask."""
     before = os.umask(0)
     try:
         key_files.create(home, name="laptop")
@@ -78,8 +78,7 @@ def test_the_file_is_private(home: str) -> None:
     assert stat.S_IMODE(os.stat(os.path.join(home, "device.json")).st_mode) == 0o600
 
 
-def test_showing_costs_nothing(home: str) -> None:
-    """The public half and its fingerprint are read without loading any cryptography."""
+def test_showing_the_public_key_loads_no_cryptography(home: str) -> None:
     made = key_files.create(home, name="laptop")
     code = (
         "import sys\n"
@@ -92,8 +91,8 @@ def test_showing_costs_nothing(home: str) -> None:
     assert done.stdout.strip() == made.public.id
 
 
-def test_several_processes_make_one_device(home: str) -> None:
-    """Of processes that come at once, one makes the keys and all go on with them."""
+def test_concurrent_processes_create_one_device(home: str) -> None:
+    """One creates the keys, and all use them."""
     code = (
         "import sys\n"
         "from holdfast.workspace.keys import key_files\n"
@@ -115,8 +114,8 @@ def test_several_processes_make_one_device(home: str) -> None:
     assert answers == {content(home)["identity"]}
 
 
-def test_a_write_that_fails_leaves_nothing(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut short, there are no half keys, and the next command makes them."""
+def test_failed_write_leaves_no_key_file(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next command creates it."""
     with monkeypatch.context() as broken:
 
         def full(*_: object, **__: object) -> None:
@@ -143,8 +142,8 @@ def test_renaming_keeps_the_keys(home: str) -> None:
     assert made.identity not in repr(device)
 
 
-def test_names_that_cannot_be_shown(home: str) -> None:
-    """Empty, endless and invisible names are refused, and nothing is made."""
+def test_unprintable_name_is_refused(home: str) -> None:
+    """Empty, endless and invisible names; no keys are created."""
     for name in ("", "  ", "x" * 101, "a\nb", "\x1b[31m", "\udcff", "a\0"):
         with pytest.raises(Invalid):
             key_files.create(home, name=name)
@@ -154,8 +153,7 @@ def test_names_that_cannot_be_shown(home: str) -> None:
         key_files.set_name(home, "\x07")
 
 
-def test_no_name_without_keys(home: str) -> None:
-    """There is nothing to name before there are keys."""
+def test_rename_is_refused_without_keys(home: str) -> None:
     os.makedirs(home)
     with pytest.raises(Refused, match="no keys yet"):
         key_files.set_name(home, "laptop")
@@ -163,7 +161,7 @@ def test_no_name_without_keys(home: str) -> None:
 
 @pytest.mark.parametrize("change", ["empty", "garbage", "cut", "endless", "list", "deep"])
 def test_damaged_key_file_is_reported_and_kept(home: str, change: str) -> None:
-    """No damage makes new keys: the file stays, and what to do is said."""
+    """No damage leads to new keys; the error says what to do."""
     key_files.create(home, name="laptop")
     whole = (Path(home) / "device.json").read_bytes()
     data = {
@@ -187,7 +185,7 @@ def test_damaged_key_file_is_reported_and_kept(home: str, change: str) -> None:
 @pytest.mark.parametrize("field", ["signing", "age", "seed", "identity"])
 @pytest.mark.parametrize("how", ["other", "missing", "short"])
 def test_key_file_is_refused_when_keys_do_not_match(home: str, field: str, how: str) -> None:
-    """A half of another device, a missing or a shortened one is damage, never another device."""
+    """A half from another device, a missing or a truncated one is damage."""
     key_files.create(home, name="laptop")
     other = DeviceKeys.generate()
     value = {
@@ -206,8 +204,8 @@ def test_key_file_is_refused_when_keys_do_not_match(home: str, field: str, how: 
         key_files.load(home)
 
 
-def test_a_newer_file_is_not_touched(home: str) -> None:
-    """What a newer Holdfast wrote is refused with the advice to update, in whatever shape it is."""
+def test_newer_key_file_is_refused_with_advice_to_update(home: str) -> None:
+    """Whatever its form."""
     key_files.create(home, name="laptop")
     for newer in (content(home) | {"holdfast": 2}, {"holdfast": 2, "keys": []}):
         put(home, json.dumps(newer).encode())
@@ -217,7 +215,7 @@ def test_a_newer_file_is_not_touched(home: str) -> None:
 
 @POSIX
 def test_key_file_is_refused_when_others_can_read_it(home: str) -> None:
-    """Secrets others could read are not used; the public half still is."""
+    """The public half is still used."""
     made = key_files.create(home, name="laptop")
     path = os.path.join(home, "device.json")
     for mode in (0o640, 0o604, 0o660):
@@ -234,7 +232,7 @@ def test_key_file_is_refused_when_others_can_read_it(home: str) -> None:
 
 @POSIX
 def test_key_file_is_refused_when_planted(home: str, tmp_path: Path) -> None:
-    """A link, a second name, a pipe or a directory in the file's place is neither read nor written through."""
+    """A link, a second hard link, a pipe or a directory is neither read nor written through."""
     key_files.create(home, name="laptop")
     path = Path(home) / "device.json"
     elsewhere = tmp_path / "elsewhere.json"
@@ -265,8 +263,8 @@ def test_key_file_is_refused_when_planted(home: str, tmp_path: Path) -> None:
 # --- the keyring -------------------------------------------------------------------------------------
 
 
-class Ring(keyring.backend.KeyringBackend):
-    """A keyring that keeps what it is given."""
+class MemoryKeyring(keyring.backend.KeyringBackend):
+    """A keyring in memory."""
 
     priority = 1
 
@@ -291,64 +289,68 @@ class Ring(keyring.backend.KeyringBackend):
 
 
 @pytest.fixture
-def ring() -> Iterator[Ring]:
+def memory_keyring() -> Iterator[MemoryKeyring]:
     before = keyring.get_keyring()
-    ring = Ring()
-    keyring.set_keyring(ring)
-    yield ring
+    memory_keyring = MemoryKeyring()
+    keyring.set_keyring(memory_keyring)
+    yield memory_keyring
     keyring.set_keyring(before)
 
 
-def test_the_keyring_keeps_the_secrets(home: str, ring: Ring) -> None:
-    """With the keyring, the file holds the public half only, and everything else goes on as before."""
+def test_keyring_contains_the_secrets(home: str, memory_keyring: MemoryKeyring) -> None:
+    """The file then contains the public half only."""
     made = key_files.create(home, name="laptop", place="keyring")
     assert sorted(content(home)) == ["age", "holdfast", "name", "place", "signing"]
-    assert list(ring.kept) == [("holdfast", made.public.id)]
+    assert list(memory_keyring.kept) == [("holdfast", made.public.id)]
     key_files.set_name(home, "desk")
     loaded = key_files.load(home)
     assert loaded is not None
     assert (loaded.seed, loaded.identity) == (made.seed, made.identity)
-    ring.locked = True
+    memory_keyring.locked = True
     assert key_files.public(home) == made.public
 
 
-def test_locked_keyring_is_reported(home: str, ring: Ring) -> None:
-    """Locked, nothing is made and nothing replaced; unlocked, it goes on."""
-    ring.locked = True
+def test_locked_keyring_is_reported(home: str, memory_keyring: MemoryKeyring) -> None:
+    """Nothing is created or replaced; once unlocked it works."""
+    memory_keyring.locked = True
     with pytest.raises(Failed, match="did not take") as caught:
         key_files.create(home, name="laptop", place="keyring")
     assert "private file" in str(caught.value.hint)
     assert key_files.load(home) is None
-    ring.locked = False
+    memory_keyring.locked = False
     made = key_files.create(home, name="laptop", place="keyring")
-    ring.locked = True
+    memory_keyring.locked = True
     with pytest.raises(Failed, match="cannot be read"):
         key_files.create(home, name="laptop")
-    ring.locked = False
+    memory_keyring.locked = False
     assert key_files.create(home, name="laptop").identity == made.identity
 
 
-def test_missing_keyring_secrets_are_reported(home: str, ring: Ring) -> None:
-    """Removed, spoilt or swapped in the keyring, they are damage, never new keys."""
+def test_missing_keyring_secrets_are_reported(home: str, memory_keyring: MemoryKeyring) -> None:
+    """Removed, damaged or swapped secrets never lead to new keys."""
     made = key_files.create(home, name="laptop", place="keyring")
     account = ("holdfast", made.public.id)
-    whole = ring.kept.pop(account)
+    whole = memory_keyring.kept.pop(account)
     with pytest.raises(Damaged, match="no longer"):
         key_files.load(home)
     for spoilt in ("", "{}", whole[:-9], json.dumps({"seed": "AAAA", "identity": "x"})):
-        ring.kept[account] = spoilt
+        memory_keyring.kept[account] = spoilt
         with pytest.raises(Damaged):
             key_files.create(home, name="laptop")
     other = DeviceKeys.generate()
-    ring.kept[account] = json.dumps({"seed": base64.b64encode(other.seed).decode(), "identity": other.identity})
+    memory_keyring.kept[account] = json.dumps(
+        {"seed": base64.b64encode(other.seed).decode(), "identity": other.identity}
+    )
     with pytest.raises(Damaged, match="do not belong"):
         key_files.load(home)
-    ring.kept[account] = whole
+    memory_keyring.kept[account] = whole
     assert key_files.load(home) is not None
 
 
-def test_no_keyring_at_all(home: str, monkeypatch: pytest.MonkeyPatch, ring: Ring) -> None:
-    """A system without one, one that forgets, and a missing module: each is said, with the file as the way out."""
+def test_unusable_keyring_is_reported_with_the_file_as_an_alternative(
+    home: str, monkeypatch: pytest.MonkeyPatch, memory_keyring: MemoryKeyring
+) -> None:
+    """A system without one, one that forgets, and a missing module."""
     for backend in (keyring.backends.fail.Keyring, keyring.backends.null.Keyring):
         keyring.set_keyring(backend())
         with pytest.raises(Failed) as caught:
@@ -361,8 +363,8 @@ def test_no_keyring_at_all(home: str, monkeypatch: pytest.MonkeyPatch, ring: Rin
     assert key_files.load(home) is None
 
 
-def test_a_new_name_keeps_what_a_newer_version_wrote(home: str) -> None:
-    """Fields that are not known here stay in the file, beside the keys as they were."""
+def test_renaming_keeps_unknown_fields(home: str) -> None:
+    """A newer version wrote them."""
     made = key_files.create(home, name="laptop")
     path = os.path.join(home, "device.json")
     with open(path, "rb") as file:

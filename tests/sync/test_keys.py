@@ -1,4 +1,4 @@
-"""A device's keys, its fingerprint, its signatures and writer ids, and the keys people give."""
+"""A device's keys, fingerprint, signatures and writer ids, and the keys of other people."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ DOMAINS = (ENTRY, HEAD, STREAM)
 secrets = st.binary(min_size=32, max_size=32)
 
 
-def test_the_vectors() -> None:
-    """Fingerprints, signatures and writer ids, worked out again from the primitives alone."""
+def test_vectors_match_the_primitives() -> None:
+    """Fingerprints, signatures and writer ids, recomputed from the primitives alone."""
     for item in VECTORS:
         signer = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(item["seed"]))
         signing = signer.public_key().public_bytes_raw()
@@ -46,8 +46,7 @@ def test_the_vectors() -> None:
             assert signer.sign(message).hex() == each["signature"]
 
 
-def test_ours_give_the_vectors() -> None:
-    """What Holdfast makes of the same secrets is what is frozen."""
+def test_holdfast_gives_the_vectors() -> None:
     for item in VECTORS:
         made = DeviceKeys(bytes.fromhex(item["seed"]), age.identity(bytes.fromhex(item["age_secret"])))
         assert made.identity == item["identity"]
@@ -61,7 +60,7 @@ def test_ours_give_the_vectors() -> None:
 
 @given(secrets)
 def test_age_reads_our_keys(secret: bytes) -> None:
-    """What we spell as an age key, age reads, and finds the same public key."""
+    """And derives the same public key."""
     identity = age.identity(secret)
     assert age.secret_of(identity) == secret
     recipient = age.public_of(identity)
@@ -72,7 +71,7 @@ def test_age_reads_our_keys(secret: bytes) -> None:
 
 @given(secrets, st.integers(4, 61), st.sampled_from("qpzry9x8gf2tvdw0s3jn54khce6mua7lb1ioA é"))
 def test_mistyped_age_key_is_invalid(secret: bytes, at: int, letter: str) -> None:
-    """One wrong letter anywhere is noticed."""
+    """One wrong letter anywhere is detected."""
     recipient = age.public_of(age.identity(secret))
     assert recipient is not None
     changed = recipient[:at] + letter + recipient[at + 1 :]
@@ -80,7 +79,7 @@ def test_mistyped_age_key_is_invalid(secret: bytes, at: int, letter: str) -> Non
 
 
 def test_generated_keys_differ_and_show_no_secrets() -> None:
-    """Every device has its own keys, and printing them gives nothing away."""
+    """Their repr contains no secret."""
     one, other = DeviceKeys.generate(), DeviceKeys.generate()
     assert one.public.id != other.public.id
     assert len(one.seed) == 32
@@ -91,8 +90,7 @@ def test_generated_keys_differ_and_show_no_secrets() -> None:
         assert one.seed.hex() not in text
 
 
-def test_no_keys_are_made_of_the_wrong_things() -> None:
-    """A short seed or a broken identity is refused."""
+def test_short_seed_and_broken_identity_are_refused() -> None:
     good = DeviceKeys.generate()
     for seed, identity in (
         (b"short", good.identity),
@@ -104,7 +102,7 @@ def test_no_keys_are_made_of_the_wrong_things() -> None:
 
 
 def test_weak_or_malformed_public_key_is_rejected() -> None:
-    """Keys for which everybody knows the secret, or that are none, can neither be made nor decoded."""
+    """Keys whose secret everybody knows, and non-keys, can be neither created nor decoded."""
     good = DeviceKeys.generate().public
     eighth = 325606250916557431795983626356110631294008115727848805560023387167927233504
     weak = [each.to_bytes(32, "little") for each in (0, 1, PRIME - 1, PRIME, PRIME + 1, eighth, 2**255 + 1)]
@@ -122,7 +120,7 @@ def test_weak_or_malformed_public_key_is_rejected() -> None:
 
 
 @given(st.binary(max_size=100), st.sampled_from(DOMAINS), st.sampled_from(DOMAINS))
-def test_a_signature_holds_for_one_kind_and_one_content(payload: bytes, domain: bytes, other: bytes) -> None:
+def test_signature_is_valid_for_one_kind_and_one_content(payload: bytes, domain: bytes, other: bytes) -> None:
     """Another kind, another content, another key or a changed signature is not verified."""
     device = DeviceKeys.generate()
     signature = device.sign(domain, payload)
@@ -136,13 +134,13 @@ def test_a_signature_holds_for_one_kind_and_one_content(payload: bytes, domain: 
 
 @given(st.binary(max_size=70), st.binary(max_size=20), st.binary(max_size=130))
 def test_verifying_garbage_never_raises(signing: bytes, payload: bytes, signature: bytes) -> None:
-    """Whatever a remote serves, the answer is no."""
+    """The result is False, whatever a remote serves."""
     assert verify(signing, ENTRY, payload, signature) is False
     assert verify(signing.ljust(32, b"\0")[:32], ENTRY, payload, signature.ljust(64, b"\0")[:64]) is False
 
 
-def test_a_certified_writer_names_its_device() -> None:
-    """The id fits the key it was made with, and no other; older ids are plain."""
+def test_certified_writer_matches_only_its_device() -> None:
+    """Older ids are plain."""
     one, other = DeviceKeys.generate().public.signing, DeviceKeys.generate().public.signing
     writer = device_keys.certified_writer(one)
     assert len(writer) == 36
@@ -164,15 +162,15 @@ def ssh_line(blob: bytes, kind: str = "ssh-ed25519") -> str:
     return f"{kind} {base64.b64encode(inner).decode()}"
 
 
-def test_an_age_key_in_any_spelling() -> None:
-    """Spaces around it and capitals are age's own freedom; what is kept is one spelling."""
+def test_age_key_is_accepted_in_any_spelling() -> None:
+    """Surrounding blanks and capitals are allowed by age; one spelling is stored."""
     key = DeviceKeys.generate().public.age
     assert device_keys.check_recipient(f"  {key}\n") == key
     assert device_keys.check_recipient(key.upper()) == key
 
 
-def test_ssh_keys_lose_their_comment() -> None:
-    """ed25519 and RSA keys are taken as age takes them, without the comment."""
+def test_comment_of_an_ssh_key_is_removed() -> None:
+    """ed25519 and RSA keys are accepted as age accepts them."""
     public = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     assert device_keys.check_recipient(f"{public} me@laptop at home\n") == public
     assert device_keys.check_recipient(public.replace(" ", "  ")) == public
@@ -203,7 +201,7 @@ def test_ssh_keys_lose_their_comment() -> None:
     ],
 )
 def test_other_keys_are_invalid(text: str, message: str) -> None:
-    """What nothing can be sealed to is said, with what to give instead, and a secret is never repeated."""
+    """The error says which keys are possible and never repeats a secret."""
     with pytest.raises(Invalid, match=message) as caught:
         device_keys.check_recipient(text)
     assert caught.value.hint
@@ -218,8 +216,8 @@ def test_any_text_is_a_key_or_invalid(text: str) -> None:
             device_keys.check_recipient(given_)
 
 
-def test_a_box_is_a_pair_of_age_keys() -> None:
-    """What is sealed to the box's recipient, its identity opens."""
+def test_box_is_a_pair_of_age_keys() -> None:
+    """Its identity opens what is sealed to its recipient."""
     recipient, identity = device_keys.new_box()
     assert device_keys.check_recipient(recipient) == recipient
     assert age.decrypt([identity], age.encrypt(recipient, b"a letter")) == b"a letter"

@@ -1,4 +1,4 @@
-"""A remote that lost some of its objects: a person's word brings back all of them, whichever they are."""
+"""A remote that lost objects: a restore on command brings all of them back, of every kind."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def fleet(tmp_path: Path, shelf: Shelf, *names: str) -> list[Device]:
     return devices
 
 
-def lose(shelf: Shelf, *prefixes: str) -> None:
+def delete_objects(shelf: Shelf, *prefixes: str) -> None:
     for name in [name for name in shelf.objects if name.startswith(prefixes)]:
         del shelf.objects[name]
 
 
-def missed(device: Device) -> list[str]:
-    """Lives whose head is not shown, and packs that are not there."""
+def missing_objects(device: Device) -> list[str]:
+    """Writers whose head is not shown, and packs that are not there."""
     vault = device.vault()
     missing = []
     for life in retired_writers.lives(vault, read_listing(device.remote.list("h/"), vault.tag)):
@@ -48,16 +48,16 @@ def newcomer(tmp_path: Path, by: Device) -> Device:
 
 
 @pytest.mark.parametrize("lost", ["m/", "k/", "p/", "h/", "vault"])
-def test_whatever_is_lost_is_put_back(tmp_path: Path, shelf: Shelf, lost: str) -> None:
-    """Whichever kind of objects is gone: after one word of each device a newcomer has everything."""
+def test_lost_objects_of_every_kind_are_restored(tmp_path: Path, shelf: Shelf, lost: str) -> None:
+    """After a restore on each device a newcomer has everything."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     anna.note("s1", "anna's")
     ben.note("s1", "ben's")
     settle([anna, ben])
-    lose(shelf, lost)
+    delete_objects(shelf, lost)
     anna.sync(put_back=True)
     ben.sync(put_back=True)
-    assert not missed(anna) + missed(ben)
+    assert not missing_objects(anna) + missing_objects(ben)
     assert not create_vault.lost_entries(anna.vault(), shelf.list("m/"))
     cleo = newcomer(tmp_path, anna)
     settle([anna, ben, cleo], 1)
@@ -66,10 +66,10 @@ def test_whatever_is_lost_is_put_back(tmp_path: Path, shelf: Shelf, lost: str) -
 
 
 def test_approve_restores_a_lost_membership(tmp_path: Path, shelf: Shelf) -> None:
-    """The remote lost all entries, and nobody noticed: who is let in then finds in all the same."""
+    """The remote lost all entries unnoticed: the newly approved device still finds everything."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     before = {name for name in shelf.objects if name.startswith("m/")}
-    lose(shelf, "m/")
+    delete_objects(shelf, "m/")
     assert len(create_vault.lost_entries(anna.vault(), shelf.list("m/"))) == len(before)
     cleo = newcomer(tmp_path, anna)
     assert before < {name for name in shelf.objects if name.startswith("m/")}
@@ -77,12 +77,12 @@ def test_approve_restores_a_lost_membership(tmp_path: Path, shelf: Shelf) -> Non
     assert cleo.log() == anna.log() == ben.log()
 
 
-def test_a_device_that_was_let_in_gets_again_what_it_needs(tmp_path: Path, shelf: Shelf) -> None:
-    """Approved, and then the remote lost its keys before it came for them: approving again leaves them again."""
+def test_approving_again_restores_lost_keys(tmp_path: Path, shelf: Shelf) -> None:
+    """The remote lost a device's keys before it fetched them."""
     (anna,) = fleet(tmp_path, shelf, "anna")
     ben = Device(str(tmp_path), "ben", shelf).ask()
     anna.approve(ben)
-    lose(shelf, "k/", "m/")
+    delete_objects(shelf, "k/", "m/")
     ben.sync()
     assert not ben.log()
     assert join_vault.restore_access(anna.vault(), ben.keys.public)
@@ -92,11 +92,11 @@ def test_a_device_that_was_let_in_gets_again_what_it_needs(tmp_path: Path, shelf
 
 
 def test_newcomer_requests_missing_packs(tmp_path: Path, shelf: Shelf) -> None:
-    """Nobody says a word: what a newcomer misses it asks for, and has it two rounds later."""
+    """Without any command, it has them two rounds later."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     ben.note("s1", "ben's")
     settle([anna, ben])
-    lose(shelf, "p/")
+    delete_objects(shelf, "p/")
     cleo = newcomer(tmp_path, anna)
     settle([cleo, anna, ben], 2)
     cleo.sync()
@@ -104,8 +104,8 @@ def test_newcomer_requests_missing_packs(tmp_path: Path, shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("lost", [("p/",), ("h/",), ("h/", "p/"), ("",)])
-def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, lost: tuple[str, ...]) -> None:
-    """What this device published before it became another writer is its own to put back."""
+def test_packs_of_an_earlier_writer_are_restored(tmp_path: Path, shelf: Shelf, lost: tuple[str, ...]) -> None:
+    """A device restores what it published before it became another writer."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     for number in range(3):
         ben.note("s1", str(number))
@@ -113,11 +113,11 @@ def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, lost: tuple[st
     ben.renew()
     ben.note("s1", "as somebody new")
     settle([anna, ben])
-    lose(shelf, *lost)
-    assert len(missed(ben)) >= 2
+    delete_objects(shelf, *lost)
+    assert len(missing_objects(ben)) >= 2
     for device in (ben, anna):
         device.sync(put_back=True)
-    assert not missed(ben) + missed(anna)
+    assert not missing_objects(ben) + missing_objects(anna)
     cleo = newcomer(tmp_path, anna)
     settle([anna, ben, cleo])
     assert cleo.log() == anna.log() == ben.log()
@@ -129,10 +129,10 @@ def test_earlier_lives_are_restored(tmp_path: Path, shelf: Shelf, lost: tuple[st
 
 
 @pytest.mark.parametrize("remembered", [True, False])
-def test_damaged_pack_of_an_earlier_life_is_repacked_on_request(
+def test_damaged_pack_of_an_earlier_writer_is_repacked_on_request(
     tmp_path: Path, shelf: Shelf, remembered: bool
 ) -> None:
-    """Who could not read it says so, and the device that published it answers, though it is another writer by now."""
+    """The device that published it answers under its new writer id."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     settle([anna, ben])
     before = set(shelf.objects)
@@ -153,15 +153,15 @@ def test_damaged_pack_of_an_earlier_life_is_repacked_on_request(
         assert (report.rejected, report.pushed) == ([], 0)
 
 
-def test_earlier_lives_of_which_nothing_is_remembered(tmp_path: Path, shelf: Shelf) -> None:
-    """A store that lost its memory does not know what the earlier life had sent: all of it is said again."""
+def test_events_of_a_forgotten_earlier_writer_are_published_again(tmp_path: Path, shelf: Shelf) -> None:
+    """A store that lost its sync memory does not know what the earlier writer had sent."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     ben.note("s1", "before")
     ben.sync()
     ben.forget()
     ben.renew()
     ben.sync()
-    lose(shelf, "p/")
+    delete_objects(shelf, "p/")
     for device in (ben, anna):
         device.sync(put_back=True)
     cleo = newcomer(tmp_path, anna)
@@ -170,8 +170,8 @@ def test_earlier_lives_of_which_nothing_is_remembered(tmp_path: Path, shelf: She
     assert not cleo.sync().rejected
 
 
-def test_a_copy_that_packed_anew_is_no_loss(tmp_path: Path, shelf: Shelf) -> None:
-    """After a deletion a copy of the home packs the earlier life anew: neither home misses the packs of old."""
+def test_packs_replaced_by_a_copied_home_are_not_missed(tmp_path: Path, shelf: Shelf) -> None:
+    """After a deletion a copy of the home repacks the earlier writer's events: neither home misses the old packs."""
     (anna,) = fleet(tmp_path, shelf, "anna")
     anna.note("s1", "first")
     anna.start("s2")
@@ -182,15 +182,15 @@ def test_a_copy_that_packed_anew_is_no_loss(tmp_path: Path, shelf: Shelf) -> Non
     copied.put_back(anna.copy(str(tmp_path / "copy")))
     copied.renew()
     copied.sync()
-    assert not missed(copied)
-    assert not missed(anna)
+    assert not missing_objects(copied)
+    assert not missing_objects(anna)
     for device in (anna, copied, anna):
         device.sync()
-        assert not missed(copied) + missed(anna)
+        assert not missing_objects(copied) + missing_objects(anna)
 
 
-def test_putting_back_what_is_all_there_changes_no_events(tmp_path: Path, shelf: Shelf) -> None:
-    """Said in vain, the word sends no pack and no head again."""
+def test_restore_without_a_loss_publishes_nothing(tmp_path: Path, shelf: Shelf) -> None:
+    """No pack and no head."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     before = {name for name in shelf.objects if not name.startswith("k/")}
     anna.sync(put_back=True)

@@ -1,4 +1,4 @@
-"""Who is let into a vault, and which entries stand: every rule with the smallest example that shows it."""
+"""Which devices a vault admits and which entries count: each rule with its smallest example."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.sync.protocol.membership import evaluate
 from holdfast.workspace.keys.device_keys import ENTRY
 from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, team
 
-# ── letting in ───────────────────────────────────────────────────────────────────────────────────────────
+# ── admitting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_founder_is_the_first_admin() -> None:
-    """A vault with nothing but its founding entry has one member."""
+def test_founder_is_the_first_admin() -> None:
+    """A vault with only its founding entry has one member."""
     acts = Acts()
     members = acts.evaluate()
     assert members.founder == id_of("ann")
@@ -23,8 +23,8 @@ def test_the_founder_is_the_first_admin() -> None:
     assert members.session is None
 
 
-def test_an_admin_lets_a_device_in() -> None:
-    """The admission says name, role and when."""
+def test_admin_admits_a_device() -> None:
+    """The entry contains name, role and time."""
     acts = Acts()
     own = acts.admit("ann", "bob", admin=False, role="recovery")
     members = acts.evaluate()
@@ -35,7 +35,7 @@ def test_an_admin_lets_a_device_in() -> None:
 
 
 def test_admission_is_refused_without_admin_rights() -> None:
-    """An admission by an ordinary member has no effect, and is reported."""
+    """An ordinary member's admission has no effect and is reported."""
     acts = Acts()
     acts.admit("ann", "bob", admin=False)
     own = acts.admit("bob", "eve")
@@ -52,8 +52,8 @@ def test_device_cannot_admit_itself() -> None:
     assert reasons(acts) == {own: "its author was never let in"}
 
 
-def test_two_admissions_at_the_same_time_are_one_member() -> None:
-    """Two admins approve the same device; the higher role of the two counts."""
+def test_concurrent_admissions_make_one_member() -> None:
+    """The higher of the two roles counts."""
     acts = team("bob")
     top = acts.ends()
     acts.admit("ann", "cat", admin=False, after=top)
@@ -61,25 +61,25 @@ def test_two_admissions_at_the_same_time_are_one_member() -> None:
     assert acts.evaluate().is_admin(id_of("cat"))
 
 
-def test_a_device_is_renamed_by_itself_and_by_admins_only() -> None:
-    """The latest name counts; others may not give one."""
+def test_only_the_device_and_admins_can_rename_it() -> None:
+    """The latest name counts."""
     acts = team("bob")
     acts.admit("ann", "cat", admin=False)
-    acts.say("cat", Rename, device=id_of("cat"), name="Cat's own")
+    acts.add_entry("cat", Rename, device=id_of("cat"), name="Cat's own")
     assert acts.evaluate().members[id_of("cat")].name == "Cat's own"
-    acts.say("bob", Rename, device=id_of("cat"), name="Bob's word")
-    own = acts.say("cat", Rename, device=id_of("bob"), name="nonsense")
+    acts.add_entry("bob", Rename, device=id_of("cat"), name="Bob's word")
+    own = acts.add_entry("cat", Rename, device=id_of("bob"), name="nonsense")
     members = acts.evaluate()
     assert members.members[id_of("cat")].name == "Bob's word"
     assert members.members[id_of("bob")].name == "bob"
     assert [name for name, _ in members.rejected] == [own]
 
 
-# ── entries that do not stand ────────────────────────────────────────────────────────────────────────────
+# ── entries that do not count ────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_entry_of_another_vault_is_rejected() -> None:
-    """The same founder, another vault: nothing is carried over."""
+def test_entry_of_another_vault_is_rejected() -> None:
+    """Even with the same founder."""
     acts, other = Acts(), Acts(nonce=1)
     own = acts.put(other.entries[other.admit("ann", "eve")])
     again = acts.put(other.founding)
@@ -87,8 +87,8 @@ def test_an_entry_of_another_vault_is_rejected() -> None:
     assert set(reasons(acts)) == {own, again}
 
 
-def test_a_wrong_signature_is_rejected() -> None:
-    """Signed by someone else, or for something else; a good copy beside the bad one still counts."""
+def test_entry_with_a_wrong_signature_is_rejected() -> None:
+    """Signed by someone else or for another purpose; a good copy of the entry still counts."""
     acts = Acts()
     good = acts.entries.pop(acts.admit("ann", "bob"))
     for bad in (
@@ -101,8 +101,8 @@ def test_a_wrong_signature_is_rejected() -> None:
         assert evaluate([acts.founding, bad, good], acts.vault).is_member(id_of("bob"))
 
 
-def test_good_signatures_are_remembered_and_bad_ones_are_not() -> None:
-    """The caller's memory of what was verified holds exactly the good ones."""
+def test_only_good_signatures_are_remembered() -> None:
+    """In the set that the caller provides."""
     acts = Acts()
     acts.admit("ann", "bob")
     seen: set[str] = set()
@@ -114,7 +114,7 @@ def test_good_signatures_are_remembered_and_bad_ones_are_not() -> None:
 
 
 def test_entry_waits_for_missing_ancestors() -> None:
-    """Without its forerunner an entry waits; when that comes, both count."""
+    """Once its parent arrives, both count."""
     acts = Acts()
     first = acts.admit("ann", "bob")
     second = acts.admit("bob", "cat")
@@ -126,8 +126,8 @@ def test_entry_waits_for_missing_ancestors() -> None:
     assert acts.names() == {"ann", "bob", "cat", "dan"}
 
 
-def test_without_the_founding_entry_everything_waits() -> None:
-    """Nobody is a member of a vault whose beginning is not known."""
+def test_all_entries_wait_without_the_founding_entry() -> None:
+    """Nobody is a member of a vault whose founding is unknown."""
     acts = team("bob")
     members = acts.evaluate(without=[acts.vault])
     assert not members.members
@@ -137,7 +137,7 @@ def test_without_the_founding_entry_everything_waits() -> None:
     assert evaluate([], acts.vault).tips == ()
 
 
-def test_what_follows_a_planted_entry_is_rejected() -> None:
+def test_entry_that_follows_a_planted_one_is_rejected() -> None:
     """A vault grows from its founding entry alone."""
     acts = Acts()
     planted = acts.put(SignedEntry(b"garbage", bytes(64)))
@@ -148,8 +148,8 @@ def test_what_follows_a_planted_entry_is_rejected() -> None:
     assert {own for own, _ in members.rejected} == {planted, after, orphan}
 
 
-def test_a_second_founding_has_no_effect() -> None:
-    """A founding entry that claims to follow is refused."""
+def test_second_founding_has_no_effect() -> None:
+    """A founding entry with parents is refused."""
     acts = Acts()
     members = read(acts.founding.payload)
     assert members is not None
@@ -164,8 +164,8 @@ def _later(acts: Acts, by: str) -> str:
     return acts.put(SignedEntry(payload, keys_of(by).sign(ENTRY, payload)))
 
 
-def test_an_unknown_kind_has_a_place_and_no_effect() -> None:
-    """What a newer program says is followed by what an older one says."""
+def test_entry_of_an_unknown_kind_is_an_ancestor_without_effect() -> None:
+    """Entries of older versions can follow those of newer ones."""
     acts = team("bob")
     own = _later(acts, "bob")
     assert acts.evaluate().tips == (own,)
@@ -176,7 +176,7 @@ def test_an_unknown_kind_has_a_place_and_no_effect() -> None:
 
 
 def test_entry_counts_after_a_refused_one() -> None:
-    """A newer program may know a reason to accept what this one refuses: its followers still count here."""
+    """A newer version might accept what this one refuses: entries that follow it count here."""
     acts = Acts()
     acts.admit("ann", "bob", admin=False)
     acts.admit("bob", "eve")
@@ -184,8 +184,7 @@ def test_entry_counts_after_a_refused_one() -> None:
     assert acts.names() == {"ann", "bob", "cat"}
 
 
-def test_duplicates_change_nothing() -> None:
-    """The same entries, however often."""
+def test_duplicate_entries_change_nothing() -> None:
     acts = team("bob", "cat")
     acts.remove("ann", "bob")
     many = [*acts.entries.values(), *reversed(list(acts.entries.values()))]

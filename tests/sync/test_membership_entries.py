@@ -1,4 +1,4 @@
-"""Membership entries as bytes: what is signed, how it is named and carried, and what is turned away."""
+"""Membership entries as bytes: what is signed, how entries are named and stored, and what is rejected."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def one_of_each() -> list[MembershipEntry]:
 
 
 @pytest.mark.parametrize("entry", one_of_each(), ids=lambda entry: type(entry).__name__)
-def test_every_kind_comes_back_as_it_was(entry: MembershipEntry) -> None:
-    """Signing, packing, unpacking and reading give the same entry, and the signature fits."""
+def test_every_kind_round_trips(entry: MembershipEntry) -> None:
+    """Signing, packing, unpacking and reading give the same entry, and the signature matches."""
     signed = sign(keys_of("ann"), entry)
     assert unpack(pack(signed)) == signed
     assert read(signed.payload) == entry
@@ -71,8 +71,8 @@ def test_every_kind_comes_back_as_it_was(entry: MembershipEntry) -> None:
     assert header.parents == entry.parents
 
 
-def test_the_kinds_and_fields_on_the_wire_are_frozen() -> None:
-    """Other implementations read these names: a change of them is a new format."""
+def test_kinds_and_fields_on_the_wire_are_frozen() -> None:
+    """Other implementations read these names: changing them means a new format."""
     wire = {}
     for entry in one_of_each():
         fields = msgspec.msgpack.decode(msgspec.msgpack.encode(entry))
@@ -90,8 +90,8 @@ def test_the_kinds_and_fields_on_the_wire_are_frozen() -> None:
     }
 
 
-def test_the_bytes_and_the_hash_of_an_entry_are_frozen() -> None:
-    """One literal example of payload and hash."""
+def test_bytes_and_hash_of_an_entry_are_frozen() -> None:
+    """One literal example."""
     payload = msgspec.msgpack.encode(Rename(vault=VAULT, parents=(), by="cd" * 16, at=1, device="cd" * 16, name="n"))
     assert payload.hex() == (
         "87"
@@ -103,8 +103,8 @@ def test_the_bytes_and_the_hash_of_an_entry_are_frozen() -> None:
     assert hash_of(payload) == "de44bfbea322e82e3efe6c65d9495c1016613b0b3d22dc0cb32f06af7efa545b"
 
 
-def test_unknown_kinds_keep_their_place() -> None:
-    """An entry of a later Holdfast cannot be read, but what it follows can."""
+def test_header_of_an_unknown_kind_is_read() -> None:
+    """A newer version's entry cannot be read, but its parents can."""
     payload = msgspec.msgpack.encode({"kind": "later", "more": 1, **COMMON})
     header = header_of(payload)
     assert read(payload) is None
@@ -112,8 +112,8 @@ def test_unknown_kinds_keep_their_place() -> None:
     assert header.kind == "later"
 
 
-def test_fields_of_a_later_holdfast_are_passed_over() -> None:
-    """A known kind with one more field is read as far as it is known."""
+def test_unknown_fields_are_ignored() -> None:
+    """A known kind with an extra field is read as far as it is known."""
     payload = msgspec.msgpack.encode({"kind": "uninvite", "invite": VAULT, "why": "because", **COMMON})
     assert read(payload) == Uninvite(**COMMON, invite=VAULT)
 
@@ -132,8 +132,8 @@ def test_fields_of_a_later_holdfast_are_passed_over() -> None:
     ],
     ids=str,
 )
-def test_malformed_entries_are_none(change: dict[str, object]) -> None:
-    """Sizes beyond reason, ids that are none, parents out of order."""
+def test_malformed_entry_is_invalid(change: dict[str, object]) -> None:
+    """Excessive sizes, invalid ids, unsorted parents."""
     good = {"kind": "rename", "device": "cd" * 16, "name": "n", **COMMON}
     assert read(msgspec.msgpack.encode(good)) is not None
     assert read(msgspec.msgpack.encode(good | change)) is None
@@ -158,14 +158,14 @@ def test_garbage_raises_only_invalid(data: bytes) -> None:
         read_founding(data)
 
 
-def test_a_signature_of_another_length_is_no_entry() -> None:
-    """Sixty-four bytes, or it is not a signature."""
+def test_entry_is_invalid_when_its_signature_has_another_length() -> None:
+    """A signature has 64 bytes."""
     with pytest.raises(Invalid):
         unpack(pack(SignedEntry(b"payload", bytes(63))))
 
 
-def test_the_founding_document_is_public_and_exact() -> None:
-    """It comes back as it was, and is plain JSON of three fields."""
+def test_founding_document_round_trips() -> None:
+    """It is plain JSON with three fields."""
     founding = Acts().founding
     document = founding_document(founding)
     assert read_founding(document) == founding
@@ -189,20 +189,20 @@ def _document(signed: SignedEntry, **change: object) -> bytes:
     ],
     ids=lambda change: str(change)[:30],
 )
-def test_a_planted_founding_document_is_invalid(change: dict[str, object]) -> None:
-    """Strict: nothing more, nothing less, genuine, and small."""
+def test_altered_founding_document_is_invalid(change: dict[str, object]) -> None:
+    """It must have exactly the expected fields, be genuine, and be small."""
     with pytest.raises(Invalid):
         read_founding(_document(Acts().founding, **change))
 
 
-def test_a_newer_vault_says_so() -> None:
-    """A vault of a later format asks for a newer program instead of calling it damaged."""
+def test_newer_vault_asks_for_an_update() -> None:
+    """It is not reported as damaged."""
     with pytest.raises(Invalid, match="newer Holdfast"):
         read_founding(_document(Acts().founding, holdfast=2, more=1))
 
 
 def test_founding_entry_is_rejected_when_signed_by_another_device() -> None:
-    """A founding entry that names other keys than those that signed it is not genuine."""
+    """It must name the keys that signed it."""
     ann, eve = keys_of("ann"), keys_of("eve")
     entry = VaultFounded(
         vault="", parents=(), by=id_of("eve"), at=0, device=ann.public, nonce=bytes(16), box="b", session=None

@@ -1,4 +1,4 @@
-"""Laws of membership, over histories of admins who act at the same time, know only a part, and sometimes lie."""
+"""Laws of membership, over histories of concurrent admins with partial knowledge, some of them dishonest."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def _act(acts: Acts, by: str, what: str, target: str, after: set[str] | tuple[st
         case "admit" | "admit plain":
             return acts.admit(by, target, admin=what == "admit", after=after)
         case "rename":
-            return acts.say(by, Rename, after=after, device=id_of(target), name=f"{target} {acts.clock}")
+            return acts.add_entry(by, Rename, after=after, device=id_of(target), name=f"{target} {acts.clock}")
         case "restore":
-            return acts.say(by, Restore, after=after, device=id_of(target), cut={"w": {"s": acts.clock}})
+            return acts.add_entry(by, Restore, after=after, device=id_of(target), cut={"w": {"s": acts.clock}})
         case _:
-            return acts.say(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
+            return acts.add_entry(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
 
 
 WHAT = ("remove", "remove", "remove", "admit", "admit plain", "rename", "restore", "key")
@@ -55,7 +55,7 @@ WHAT = ("remove", "remove", "remove", "admit", "admit plain", "rename", "restore
 
 @st.composite
 def histories(draw: st.DrawFn, *, honest: bool = False) -> Lived:
-    """Each device acts on top of what it has heard; a dishonest one on top of any part of that, entitled or not."""
+    """Each device acts on the entries it knows; a dishonest one on any subset of them, authorized or not."""
     team = NAMES[: draw(st.integers(2, 5))]
     acts = Acts()
     for name in team[1:]:
@@ -80,7 +80,7 @@ def histories(draw: st.DrawFn, *, honest: bool = False) -> Lived:
 def _lived(acts: Acts) -> Lived:
     entries: dict[str, MembershipEntry] = {}
     above: dict[str, set[str]] = {}
-    for own, signed in acts.entries.items():  # forerunners were said first
+    for own, signed in acts.entries.items():  # parents come first
         entry = read(signed.payload)
         assert entry is not None
         entries[own] = entry
@@ -89,8 +89,8 @@ def _lived(acts: Acts) -> Lived:
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_neither_order_nor_duplicates_matter(lived: Lived, chance: Random) -> None:
-    """The result is a function of the set of entries, also with nothing remembered from before."""
+def test_membership_depends_on_the_set_of_entries_only(lived: Lived, chance: Random) -> None:
+    """Not on order, duplicates, or anything remembered."""
     entries = list(lived.acts.entries.values())
     again: list[SignedEntry] = [*entries, *entries[::2]]
     chance.shuffle(again)
@@ -98,8 +98,8 @@ def test_neither_order_nor_duplicates_matter(lived: Lived, chance: Random) -> No
 
 
 @given(histories(), st.data())
-def test_any_part_of_the_entries_has_a_result(lived: Lived, data: st.DataObject) -> None:
-    """What lacks a forerunner waits, the rest is judged as if the waiting ones were not there."""
+def test_any_subset_of_entries_can_be_evaluated(lived: Lived, data: st.DataObject) -> None:
+    """Entries without their parents wait; the rest is evaluated as if they were missing."""
     left_out = set(data.draw(st.lists(st.sampled_from(sorted(lived.acts.entries)), max_size=5)))
     members = lived.acts.evaluate(without=left_out)
     whole = {own for own in lived.acts.entries if own not in left_out and not lived.above[own] & left_out}
@@ -113,8 +113,8 @@ def test_any_part_of_the_entries_has_a_result(lived: Lived, data: st.DataObject)
 
 
 @given(histories())
-def test_what_is_refused_was_refused_by_its_own_past(lived: Lived) -> None:
-    """Entitlement depends on nothing but what the entry follows: evaluating just that gives the same answer."""
+def test_refusal_depends_on_the_ancestors_only(lived: Lived) -> None:
+    """Evaluating only an entry's ancestors gives the same answer."""
     refused = dict(lived.acts.evaluate().rejected)
     for own, entry in lived.entries.items():
         if isinstance(entry, VaultFounded) or refused.get(own, "").startswith("it follows"):
@@ -129,15 +129,15 @@ def test_what_is_refused_was_refused_by_its_own_past(lived: Lived) -> None:
 
 
 @given(histories())
-def test_an_admin_is_always_left(lived: Lived) -> None:
-    """However they remove each other, somebody can let others in."""
+def test_vault_always_has_an_admin(lived: Lived) -> None:
+    """However the admins remove each other."""
     members = lived.acts.evaluate()
     assert any(member.admin for member in members.members.values())
 
 
 @given(histories())
-def test_everybody_ever_let_in_is_a_member_or_removed(lived: Lived) -> None:
-    """Nobody is both, nobody is lost, and the entries are accounted for."""
+def test_every_admitted_device_is_member_or_removed(lived: Lived) -> None:
+    """Never both, and every entry is accounted for."""
     members = lived.acts.evaluate()
     assert not members.members.keys() & members.removed.keys()
     counted = {own for own, _ in members.rejected} | set(members.overtaken)
@@ -152,7 +152,7 @@ def test_everybody_ever_let_in_is_a_member_or_removed(lived: Lived) -> None:
 
 @given(histories(honest=True), st.data())
 def test_removed_device_has_no_rights_after_its_removal(lived: Lived, data: st.DataObject) -> None:
-    """Whatever it adds on top of anything it knew, short of removals by a senior, changes nothing for anybody."""
+    """Whatever it adds, based on anything it knew, changes nothing, except a removal by a senior."""
     before = lived.acts.evaluate()
     removed = [name for name in (*NAMES, *NEWCOMERS) if id_of(name) in before.removed]
     if not removed:
@@ -171,8 +171,8 @@ def test_removed_device_has_no_rights_after_its_removal(lived: Lived, data: st.D
 
 
 @given(histories(), st.data())
-def test_letting_someone_in_brings_nobody_else_back(lived: Lived, data: st.DataObject) -> None:
-    """An admission that knows of no removal un-removes neither its device nor any other."""
+def test_admission_restores_no_removed_device(lived: Lived, data: st.DataObject) -> None:
+    """Unless it follows the removal."""
     before = lived.acts.evaluate()
     by = data.draw(st.sampled_from([name for name in NAMES if before.is_member(id_of(name))] or ["fay"]))
     target = data.draw(st.sampled_from((*NAMES, *NEWCOMERS, "zoe")))
@@ -190,23 +190,23 @@ def test_letting_someone_in_brings_nobody_else_back(lived: Lived, data: st.DataO
 
 @given(histories())
 def test_entry_without_effect_changes_nothing(lived: Lived) -> None:
-    """A rename by a member, on top of everything, leaves who belongs and who does not as it was."""
+    """A member's rename, after all other entries, leaves membership as it was."""
     before = lived.acts.evaluate()
     for name in NAMES:
         if before.is_member(id_of(name)):
-            own = lived.acts.say(name, Rename, after=before.tips, device=id_of(name), name="new")
+            own = lived.acts.add_entry(name, Rename, after=before.tips, device=id_of(name), name="new")
             members = lived.acts.evaluate()
             assert members.members.keys() == before.members.keys()
             assert members.removed == before.removed
             assert members.members[id_of(name)].name == "new"
             assert own in members.tips
-            assert not set(members.tips) & set(before.tips)  # a device with many ends shows the others only now
+            assert not set(members.tips) & set(before.tips)  # a device with many tips shows the others only now
             return
 
 
 @given(histories(honest=True), st.data())
-def test_a_removal_on_top_of_everything_takes_exactly_one(lived: Lived, data: st.DataObject) -> None:
-    """Without concurrency there is nothing to weigh: the one named is out, everybody else stays."""
+def test_removal_after_all_entries_removes_exactly_one_device(lived: Lived, data: st.DataObject) -> None:
+    """Without concurrency there is nothing to weigh."""
     before = lived.acts.evaluate()
     admins = [name for name in (*NAMES, *NEWCOMERS) if before.is_admin(id_of(name))]
     by = data.draw(st.sampled_from(admins))

@@ -1,4 +1,4 @@
-"""Who is removed from a vault, above all when several act at once: every rule with the smallest example."""
+"""Who is removed from a vault, above all when several act at once: each rule with its smallest example."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, tea
 
 
 def test_removed_device_is_known_but_no_member() -> None:
-    """Its events count up to the cut, its keys still verify what it said before."""
+    """Its events count up to the cut, and its keys still verify its earlier signatures."""
     acts = team("bob")
     acts.remove("ann", "bob", cut={"w": {"s": 3}})
     members = acts.evaluate()
@@ -21,8 +21,8 @@ def test_removed_device_is_known_but_no_member() -> None:
     assert members.accepted(id_of("eve"), "w", "s", 1) == 0
 
 
-def test_only_admins_remove_but_everybody_may_leave() -> None:
-    """A member removes itself, and nobody else."""
+def test_member_may_remove_only_itself() -> None:
+    """Only admins remove others."""
     acts = Acts()
     acts.admit("ann", "bob", admin=False)
     own = acts.remove("bob", "ann")
@@ -32,7 +32,7 @@ def test_only_admins_remove_but_everybody_may_leave() -> None:
 
 
 def test_device_is_removed_when_approved_concurrently() -> None:
-    """One admin approves a member again while another removes it: it is out until an admin who knows lets it in."""
+    """One admin approves a member again while another removes it: it stays out until an admin who knows admits it."""
     acts = team("bob", "cat")
     top = acts.ends()
     acts.admit("ann", "cat", after=top)
@@ -43,7 +43,7 @@ def test_device_is_removed_when_approved_concurrently() -> None:
 
 
 def test_senior_stays_when_two_remove_each_other() -> None:
-    """Whoever was let in first."""
+    """The one admitted first."""
     acts = team("bob", "cat")
     top = acts.ends()
     lost = acts.remove("cat", "bob", after=top)
@@ -52,16 +52,16 @@ def test_senior_stays_when_two_remove_each_other() -> None:
     assert acts.evaluate().overtaken == (lost,)
 
 
-def test_the_founder_can_be_removed() -> None:
-    """Another admin does it; what the founder then says has no effect."""
+def test_founder_can_be_removed() -> None:
+    """Another admin does it; the founder's later entries have no effect."""
     acts = team("bob")
     acts.remove("bob", "ann")
     acts.remove("ann", "bob")
     assert acts.names() == {"bob"}
 
 
-def test_three_that_remove_one_after_the_other_in_a_circle() -> None:
-    """ann removes bob, bob cat, cat ann, none knowing of the others: bob's is undone by ann's, so cat stays."""
+def test_concurrent_circle_of_removals_is_decided_by_seniority() -> None:
+    """ann removes bob, bob cat, cat ann, none knowing of the others: ann's undoes bob's, so cat stays."""
     acts = team("bob", "cat")
     top = acts.ends()
     for by, target in (("ann", "bob"), ("bob", "cat"), ("cat", "ann")):
@@ -69,8 +69,8 @@ def test_three_that_remove_one_after_the_other_in_a_circle() -> None:
     assert acts.names() == {"cat"}
 
 
-def test_a_circle_through_knowledge_is_decided_too() -> None:
-    """dan removes bob; bob, who knows, removes cat; cat removes dan: bob was not entitled any more, dan is out."""
+def test_circle_of_dependent_removals_is_decided() -> None:
+    """dan removes bob; bob, who knows it, removes cat; cat removes dan: bob had no right any more, dan is out."""
     acts = team("bob", "cat", "dan")
     top = acts.ends()
     first = acts.remove("dan", "bob", after=top)
@@ -80,8 +80,8 @@ def test_a_circle_through_knowledge_is_decided_too() -> None:
     assert late in reasons(acts)
 
 
-def test_an_admin_is_left_after_all_removals() -> None:
-    """cat removes bob, ann who knows removes cat, bob removes ann: the removal by the least senior does not count."""
+def test_one_admin_remains_after_all_removals() -> None:
+    """cat removes bob, ann, who knows it, removes cat, bob removes ann: the least senior's removal does not count."""
     acts = team("bob", "cat")
     top = acts.ends()
     first = acts.remove("cat", "bob", after=top)
@@ -90,8 +90,8 @@ def test_an_admin_is_left_after_all_removals() -> None:
     assert acts.names() == {"bob"}
 
 
-def test_the_last_admin_cannot_leave() -> None:
-    """A vault that nobody governs would be lost to its members."""
+def test_last_admin_cannot_leave() -> None:
+    """Otherwise nobody could govern the vault."""
     acts = Acts()
     acts.admit("ann", "bob", admin=False)
     acts.remove("ann", "ann")
@@ -99,7 +99,7 @@ def test_the_last_admin_cannot_leave() -> None:
 
 
 def test_entry_of_a_removed_device_counts_only_before_the_removal() -> None:
-    """The removal knows of the first admission and not of the second, which was kept back or made later."""
+    """The removal knows the first admission, but not the second, which was withheld or made later."""
     acts = team("bob")
     top = [acts.admit("bob", "cat")]
     acts.remove("ann", "bob", after=top)
@@ -112,7 +112,7 @@ def test_entry_of_a_removed_device_counts_only_before_the_removal() -> None:
 
 
 def test_device_admitted_by_a_removed_one_has_no_rights() -> None:
-    """Not even remove: helpers that a removed device lets in behind everybody's back are as powerless as itself."""
+    """Not even to remove: helpers a removed device admits secretly are as powerless as itself."""
     acts = team("bob", "cat")
     top = acts.ends()
     acts.remove("ann", "bob", after=top)
@@ -123,7 +123,7 @@ def test_device_admitted_by_a_removed_one_has_no_rights() -> None:
     assert acts.names() == {"ann", "cat"}
 
 
-def test_nobody_becomes_senior_through_a_removed_device() -> None:
+def test_admission_by_a_removed_device_gives_no_seniority() -> None:
     """bob is out; an early admission of dan that bob makes afterwards does not raise dan above cat."""
     acts = Acts()
     early = acts.admit("ann", "bob")
@@ -137,8 +137,8 @@ def test_nobody_becomes_senior_through_a_removed_device() -> None:
     assert acts.names() == {"ann", "cat"}
 
 
-def test_a_device_let_in_again_acts_again() -> None:
-    """From then on what it says counts, removals included; its earlier overtaken words do not come back."""
+def test_readmitted_device_has_rights_again() -> None:
+    """Including removals; its earlier overruled entries do not come back."""
     acts = team("bob", "cat")
     top = acts.ends()
     late = acts.admit("bob", "eve", after=top)
@@ -153,8 +153,8 @@ def test_a_device_let_in_again_acts_again() -> None:
     assert members.accepted(id_of("bob"), "w", "s", 9) == 9
 
 
-def test_let_in_again_with_a_lower_role() -> None:
-    """Removing and letting in again makes an admin an ordinary member; the old admission does not help it."""
+def test_admin_can_be_readmitted_with_a_lower_role() -> None:
+    """The old admission as admin does not count."""
     acts = team("bob")
     acts.remove("ann", "bob")
     acts.admit("ann", "bob", admin=False)
@@ -163,28 +163,28 @@ def test_let_in_again_with_a_lower_role() -> None:
     assert own in reasons(acts)
 
 
-def test_the_largest_cut_counts_and_an_admin_can_widen_it() -> None:
-    """Two admins remove with different knowledge; a restore lets in more. What the device claims itself does not."""
+def test_largest_cut_counts_and_an_admin_can_widen_it() -> None:
+    """Two admins remove with different knowledge; a restore accepts more. The device's own claim does not count."""
     acts = team("bob", "cat")
     top = acts.ends()
     acts.remove("ann", "cat", after=top, cut={"w": {"s": 3, "t": 1}})
     acts.remove("bob", "cat", after=top, cut={"w": {"s": 5}})
     acts.remove("cat", "cat", after=top, cut={"w": {"s": 99}})
     assert acts.evaluate().removed[id_of("cat")].cut == {"w": {"s": 5, "t": 1}}
-    acts.say("ann", Restore, device=id_of("cat"), cut={"w": {"s": 7}, "x": {"s": 1}})
-    acts.say("bob", Restore, device=id_of("cat"), cut={"w": {"s": 6}})
+    acts.add_entry("ann", Restore, device=id_of("cat"), cut={"w": {"s": 7}, "x": {"s": 1}})
+    acts.add_entry("bob", Restore, device=id_of("cat"), cut={"w": {"s": 6}})
     assert acts.evaluate().removed[id_of("cat")].cut == {"w": {"s": 7, "t": 1}, "x": {"s": 1}}
 
 
 def test_leaving_device_cuts_its_own_events() -> None:
-    """When nobody else removed it, its own word is taken."""
+    """Unless somebody else removed it, its own cut counts."""
     acts = team("bob")
     acts.remove("bob", "bob", cut={"w": {"s": 4}})
     assert acts.evaluate().removed[id_of("bob")].cut == {"w": {"s": 4}}
 
 
 def test_removal_of_an_unknown_device_has_no_effect() -> None:
-    """A removal names a device that its author can know."""
+    """The author of a removal must be able to know the device."""
     acts = Acts()
     own = acts.remove("ann", "eve")
     assert reasons(acts) == {own: "it names a device that was never let in"}

@@ -1,4 +1,4 @@
-"""Which keys a vault uses, what it shares and with whom: every rule with the smallest example that shows it."""
+"""Which keys a vault uses, what it shares and with whom: each rule with its smallest example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.sync.membership_acts import Acts, current_key, id_of, keys_of, new_ke
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_later_key_supersedes_an_earlier_one() -> None:
+def test_later_key_supersedes_an_earlier_one() -> None:
     """Both open; the later one seals."""
     acts = team("bob")
     assert current_key(acts) is None
@@ -24,8 +24,8 @@ def test_a_later_key_supersedes_an_earlier_one() -> None:
     assert [(int(key.id, 16), key.superseded) for key in acts.evaluate().keys] == [(2, False), (1, True)]
 
 
-def test_keys_made_at_the_same_time_coexist() -> None:
-    """All devices take the same one: of the highest generation, then by hash; the next supersedes both."""
+def test_concurrent_keys_coexist() -> None:
+    """All devices choose the same: highest generation, then hash; the next key supersedes both."""
     acts = team("bob")
     top = list(acts.ends())
     one = new_key(acts, "ann", 1, "ann", "bob", after=top)
@@ -39,8 +39,8 @@ def test_keys_made_at_the_same_time_coexist() -> None:
     assert [key.superseded for key in acts.evaluate().keys] == [False, True, True]
 
 
-def test_a_key_that_a_removed_device_has_seals_nothing() -> None:
-    """Whoever pushes next makes a new one; what was sealed with it still opens."""
+def test_key_known_to_a_removed_device_seals_nothing() -> None:
+    """The next push makes a new one; the old one still opens what it sealed."""
     acts = team("bob")
     new_key(acts, "ann", 1, "ann", "bob")
     acts.remove("ann", "bob")
@@ -51,7 +51,7 @@ def test_a_key_that_a_removed_device_has_seals_nothing() -> None:
     assert current_key(acts) == 2
 
 
-def test_a_key_whose_author_was_removed_meanwhile_opens_and_does_not_seal() -> None:
+def test_key_of_a_concurrently_removed_author_only_opens() -> None:
     """Others may have sealed with it before they knew: their packs must not be lost."""
     acts = team("bob", "cat")
     top = list(acts.ends())
@@ -62,8 +62,8 @@ def test_a_key_whose_author_was_removed_meanwhile_opens_and_does_not_seal() -> N
     assert not members.usable_keys()
 
 
-def test_a_key_by_someone_who_knew_to_be_out_is_none() -> None:
-    """A removed device that plants a key is not believed in anything."""
+def test_key_by_a_removed_device_is_ignored() -> None:
+    """The author knew of its removal."""
     acts = team("bob")
     acts.remove("ann", "bob")
     new_key(acts, "bob", 1, "ann")
@@ -75,11 +75,11 @@ def test_a_key_by_someone_who_knew_to_be_out_is_none() -> None:
 
 def share(acts: Acts, small: Acts, session: str = "s", **change: object) -> str:
     fields: dict[str, Any] = {"share": small.vault, "founding": pack(small.founding), "session": session} | change
-    return acts.say("bob", ShareEntry, **fields)
+    return acts.add_entry("bob", ShareEntry, **fields)
 
 
-def test_a_member_shares_a_session() -> None:
-    """The main vault lists the small vaults with their genuine founding entries."""
+def test_member_can_share_a_session() -> None:
+    """The main vault lists the shares with their genuine founding entries."""
     acts, small = Acts(), Acts("bob", session="s")
     acts.admit("ann", "bob", admin=False)
     share(acts, small)
@@ -89,7 +89,7 @@ def test_a_member_shares_a_session() -> None:
     assert members.founding == pack(small.founding)
 
 
-def test_a_planted_share_is_rejected() -> None:
+def test_planted_share_is_rejected() -> None:
     """Another session, another vault, a bad signature, garbage, or a main vault."""
     acts, small = team("bob"), Acts("bob", session="s")
     bad = SignedEntry(small.founding.payload, bytes(64))
@@ -107,7 +107,7 @@ def test_a_planted_share_is_rejected() -> None:
 
 
 def invite(acts: Acts, by: str = "ann", *, write: bool = True, expires: int | None = None) -> str:
-    return acts.say(
+    return acts.add_entry(
         by,
         Invite,
         email="gus@example.org",
@@ -118,15 +118,15 @@ def invite(acts: Acts, by: str = "ann", *, write: bool = True, expires: int | No
     )
 
 
-def test_people_are_invited_to_shared_sessions_only() -> None:
-    """In the main vault an invitation would show everything."""
+def test_invitation_to_the_main_vault_is_rejected() -> None:
+    """It would show everything."""
     acts = team("bob")
     assert invite(acts) in reasons(acts)
     assert acts.admit("ann", "gus", admin=False, role="guest") in reasons(acts)
 
 
-def test_an_invited_person_gets_the_keys_until_uninvited() -> None:
-    """A key must be for the members and the invited; one that the uninvited have seals no more."""
+def test_invited_person_gets_the_keys_until_uninvited() -> None:
+    """A key must be for members and invited people; one that uninvited people have seals no more."""
     acts = team("bob", session="s")
     own = invite(acts, "bob")
     members = acts.evaluate()
@@ -135,22 +135,21 @@ def test_an_invited_person_gets_the_keys_until_uninvited() -> None:
     assert keys_of("gus").public.age in members.recipient_keys()
     new_key(acts, "ann", 1, "ann", "bob", "gus")
     assert current_key(acts) == 1
-    acts.say("ann", Uninvite, invite=own)
+    acts.add_entry("ann", Uninvite, invite=own)
     members = acts.evaluate()
     assert [invited.live for invited in members.invites] == [False]
     assert members.recipients() == {tag_of("ann"), tag_of("bob")}
     assert current_key(acts) is None
 
 
-def test_an_uninvite_names_an_invitation() -> None:
-    """One that is known to its author."""
+def test_uninvite_must_name_an_invitation_known_to_its_author() -> None:
     acts = team("bob", session="s")
-    assert acts.say("ann", Uninvite, invite="00" * 32) in reasons(acts)
-    assert acts.say("ann", Uninvite, invite=acts.vault) in reasons(acts)
+    assert acts.add_entry("ann", Uninvite, invite="00" * 32) in reasons(acts)
+    assert acts.add_entry("ann", Uninvite, invite=acts.vault) in reasons(acts)
 
 
-def test_a_guest_writes_and_governs_nothing() -> None:
-    """It may make keys and rename itself; not invite, admit, remove others."""
+def test_guest_can_write_but_not_govern() -> None:
+    """It may make keys and rename itself, not invite, admit or remove others."""
     acts = team("bob", session="s")
     own = invite(acts)
     acts.admit("ann", "gus", admin=False, role="guest", invite=own)
@@ -160,7 +159,7 @@ def test_a_guest_writes_and_governs_nothing() -> None:
     assert (member.kind, member.admin, member.invite) == ("guest", False, own)
     for refused in (
         invite(acts, "gus"),
-        acts.say("gus", Uninvite, invite=own),
+        acts.add_entry("gus", Uninvite, invite=own),
         acts.admit("gus", "eve", admin=False, role="guest", invite=own),
         acts.remove("gus", "bob"),
         acts.admit("ann", "hal", admin=True, role="guest"),
@@ -173,8 +172,8 @@ def test_a_guest_writes_and_governs_nothing() -> None:
 @pytest.mark.parametrize(
     ("write", "expires", "admitted"), [(True, None, True), (False, None, False), (True, 1, False), (True, 99, True)]
 )
-def test_a_member_admits_on_an_invitation_to_write(write: bool, expires: int | None, admitted: bool) -> None:
-    """Whoever may invite may let in who was invited to write, as a guest, in time; nobody else."""
+def test_member_can_admit_a_guest_invited_to_write(write: bool, expires: int | None, admitted: bool) -> None:
+    """Whoever may invite may admit, as a guest, before the invitation expires; nobody else may."""
     acts = Acts(session="s")
     acts.admit("ann", "bob", admin=False)
     own = invite(acts, "bob", write=write, expires=expires)
@@ -184,25 +183,25 @@ def test_a_member_admits_on_an_invitation_to_write(write: bool, expires: int | N
     assert acts.admit("bob", "eve", admin=False, role="device", invite=own) in reasons(acts)
 
 
-def test_uninvited_and_admitted_at_the_same_time_is_not_admitted() -> None:
-    """The one who took the invitation back could not name the guest; who knew of the guest removes it by name."""
+def test_guest_uninvited_concurrently_is_not_admitted() -> None:
+    """The uninviter could not name the guest; one who knows the guest removes it by name."""
     acts = team("bob", session="s")
     own = invite(acts)
     early = acts.admit("bob", "hal", admin=False, role="guest", invite=own, after=[own])
-    back = acts.say("ann", Uninvite, invite=own, after=[early])
+    back = acts.add_entry("ann", Uninvite, invite=own, after=[early])
     acts.admit("bob", "gus", admin=False, role="guest", invite=own, after=[own])
     assert acts.names() == {"ann", "bob", "hal"}
     acts.admit("bob", "gus", admin=False, role="guest", invite=own, after=[back])
     assert acts.names() == {"ann", "bob", "hal", "gus"}
 
 
-def test_an_invitation_of_someone_removed_meanwhile_ends_with_its_guests() -> None:
-    """What a removed member handed out behind the removal's back is void all the way down."""
+def test_invitation_of_a_concurrently_removed_member_is_void() -> None:
+    """So are its guests' admissions."""
     acts = Acts(session="s")
     acts.admit("ann", "bob", admin=False)
     acts.admit("ann", "cat", admin=False)
     top = acts.ends()
-    own = acts.say(
+    own = acts.add_entry(
         "bob", Invite, after=top, email="gus@example.org", recipients=(), write=True, secret=b"", expires=None
     )
     acts.admit("cat", "gus", admin=False, role="guest", invite=own, after=[own])
@@ -215,10 +214,10 @@ def test_an_invitation_of_someone_removed_meanwhile_ends_with_its_guests() -> No
     ("proved_by", "role", "counts"),
     [(None, "guest", False), (None, "device", False), ("gus", "device", False), ("bob", "device", True)],
 )
-def test_admission_with_the_signing_key_of_another_device_counts_if_it_is_proved(
+def test_admission_with_another_devices_signing_key_needs_its_proof(
     proved_by: str | None, role: str, counts: bool
 ) -> None:
-    """Bob's signing key with an age key of Gus: whoever let it in, Bob himself must have named that age key."""
+    """Bob's signing key with an age key of Gus: Bob himself must have named that age key."""
     acts = team("bob", session="s")
     age = keys_of("gus").public.age.encode()
     proof = None if proved_by is None else keys_of(proved_by).sign(POSSESSION, age)
@@ -229,8 +228,8 @@ def test_admission_with_the_signing_key_of_another_device_counts_if_it_is_proved
     assert (author.name, author.admin) == ("bob", True)
 
 
-def test_stream_of_two_devices_with_one_signing_key_is_by_the_one_with_more_rights() -> None:
-    """Let in at once, neither knew of the other: a guest's admission takes nothing from the device."""
+def test_stream_with_a_shared_signing_key_belongs_to_the_device_with_more_rights() -> None:
+    """Admitted concurrently: a guest's admission takes nothing from the device."""
     acts = team("bob", session="s")
     before = acts.ends()
     acts.admit("ann", "dan", admin=False, after=before)

@@ -1,4 +1,4 @@
-"""A network that drops, hangs, lies about failing and shows old lists (F23): devices converge all the same."""
+"""A network that drops, hangs, reports false failures and stale listings (F23): devices still converge."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SEEDS = scale(12, 500, 10_000)
 FAULTS = {"list": ["drop", "partial", "stale"], "get": ["drop", "stale"], "put": ["drop", "half", "applied"]}
 
 
-class Bad:
-    """Three devices whose connection fails as the seed says, until it is mended."""
+class FaultyNetwork:
+    """Three devices whose connection fails as the seed decides, until it is repaired."""
 
     def __init__(self, directory: str, seed: int, *, patient: bool) -> None:
         self.random = random.Random(seed)
@@ -68,12 +68,12 @@ class Bad:
 
 
 @pytest.mark.parametrize("patient", [False, True])
-def test_whatever_the_network_does_all_devices_converge(tmp_path: Path, *, patient: bool) -> None:
-    """Over many seeds, at several rates of failure: nothing is lost, nothing comes twice, all show the same."""
+def test_devices_converge_under_any_network_faults(tmp_path: Path, *, patient: bool) -> None:
+    """Over many seeds, at several fault rates: nothing is lost or duplicated."""
     for seed in range(SEEDS):
         directory = tmp_path / str(seed)
         directory.mkdir()
-        bad = Bad(str(directory), seed, patient=patient)
+        bad = FaultyNetwork(str(directory), seed, patient=patient)
         bad.rate = (0.1, 0.3, 0.6)[seed % 3]
         bad.work(25)
         bad.converge()
@@ -81,9 +81,9 @@ def test_whatever_the_network_does_all_devices_converge(tmp_path: Path, *, patie
 
 
 @pytest.mark.parametrize("fault", ["drop", "half", "applied"])
-def test_a_put_that_fails_in_any_way_is_made_good(tmp_path: Path, fault: str) -> None:
-    """Dropped before, cut in the middle, or done and said to have failed: each push happens once in the end."""
-    bad = Bad(str(tmp_path), 1, patient=False)
+def test_failed_put_is_applied_exactly_once(tmp_path: Path, fault: str) -> None:
+    """Dropped before, cut off halfway, or applied and reported as failed."""
+    bad = FaultyNetwork(str(tmp_path), 1, patient=False)
     faulty = bad.anna.remote
     assert isinstance(faulty, Faulty)
     for number in range(6):
@@ -99,9 +99,9 @@ def test_a_put_that_fails_in_any_way_is_made_good(tmp_path: Path, fault: str) ->
     bad.close()
 
 
-def test_no_connection_is_an_error_that_trying_again_mends(tmp_path: Path) -> None:
-    """A remote that cannot be reached says so in a sentence, and nothing here is changed by having tried."""
-    bad = Bad(str(tmp_path), 2, patient=False)
+def test_missing_connection_is_a_temporary_error(tmp_path: Path) -> None:
+    """The attempt changes nothing locally."""
+    bad = FaultyNetwork(str(tmp_path), 2, patient=False)
     bad.cleo.note("s1", "offline")
     bad.written.append("offline")
     bad.rate = 1.0

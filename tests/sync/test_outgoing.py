@@ -1,4 +1,4 @@
-"""Secrets are removed before anything is sent, and what would be sent can be previewed."""
+"""Secrets are removed before anything is sent, and what a sync would send can be previewed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support import secret_corpus
 from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
 
-# The present rules. When this differs for another reason than a renamed constant, raise SECRET_RULES with it.
+# The current rules. When this differs for another reason than a renamed constant, raise SECRET_RULES with it.
 PINNED = (1, "813e36088362680e")
 
 
@@ -49,11 +49,11 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     devices.close()
 
 
-# ── which rules ──────────────────────────────────────────────────────────────────────────────────────────
+# ── version of the rules ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_other_rules_have_another_number() -> None:
-    """What is looked for, where, and what it does to the corpus: a change of it raises RULES, and is pinned anew."""
+def test_changed_rules_need_another_number() -> None:
+    """Patterns, places and their effect on the corpus are pinned: a change must raise SECRET_RULES."""
     constants = sorted((name, value) for name, value in vars(values).items() if isinstance(value, str))
     texts = [secret.text for secret in secret_corpus.secrets()] + [benign.text for benign in secret_corpus.benign()]
     done = [(patterns.redact(text), redact_document({"token": text})) for text in texts]
@@ -62,8 +62,8 @@ def test_other_rules_have_another_number() -> None:
     assert (SECRET_RULES, digest) == PINNED
 
 
-def test_a_store_of_today_has_nothing_to_look_through(fleet: Fleet) -> None:
-    """What is recorded here is redacted already: not one event is read again, at a first sync or later."""
+def test_store_of_the_current_version_is_not_scanned(fleet: Fleet) -> None:
+    """Events are redacted when recorded, so no sync reads them again."""
     session = fleet.laptop.start(f"Rotate {TOKEN}")
     session.note("a note")
     assert fleet.laptop.store().remembered(UNSEEN) is None
@@ -72,8 +72,8 @@ def test_a_store_of_today_has_nothing_to_look_through(fleet: Fleet) -> None:
     assert [event.type for event in fleet.laptop.events(session.id)] == ["session.started", "note.added"]
 
 
-def test_a_store_from_elsewhere_is_looked_through_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything when the rules are others than those it was written by; after that, only what arrives."""
+def test_store_with_other_rules_is_scanned_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Afterwards only new events are scanned."""
     session = fleet.laptop.start("Deploy").id
     plant(fleet.laptop, session, NoteAdded(text=f"The key is {TOKEN}"), NoteAdded(text="harmless"))
     looked = watched(monkeypatch)
@@ -91,8 +91,8 @@ def test_a_store_from_elsewhere_is_looked_through_once(fleet: Fleet, monkeypatch
     assert len(looked) > 6
 
 
-def test_older_program_is_detected(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two versions on one home: what the older one records after the newer one looked is looked at again."""
+def test_events_of_an_older_program_are_scanned(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two versions share one home: what the older records after the scan is scanned again."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id
     older = fleet.keeper("laptop")
@@ -104,11 +104,11 @@ def test_older_program_is_detected(fleet: Fleet, monkeypatch: pytest.MonkeyPatch
     assert notes(keeper, session) == [f"The key is {CUT}"]
 
 
-# ── what is cut ──────────────────────────────────────────────────────────────────────────────────────────
+# ── redaction ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
-    """The secret is gone from every file, the rest of what was said is where it was, and the kinds are counted."""
+def test_erased_event_still_counts(fleet: Fleet) -> None:
+    """The secret is gone from every file, the rest of the text stays in place, and the kinds are counted."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id
     plant(
@@ -138,8 +138,8 @@ def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
         assert secret.encode() not in raw(fleet.root / "laptop")
 
 
-def test_ids_paths_and_hashes_are_left_alone() -> None:
-    """By the rules of recording: what is no free text is not looked at, what a newer program added is."""
+def test_only_free_text_is_scanned() -> None:
+    """Not ids, paths and hashes; fields added by a newer program are."""
     path: dict[str, Json] = {"path": f"src/{TOKEN}", "action": "modified"}
     assert redact_event("file.changed", path) == (path, {})
     assert redact_event("file.changed", path | {"why": TOKEN}).secrets == {"why": {"github_token": 1}}
@@ -152,8 +152,8 @@ def test_ids_paths_and_hashes_are_left_alone() -> None:
     assert redact_event("from.tomorrow", {"anything": [TOKEN]}).data == {"anything": [CUT]}
 
 
-def test_what_stood_instead_is_cut_again_by_newer_rules(fleet: Fleet) -> None:
-    """An erasure of the past that says a secret of today is itself erased, and what it erased stays so."""
+def test_replacement_text_is_redacted_again_by_newer_rules(fleet: Fleet) -> None:
+    """An earlier erasure that contains a secret is itself erased, and its target stays erased."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id
     (secret,) = plant(keeper, session, NoteAdded(text=f"{OTHER} and {TOKEN}"))
@@ -165,8 +165,8 @@ def test_what_stood_instead_is_cut_again_by_newer_rules(fleet: Fleet) -> None:
     assert cleanse(keeper) == {}
 
 
-def test_data_that_nobody_can_read_is_erased_whole(fleet: Fleet) -> None:
-    """Nested too deeply, or so that an erasure could not carry it: nothing stands instead, and the secret is gone."""
+def test_unreadable_data_with_a_secret_is_erased_completely(fleet: Fleet) -> None:
+    """Too deeply nested, or too large for an erasure: no replacement text remains."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id
     deep: Json = TOKEN
@@ -180,8 +180,8 @@ def test_data_that_nobody_can_read_is_erased_whole(fleet: Fleet) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(secret_corpus.secrets()), min_size=1, max_size=4), st.text(max_size=20))
-def test_cutting_twice_is_cutting_once(samples: list[secret_corpus.Sample], more: str) -> None:
-    """What may stand instead holds no secret any more: nothing is erased again and again."""
+def test_redacting_is_idempotent(samples: list[secret_corpus.Sample], more: str) -> None:
+    """Replacement text contains no secret."""
     texts = [sample.text for sample in samples] + [more]
     for kind, data in (
         ("note.added", {"text": "\n".join(texts)}),
@@ -192,11 +192,11 @@ def test_cutting_twice_is_cutting_once(samples: list[secret_corpus.Sample], more
         assert redact_event(kind, once.data) == (once.data, {})
 
 
-# ── what travels ─────────────────────────────────────────────────────────────────────────────────────────
+# ── at the remote ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_planted_secrets_are_nowhere_after_a_sync(fleet: Fleet) -> None:
-    """One of each kind of the corpus, recorded as it stands: in no pack, in no file, and counted by kind."""
+def test_planted_secrets_are_in_no_file_or_pack_after_a_sync(fleet: Fleet) -> None:
+    """One of each kind in the corpus, recorded without redaction, and counted by kind."""
     keeper = fleet.laptop
     remote_setup.add(keeper, "shelf", fleet.url)
     session = keeper.start("Deploy").id
@@ -216,13 +216,15 @@ def test_planted_secrets_are_nowhere_after_a_sync(fleet: Fleet) -> None:
     assert b"[redacted:github_token]" in there
 
 
-def test_what_was_sent_before_the_rule_is_taken_back(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The packs that held it are written anew, on every device, and the old ones are gone from the remote."""
+def test_secret_sent_before_its_rule_existed_is_removed_everywhere(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every device rewrites its packs that contained it, and the old packs leave the remote."""
     remote_setup.add(fleet.laptop, "shelf", fleet.url)
     desktop = fleet.joined("desktop")
     session = fleet.laptop.start("Deploy").id
     with monkeypatch.context() as patch:
-        patch.setattr(outgoing, "find_secrets", lambda *_: None)  # a program that knows no such secret
+        patch.setattr(outgoing, "find_secrets", lambda *_: None)  # a program that does not know this kind of secret
         plant(fleet.laptop, session, NoteAdded(text=f"The key is {TOKEN}"))
         sync(fleet.laptop)
         sync(desktop)
@@ -248,8 +250,8 @@ def test_what_was_sent_before_the_rule_is_taken_back(fleet: Fleet, monkeypatch: 
     assert (sync(fleet.laptop).report.pushed, sorted(fleet.remote())) == (0, before)
 
 
-def test_what_was_shared_is_taken_back_too(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The packs of a shared session are written anew like those of the vault, once and not with every sync."""
+def test_packs_of_a_share_are_rewritten_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like those of the vault, not with every sync."""
     keeper = fleet.laptop
     remote_setup.add(keeper, "shelf", fleet.url)
     session = keeper.start("Deploy").id
@@ -269,8 +271,8 @@ def test_what_was_shared_is_taken_back_too(fleet: Fleet, monkeypatch: pytest.Mon
     assert fleet.remote() == there
 
 
-def test_what_an_older_device_sends_is_cut_as_it_comes_in(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the transaction that takes it in; and nothing else is looked at for that."""
+def test_events_of_an_older_device_are_redacted_on_arrival(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same transaction, and nothing else is scanned for it."""
     remote_setup.add(fleet.laptop, "shelf", fleet.url)
     session = fleet.laptop.start("Deploy").id
     sync(fleet.laptop)
@@ -289,8 +291,8 @@ def test_what_an_older_device_sends_is_cut_as_it_comes_in(fleet: Fleet, monkeypa
     assert TOKEN.encode() not in b"".join(fleet.remote().values())
 
 
-def test_a_restored_backup_is_looked_through(fleet: Fleet) -> None:
-    """What an old backup brings is older than the rules: cut before it is sent."""
+def test_restored_backup_is_scanned_before_sending(fleet: Fleet) -> None:
+    """The backup is older than the rules."""
     old = fleet.keeper("old")
     session = old.start("Deploy").id
     plant(old, session, NoteAdded(text=f"The key is {TOKEN}"))
@@ -304,8 +306,8 @@ def test_a_restored_backup_is_looked_through(fleet: Fleet) -> None:
     assert TOKEN.encode() not in b"".join(fleet.remote().values())
 
 
-def test_an_interrupted_look_begins_again(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever stops it, the secret is found by the next; in small steps the same is found as in one."""
+def test_interrupted_scan_starts_again(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one finds the secret; small steps find the same as one large step."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id
     plant(keeper, session, *(NoteAdded(text=f"{number} {TOKEN}") for number in range(7)))
@@ -321,11 +323,11 @@ def test_an_interrupted_look_begins_again(fleet: Fleet, monkeypatch: pytest.Monk
     assert keeper.store().remembered(UNSEEN) is None
 
 
-# ── what would leave ─────────────────────────────────────────────────────────────────────────────────────
+# ── preview ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_would_leave_is_shown_before_it_does(fleet: Fleet) -> None:
-    """Every text as it would be sent, whether it is out already, what would be cut; looking changes nothing."""
+def test_preview_shows_what_a_sync_would_send(fleet: Fleet) -> None:
+    """Each text as it would be sent, whether it was sent before, and what would be removed; nothing changes."""
     keeper = fleet.laptop
     session = keeper.start("Deploy").id
     keeper.session(session).note("plain")
@@ -352,8 +354,8 @@ def test_what_would_leave_is_shown_before_it_does(fleet: Fleet) -> None:
     assert [text.text for text in news.texts if not text.sent] == ["later"]
 
 
-def test_no_word_of_the_vocabulary_is_left_out() -> None:
-    """Every field with a text has a place among what is shown, for each type of event."""
+def test_preview_covers_every_text_field() -> None:
+    """Of each event type."""
     from holdfast.sync.outgoing import texts_of
 
     for kind, known in events.EVENT_TYPES.items():

@@ -1,4 +1,4 @@
-"""Packs are merged tier by tier: their number stays small, nobody reads twice, and nobody is left without."""
+"""Packs are merged tier by tier: their number stays small, no event is read twice, and no reader misses one."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def packs_at(shelf: Shelf) -> set[str]:
 
 
 def write(device: Device, count: int) -> None:
-    """So many pushes of one note each."""
+    """Push this many times, one note each."""
     for _ in range(count):
         device.note("s1", f"note {len(device.notes('s1'))}")
         device.sync()
 
 
-# ── which packs ──────────────────────────────────────────────────────────────────────────────────────────
+# ── tiers ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def indexed(first: int, last: int, size: int = 100) -> IndexedPack:
@@ -61,7 +61,7 @@ def merged(packs: list[IndexedPack]) -> list[IndexedPack]:
 
 @given(st.integers(1, 3000))
 def test_number_of_packs_grows_logarithmically(pushes: int) -> None:
-    """After any number of pushes there are at most sixteen packs of each tier, and they cover all without gaps."""
+    """At most sixteen packs of each tier after any number of pushes, covering all without gaps."""
     packs: list[IndexedPack] = []
     for number in range(1, pushes + 1):
         packs = merged([*packs, indexed(number, number)])
@@ -71,7 +71,7 @@ def test_number_of_packs_grows_logarithmically(pushes: int) -> None:
 
 
 def test_large_pack_is_not_merged() -> None:
-    """A pack that holds much is not copied again and again."""
+    """It would be copied again and again."""
     packs = [indexed(number, number) for number in range(1, 20)]
     assert len(push.packs_to_merge(packs)) == 16
     assert not push.packs_to_merge(packs, {packs[4].name})
@@ -81,10 +81,10 @@ def test_large_pack_is_not_merged() -> None:
 
 
 def test_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -> None:
-    """Somebody who comes after a thousand pushes reads a handful of packs."""
+    """A device that joins after a thousand pushes reads a handful of packs."""
     anna, ben = two
     write(anna, PUSHES)
-    assert len(packs_at(shelf)) <= 16 * 4 + 17  # and what was merged last, until the next push
+    assert len(packs_at(shelf)) <= 16 * 4 + 17  # and the packs merged last, until the next push
     assert len(named(anna)) <= 16 * 4
     shelf.asked.clear()
     assert ben.sync().pulled == PUSHES
@@ -93,7 +93,7 @@ def test_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -
 
 
 def test_merged_pack_is_not_read_again(two: tuple[Device, Device], shelf: Shelf) -> None:
-    """A merged pack covers pushes that were read: only what is newer is fetched."""
+    """A merged pack covers pushes that were read: only newer packs are fetched."""
     anna, ben = two
     write(anna, 10)
     ben.sync()
@@ -112,8 +112,8 @@ def test_merged_pack_is_not_read_again(two: tuple[Device, Device], shelf: Shelf)
     assert len([name for what, name in shelf.asked if what == "get" and name.startswith("p/")]) == 1
 
 
-class Meanwhile(Shelf):
-    """Between the look and the reading, somebody else does something."""
+class ConcurrentChange(Shelf):
+    """Runs a callback between listing and reading."""
 
     def __init__(self, shelf: Shelf, act: object) -> None:
         super().__init__()
@@ -128,11 +128,11 @@ class Meanwhile(Shelf):
         return super().get(name, limit)
 
 
-def test_packs_that_are_merged_and_removed_while_somebody_reads(two: tuple[Device, Device], shelf: Shelf) -> None:
-    """A reader whose packs vanish under its eyes has everything after the next sync, and wants nothing."""
+def test_reader_continues_when_packs_are_merged_during_its_sync(two: tuple[Device, Device], shelf: Shelf) -> None:
+    """It has everything after the next sync, and requests nothing."""
     anna, ben = two
     write(anna, 15)
-    ben.remote = Meanwhile(shelf, lambda: write(anna, 20))
+    ben.remote = ConcurrentChange(shelf, lambda: write(anna, 20))
     ben.sync()
     ben.remote = shelf
     report = ben.sync()
@@ -146,7 +146,7 @@ def test_packs_that_are_merged_and_removed_while_somebody_reads(two: tuple[Devic
 
 @pytest.mark.parametrize("harm", ["damaged", "gone"])
 def test_unreadable_pack_is_packed_again(two: tuple[Device, Device], shelf: Shelf, harm: str) -> None:
-    """The reader says what it misses, its author packs it again, and then it is read."""
+    """The reader requests it, and the author repacks it."""
     anna, ben = two
     write(anna, 3)
     (first, *_) = sorted(named(anna) - {name for name in opened(ben) if not opened(ben)[name]})
@@ -179,10 +179,10 @@ def test_other_packs_are_read_when_one_is_bad(two: tuple[Device, Device], shelf:
     assert len(ben.notes("s1")) >= 4
 
 
-def test_more_than_one_push_at_once(
+def test_large_push_is_split_into_several_packs(
     two: tuple[Device, Device], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Much at once goes in several packs, of the vault and of a shared session alike, and none grows too large."""
+    """In the vault and in a share alike; no pack exceeds the limit."""
     anna, ben = two
     monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 2000)
     monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 7)
@@ -206,7 +206,7 @@ def test_more_than_one_push_at_once(
 def test_interrupted_sync_continues_between_pushes(
     two: tuple[Device, Device], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sent before an interruption is not sent again."""
+    """Pushes that were sent before are not sent again."""
     anna, ben = two
     monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 5)
     for number in range(20):

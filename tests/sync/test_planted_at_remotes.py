@@ -1,4 +1,4 @@
-"""One thing that somebody leaves at a remote stops nobody's sync, whichever kind of remote, and wherever it lies."""
+"""One planted object stops nobody's sync, at any kind of remote and at any level of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.sync.remotes.s3 import S3Remote
 from tests.support.vault_devices import Device, join, settle
 from tests.sync.seaweed import seaweed
 
-# At every level, and what each device lists: with the vault's own tag.
+# At every level, including what each device lists: with the vault's own tag.
 LEVELS = ("", "h/", "k/", "m/{tag}/", "p/{tag}/")
 
 
@@ -31,7 +31,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Place(NamedTuple):
-    """A remote as two devices open it, and a way to leave something in a folder of it without Holdfast."""
+    """A remote as two devices open it, and a way to plant something in it without Holdfast."""
 
     opened: Callable[[str], RemoteStore]
     plant: Callable[[str], None]
@@ -68,7 +68,7 @@ def git(where: Path, *args: str, stdin: bytes = b"") -> bytes:
 
 
 def _replaced(where: Path, tree: bytes, way: list[str], change: Callable[[bytes], bytes]) -> bytes:
-    """The id of this tree with another one at the end of the way."""
+    """The id of this tree with another entry at the end of the path."""
     raw = git(where, "cat-file", "tree", tree.decode())
     if way:
         name = f"{way[0]}_".encode()
@@ -144,9 +144,9 @@ def devices(place: Place, tmp_path: Path) -> Iterator[list[Device]]:
 def test_sync_goes_on_when_something_is_planted_at_every_level(
     place: Place, devices: list[Device], request: pytest.FixtureRequest
 ) -> None:
-    """What is planted is left out, and what the devices write reaches each other.
+    """It is ignored, and the devices' events reach each other.
 
-    Where it could have hidden the rest it is reported: by name, in characters that do nothing to a terminal.
+    Where it could have hidden other objects it is reported by name, in characters that are harmless to a terminal.
     """
     anna, ben = devices
     tag = anna.vault().tag
@@ -161,8 +161,8 @@ def test_sync_goes_on_when_something_is_planted_at_every_level(
     assert set(anna.notes("s1")) == set(ben.notes("s1")) == {"anna", "ben"}
 
 
-def test_git_ref_that_cannot_be_read_is_put_back(tmp_path: Path) -> None:
-    """Every sync says so and changes nothing, until one is told to put back what the remote lost."""
+def test_unreadable_git_ref_is_restored_only_on_command(tmp_path: Path) -> None:
+    """Every sync reports it and changes nothing until then."""
     place = _git(tmp_path)
     where = tmp_path / "remote.git"
     devices = [Device(str(tmp_path), name, place.opened(name)) for name in ("anna", "ben")]

@@ -1,4 +1,4 @@
-"""Recovery codes: always the same device, from paper."""
+"""Recovery codes: one code on paper always gives the same device."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def hkdf(key: bytes, info: bytes) -> bytes:
 
 
 def secret_of(identity: str) -> bytes:
-    """The secret in an age identity, whose checksum age itself has looked at."""
+    """The secret in an age identity, with a checksum that age itself verified."""
     number = 0
     for letter in identity.lower().removeprefix("age-secret-key-1")[:-6]:
         number = number * 32 + LETTERS.index(letter)
     return (number >> 4).to_bytes(32, "big")
 
 
-def test_the_vectors() -> None:
-    """The frozen examples, worked out again from HMAC, Ed25519 and age alone."""
+def test_vectors_match_the_primitives() -> None:
+    """The frozen examples, recomputed from HMAC, Ed25519 and age alone."""
     for item in VECTORS:
         code = bytes.fromhex(item["bytes"])
         seed = hkdf(code, b"holdfast recovery signing 1\n")
@@ -47,8 +47,8 @@ def test_the_vectors() -> None:
         assert (made.seed, made.identity, made.public.id) == (seed, item["identity"], print_)
 
 
-def test_a_code_is_one_device_however_it_is_typed() -> None:
-    """Spaces, capitals and line breaks from paper give the same device; another code gives another."""
+def test_code_gives_one_device_however_it_is_typed() -> None:
+    """Blanks, capitals and line breaks do not matter; another code gives another device."""
     code = new_recovery_code()
     assert len(parse_words(code)) == 16
     typed = code.upper().replace("-", "\n")
@@ -57,6 +57,6 @@ def test_a_code_is_one_device_however_it_is_typed() -> None:
 
 
 def test_mistyped_code_is_reported() -> None:
-    """What is wrong with a code is told in its own name."""
+    """The error calls it a recovery code."""
     with pytest.raises(Invalid, match="this recovery code has 12 words"):
         keys_from_code("-".join(new_recovery_code().split("-")[:12]))

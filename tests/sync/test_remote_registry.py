@@ -1,4 +1,4 @@
-"""Addresses of remotes: which kind they name, how they are kept, and that nothing secret or harmful gets in."""
+"""Addresses of remotes: which kind they name, how they are stored, and that nothing secret or harmful is stored."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ posix = pytest.mark.skipif(os.name == "nt", reason="paths as POSIX writes them")
         ("claude-desktop://", "claude-desktop:"),
     ],
 )
-def test_an_address_is_kept_in_one_form(url: str, kept: str) -> None:
-    """However an address is written, what is kept is whole; checking it again changes nothing."""
+def test_address_is_stored_in_one_form(url: str, kept: str) -> None:
+    """Checking the stored form again changes nothing."""
     assert checked_url(url) == kept
     assert checked_url(kept) == kept
 
 
 def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path counts from where the command was run, and ~ is the person's home."""
+    """Relative to the caller's directory; ~ is the person's home."""
     monkeypatch.chdir(tmp_path)
     here, home = os.getcwd(), os.path.expanduser("~")
     assert checked_url("folder:vault") == f"folder:{os.path.join(here, 'vault')}"
@@ -69,7 +69,7 @@ def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )  # fmt: skip
 def test_invalid_address_is_refused(url: str) -> None:
-    """Anything else is invalid, and the hint says how an address is written."""
+    """The hint shows a valid address."""
     with pytest.raises(Invalid) as raised:
         checked_url(url)
     assert raised.value.hint
@@ -90,15 +90,15 @@ def test_invalid_address_is_refused(url: str) -> None:
         "//me:hunter2@host/o/r",
     ],
 )
-def test_an_address_holds_no_secrets(url: str) -> None:
-    """A password or key in an address is refused, and not repeated in what is printed."""
+def test_address_with_a_secret_is_refused(url: str) -> None:
+    """A password or key in it is not repeated in the error."""
     with pytest.raises(Invalid) as raised:
         checked_url(url)
     assert "hunter2" not in f"{raised.value.message} {raised.value.hint}"
 
 
 def test_token_in_place_of_a_user_is_refused() -> None:
-    """Some hosts take a token for the user's name: it is refused, and a plain name is not."""
+    """Some hosts accept a token as the user name; plain names are accepted."""
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     with pytest.raises(Invalid) as raised:
         checked_url(f"git:https://{token[:40]}@github.com/me/sessions")
@@ -110,7 +110,7 @@ def test_token_in_place_of_a_user_is_refused() -> None:
 @example("git:/x/..")
 @given(st.text(max_size=80) | st.from_regex(r"(folder|git|s3|claude-desktop):/?/?.{0,40}", fullmatch=True))
 def test_any_text_is_an_address_or_refused(text: str) -> None:
-    """Every text is kept in one stable form, or ends in an error of ours."""
+    """A stable form, or one of our errors."""
     try:
         kept = checked_url(text)
     except (Invalid, Refused):
@@ -120,8 +120,8 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
     assert backend_of(kept) in ("local", "s3", "claude-desktop")
 
 
-def test_the_backend_in_the_words_of_the_craft_format() -> None:
-    """Folders and git repositories are local to that format."""
+def test_backend_has_a_name_in_the_craft_format() -> None:
+    """There, folders and git repositories are local."""
     assert backend_of("folder:/x") == "local"
     assert backend_of("git:git@github.com:o/r") == "local"
     assert backend_of("s3://bucket/x") == "s3"
@@ -131,8 +131,7 @@ def test_the_backend_in_the_words_of_the_craft_format() -> None:
 # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_opening_a_folder(tmp_path: Path) -> None:
-    """A folder is made only when the remote is added."""
+def test_folder_is_created_only_when_the_remote_is_added(tmp_path: Path) -> None:
     url = f"folder:{tmp_path / 'vault'}"
     with pytest.raises(Unreachable):
         open_remote(url, scratch=str(tmp_path), environ={}).list("")
@@ -142,15 +141,14 @@ def test_opening_a_folder(tmp_path: Path) -> None:
     assert open_remote(url, scratch=str(tmp_path), environ={}).put([("a", b"a")]) == frozenset()
 
 
-def test_opening_what_is_no_address(tmp_path: Path) -> None:
-    """Opening checks the address first."""
+def test_opening_checks_the_address(tmp_path: Path) -> None:
     with pytest.raises(Invalid):
         open_remote("nowhere", scratch=str(tmp_path), create=True, environ={})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="by the variables of the other systems")
-def test_opening_claude_desktop(tmp_path: Path) -> None:
-    """The environment that is passed says where it is, not that of this process."""
+def test_claude_desktop_uses_the_given_environment(tmp_path: Path) -> None:
+    """Not that of this process."""
     with pytest.raises(Refused):
         open_remote("claude-desktop:", scratch="", create=True, environ={"HOME": str(tmp_path)})
     base = ("Library", "Application Support") if sys.platform == "darwin" else (".config",)
@@ -161,7 +159,7 @@ def test_opening_claude_desktop(tmp_path: Path) -> None:
 
 
 def test_each_remote_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """S3 gets the environment, git the scratch directory, both the address as it is kept."""
+    """S3 the environment, git the scratch directory, both the stored address."""
     calls: list[object] = []
     kept = FolderRemote(str(tmp_path))
 
@@ -181,8 +179,8 @@ def test_each_remote_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ]
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its extra an S3 remote says what to install, and exits with 1."""
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of an S3 remote says what to install, with exit code 1."""
     monkeypatch.setitem(sys.modules, "obstore", None)
     for name in [name for name in sys.modules if name.startswith("obstore.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -193,8 +191,8 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.exit_code == 1
 
 
-def test_checking_an_address_loads_no_client() -> None:
-    """The registry pulls in neither the S3 client nor the kinds that were not asked for."""
+def test_checking_an_address_loads_no_other_remote() -> None:
+    """Neither the S3 client nor the other kinds."""
     program = (
         "import sys; from holdfast.sync.remotes.index import checked_url; checked_url('folder:/srv/x');"
         "print([m for m in sys.modules if m.startswith('obstore') or m.endswith(('.s3', '.git', '.s3_place'))])"

@@ -1,4 +1,4 @@
-"""Wrappers around remotes: retries that help, and limits for one sync."""
+"""Wrappers around remotes: retries, and limits for one sync."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNREACHABLE = Unreachable("the server does not answer")
 
 
 class TestPatientAndLimited(RemoteConformance):
-    """KeyWrap in both, a folder is still a remote like any."""
+    """Wrapped in both, a folder still passes the suite of all remotes."""
 
     rounds = 5
 
@@ -27,11 +27,11 @@ class TestPatientAndLimited(RemoteConformance):
         return RetryingRemote(LimitedRemote(FolderRemote(str(self.place / where), create=True)))
 
 
-class Shaky:
-    """Objects in memory, in a place that fails as it is told: at once, midway, or after all was done."""
+class ShakyRemote:
+    """Objects in memory, at a place that fails as planned: before, during or after a call."""
 
     def __init__(self, *plan: tuple[int, HoldfastError] | None) -> None:
-        """One step of the plan for each call: None works, otherwise so many objects are made before the error."""
+        """One step per call: None succeeds, otherwise this many objects are stored before the error."""
         self.url = "folder:/shaky"
         self.objects: dict[str, bytes] = {}
         self.plan = list(plan)
@@ -83,8 +83,8 @@ class Shaky:
         self.closed += 1
 
 
-class Time:
-    """A clock that only waiting and slow calls move."""
+class FakeTime:
+    """A clock that only waiting and slow calls advance."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -99,9 +99,9 @@ class Time:
 
 
 def patient(
-    remote: RemoteStore, time: Time | None = None, *, tries: int = 4, seconds: float = 60.0
+    remote: RemoteStore, time: FakeTime | None = None, *, tries: int = 4, seconds: float = 60.0
 ) -> RetryingRemote:
-    time = time or Time()
+    time = time or FakeTime()
     return RetryingRemote(remote, tries=tries, seconds=seconds, wait=time.wait, clock=time)
 
 
@@ -114,8 +114,8 @@ def patient(
     ],
 )
 def test_call_is_retried_after_a_temporary_failure(call: Callable[[RemoteStore], object], wanted: object) -> None:
-    """Three failures and then an answer: the answer."""
-    shaky, time = Shaky((0, UNREACHABLE), (0, UNREACHABLE), (0, Busy("held"))), Time()
+    """Three failures, then a result."""
+    shaky, time = ShakyRemote((0, UNREACHABLE), (0, UNREACHABLE), (0, Busy("held"))), FakeTime()
     shaky.objects["a"] = b"a"
     assert call(patient(shaky, time)) == wanted
     assert len(shaky.calls) == 4
@@ -127,7 +127,7 @@ def test_call_is_retried_after_a_temporary_failure(call: Callable[[RemoteStore],
 )
 def test_call_is_not_retried_after_a_permanent_failure(error: HoldfastError) -> None:
     """An error that trying again does not help comes at once."""
-    shaky, time = Shaky((0, error)), Time()
+    shaky, time = ShakyRemote((0, error)), FakeTime()
     with pytest.raises(type(error)):
         patient(shaky, time).get("a", 1)
     assert shaky.calls == ["get"]
@@ -135,8 +135,8 @@ def test_call_is_not_retried_after_a_permanent_failure(error: HoldfastError) -> 
 
 
 def test_retry_stops_after_its_tries() -> None:
-    """The last error is what is told; a later call starts with all its tries."""
-    shaky = Shaky(*[(0, UNREACHABLE)] * 6)
+    """The last error is raised; a later call starts with all its tries."""
+    shaky = ShakyRemote(*[(0, UNREACHABLE)] * 6)
     shaky.objects["a"] = b"a"
     remote = patient(shaky)
     with pytest.raises(Unreachable):
@@ -145,22 +145,22 @@ def test_retry_stops_after_its_tries() -> None:
     assert remote.get("a", 1) == b"a"
 
 
-def test_waits_grow_and_differ() -> None:
-    """Each wait is longer than the last on the whole, within bounds, and no two devices wait alike."""
+def test_waits_grow_and_are_random() -> None:
+    """Within bounds, so that no two devices wait alike."""
     seen = []
     for _ in range(20):
-        time = Time()
+        time = FakeTime()
         with pytest.raises(Unreachable):
-            patient(Shaky(*[(0, UNREACHABLE)] * 9), time, tries=9).list("")
+            patient(ShakyRemote(*[(0, UNREACHABLE)] * 9), time, tries=9).list("")
         for number, wait in enumerate(time.waits, start=1):
             assert min(0.25 * 2**number, 8) / 2 <= wait <= min(0.25 * 2**number, 8)
         seen.append(tuple(time.waits))
     assert len(set(seen)) > 1
 
 
-def test_the_time_for_all_calls_is_limited() -> None:
-    """Once the time for waiting is used up, failures come at once, so that a sync ends."""
-    shaky, time = Shaky(*[(0, UNREACHABLE)] * 100), Time()
+def test_total_waiting_time_is_limited() -> None:
+    """Afterwards failures are raised at once, so that a sync ends."""
+    shaky, time = ShakyRemote(*[(0, UNREACHABLE)] * 100), FakeTime()
     remote = patient(shaky, time, tries=10, seconds=5.0)
     for _ in range(5):
         with pytest.raises(Unreachable):
@@ -172,9 +172,8 @@ def test_the_time_for_all_calls_is_limited() -> None:
     assert len(shaky.calls) <= before + 2
 
 
-def test_calls_that_succeed_use_up_no_time() -> None:
-    """A long sync that works keeps its patience for when it is needed."""
-    shaky, time = Shaky(), Time()
+def test_successful_calls_use_up_no_waiting_time() -> None:
+    shaky, time = ShakyRemote(), FakeTime()
     remote = patient(shaky, time, seconds=5.0)
     for _ in range(10):
         time.now += 3.0
@@ -189,8 +188,8 @@ def test_calls_that_succeed_use_up_no_time() -> None:
 
 @pytest.mark.parametrize("done", [0, 1, 2, 3, 4, 99])
 def test_put_reports_no_conflict_when_a_failed_attempt_was_applied(done: int) -> None:
-    """However much of the first attempt arrived, the second one says that nothing was there before."""
-    shaky = Shaky((done, UNREACHABLE))
+    """The second attempt reports that nothing existed before, however much of the first arrived."""
+    shaky = ShakyRemote((done, UNREACHABLE))
     shaky.objects["old"] = b"old"
     objects = [("a", b"1"), ("b", b""), ("c", b"3")]
     assert patient(shaky).put(objects, remove=["old", "older"]) == frozenset()
@@ -200,31 +199,31 @@ def test_put_reports_no_conflict_when_a_failed_attempt_was_applied(done: int) ->
 
 @pytest.mark.parametrize("other", [b"", b"other", b"longer than ours"])
 def test_conflict_is_reported_when_bytes_differ(other: bytes) -> None:
-    """A name with other bytes was there, whichever attempt finds it."""
-    shaky = Shaky((99, UNREACHABLE))
+    """Whichever attempt meets the other object."""
+    shaky = ShakyRemote((99, UNREACHABLE))
     shaky.objects["vault"] = other
     assert patient(shaky).put([("p", b"pack"), ("vault", b"ours!")]) == frozenset({"vault"})
     assert shaky.objects["vault"] == other
 
 
 def test_conflict_is_reported_for_equal_bytes_at_the_first_attempt() -> None:
-    """Nothing failed, so what was there was there."""
-    shaky = Shaky()
+    """Nothing failed, so the object existed before."""
+    shaky = ShakyRemote()
     shaky.objects["a"] = b"a"
     assert patient(shaky).put([("a", b"a")]) == frozenset({"a"})
     assert shaky.calls == ["put"]
 
 
 def test_comparison_is_retried() -> None:
-    """A failure while looking whose object it is costs another attempt, nothing else."""
-    shaky = Shaky((99, UNREACHABLE), None, (0, UNREACHABLE))
+    """A failure while comparing costs another attempt, nothing else."""
+    shaky = ShakyRemote((99, UNREACHABLE), None, (0, UNREACHABLE))
     assert patient(shaky).put([("a", b"a")]) == frozenset()
     assert shaky.calls == ["put", "put", "get", "put", "get"]
 
 
 def test_object_removed_meanwhile_is_reported_as_existing() -> None:
-    """Gone between the repeated put and the look: it counts as another's."""
-    shaky = Shaky((99, UNREACHABLE), None, (0, Missing("gone")))
+    """Removed between the repeated put and the comparison, it counts as another's."""
+    shaky = ShakyRemote((99, UNREACHABLE), None, (0, Missing("gone")))
     assert patient(shaky).put([("a", b"a")]) == frozenset({"a"})
 
 
@@ -233,8 +232,8 @@ def test_object_removed_meanwhile_is_reported_as_existing() -> None:
     theirs=st.sets(st.sampled_from("abcd")),
 )
 def test_put_answers_correctly_whatever_fails(plan: list[tuple[int, HoldfastError] | None], theirs: set[str]) -> None:
-    """After any failures within its tries: names of others are told, ours are not, and all is there."""
-    shaky = Shaky(*plan)
+    """After any failures within the tries: names of others are reported, ours are not, and all are stored."""
+    shaky = ShakyRemote(*plan)
     shaky.objects = dict.fromkeys(theirs, b"theirs") | {"old": b"old"}
     objects = [(name, b"ours " + name.encode()) for name in "abcd"]
     assert patient(shaky, tries=9, seconds=1e9).put(objects, remove=["old"]) == frozenset(theirs)
@@ -245,8 +244,8 @@ def test_put_answers_correctly_whatever_fails(plan: list[tuple[int, HoldfastErro
 
 
 def test_retries_count_against_the_limits() -> None:
-    """Inside the patient one, the limits see every attempt, and being over them is final."""
-    shaky, time = Shaky(*[(0, UNREACHABLE)] * 50), Time()
+    """Limits inside retries see every attempt, and exceeding them is final."""
+    shaky, time = ShakyRemote(*[(0, UNREACHABLE)] * 50), FakeTime()
     remote = patient(LimitedRemote(shaky, requests=3), time, tries=10)
     with pytest.raises(OverLimit):
         remote.list("")
@@ -255,7 +254,7 @@ def test_retries_count_against_the_limits() -> None:
 
 def test_wrapper_has_the_address_of_the_remote_and_closes_it(tmp_path: Path) -> None:
     """Wrapping changes neither the address nor who is closed."""
-    shaky = Shaky()
+    shaky = ShakyRemote()
     remote = patient(LimitedRemote(shaky))
     assert remote.url == shaky.url
     remote.close()
@@ -277,8 +276,7 @@ CALLS: tuple[Callable[[RemoteStore], object], ...] = (
 )
 
 
-def test_within_its_limits_it_is_the_same_remote(folder: FolderRemote) -> None:
-    """Nothing is noticed of limits that are not reached."""
+def test_limited_remote_works_normally_within_its_limits(folder: FolderRemote) -> None:
     remote = LimitedRemote(folder, requests=8, bytes=10, listing=11, seconds=60)
     assert remote.put([("b", b"b"), ("a/1", b"")], remove=["none"]) == frozenset({"a/1"})
     assert len(remote.list("")) == 11
@@ -288,8 +286,8 @@ def test_within_its_limits_it_is_the_same_remote(folder: FolderRemote) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_number_of_requests(folder: FolderRemote, call: Callable[[RemoteStore], object]) -> None:
-    """After so many requests every further one is refused, and says so."""
+def test_number_of_requests_is_limited(folder: FolderRemote, call: Callable[[RemoteStore], object]) -> None:
+    """Every further request is refused with a message."""
     remote = LimitedRemote(folder, requests=3)
     for _ in range(3):
         remote.list("a/")
@@ -300,8 +298,7 @@ def test_the_number_of_requests(folder: FolderRemote, call: Callable[[RemoteStor
     assert [entry.name for entry in folder.list("b")] == []
 
 
-def test_failed_requests_count(folder: FolderRemote) -> None:
-    """Asking for what is not there again and again ends too."""
+def test_failed_requests_count_against_the_limit(folder: FolderRemote) -> None:
     remote = LimitedRemote(folder, requests=3)
     for _ in range(3):
         with pytest.raises(Missing):
@@ -310,8 +307,8 @@ def test_failed_requests_count(folder: FolderRemote) -> None:
         remote.get("none", 1)
 
 
-def test_a_put_counts_each_object_and_is_refused_whole(folder: FolderRemote) -> None:
-    """What would go over the limit is not begun: nothing is created, nothing removed."""
+def test_put_over_the_limit_is_refused_as_a_whole(folder: FolderRemote) -> None:
+    """Nothing is created or removed."""
     remote = LimitedRemote(folder, requests=4)
     with pytest.raises(OverLimit):
         remote.put([("b/1", b""), ("b/2", b""), ("b/3", b"")], remove=["a/1", "a/2"])
@@ -322,8 +319,8 @@ def test_a_put_counts_each_object_and_is_refused_whole(folder: FolderRemote) -> 
         remote.list("")
 
 
-def test_the_bytes_read(folder: FolderRemote) -> None:
-    """So many bytes are read and no more: what would go beyond is refused by the limit, not as too large."""
+def test_number_of_bytes_read_is_limited(folder: FolderRemote) -> None:
+    """Beyond it the limit refuses, not `TooLarge`."""
     remote = LimitedRemote(folder, bytes=12)
     remote.get("a/1", 100)
     remote.get("a/2", 100)
@@ -332,8 +329,8 @@ def test_the_bytes_read(folder: FolderRemote) -> None:
     assert type(raised.value) is OverLimit
 
 
-def test_an_object_too_large_for_its_reader_stays_just_that(folder: FolderRemote) -> None:
-    """While there are bytes left, `TooLarge` means the object; what it cost is counted all the same."""
+def test_object_too_large_for_its_reader_is_reported_as_such(folder: FolderRemote) -> None:
+    """While bytes are left; its size counts all the same."""
     remote = LimitedRemote(folder, bytes=9)
     for _ in range(3):
         with pytest.raises(ObjectTooLarge):
@@ -342,8 +339,8 @@ def test_an_object_too_large_for_its_reader_stays_just_that(folder: FolderRemote
         remote.get("a/1", 3)
 
 
-def test_the_names_in_one_listing(folder: FolderRemote) -> None:
-    """A listing with more names is refused; shorter ones go on."""
+def test_number_of_names_in_one_listing_is_limited(folder: FolderRemote) -> None:
+    """Shorter listings still work."""
     remote = LimitedRemote(folder, listing=9)
     with pytest.raises(Refused, match="9 objects"):
         remote.list("")
@@ -351,8 +348,8 @@ def test_the_names_in_one_listing(folder: FolderRemote) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_time(folder: FolderRemote, call: Callable[[RemoteStore], object]) -> None:
-    """After so many seconds nothing more is asked."""
+def test_time_of_a_sync_is_limited(folder: FolderRemote, call: Callable[[RemoteStore], object]) -> None:
+    """Afterwards no request is made."""
     now = 100.0
     remote = LimitedRemote(folder, seconds=30, clock=lambda: now)
     now = 130.0

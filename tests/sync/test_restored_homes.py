@@ -1,4 +1,4 @@
-"""Homes that were restored, copied or lost: every device converges, and forks are reported once."""
+"""Homes that were restored, copied or lost: all devices converge, and each fork is reported once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def fleet(tmp_path: Path, shelf: Shelf, *names: str) -> list[Device]:
     return devices
 
 
-def agree(*devices: Device, notes: set[str]) -> None:
-    """All show the same, and every note once."""
+def assert_agree(*devices: Device, notes: set[str]) -> None:
+    """All devices show the same, and every note once."""
     settle(devices, 3)
     for device in devices:
         assert device.log() == devices[0].log(), device.name
@@ -38,8 +38,8 @@ def agree(*devices: Device, notes: set[str]) -> None:
         assert not report.rejected, report.rejected
 
 
-def test_a_home_put_back_without_anybody_noticing(tmp_path: Path, shelf: Shelf) -> None:
-    """An old copy under the same writer id writes on: both branches of its stream are kept, everywhere."""
+def test_restored_home_with_the_same_writer_keeps_both_branches(tmp_path: Path, shelf: Shelf) -> None:
+    """Undetected, it continues its stream: all devices keep both branches."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     ben.note("s1", "before")
     ben.sync()
@@ -52,11 +52,10 @@ def test_a_home_put_back_without_anybody_noticing(tmp_path: Path, shelf: Shelf) 
     ben.sync()
     assert ben.writer != writer
     ben.note("s1", "as somebody new")
-    agree(anna, ben, notes={"before", "lost in the copy", "written after", "as somebody new"})
+    assert_agree(anna, ben, notes={"before", "lost in the copy", "written after", "as somebody new"})
 
 
-def test_a_home_put_back_that_writes_much_before_it_syncs(tmp_path: Path, shelf: Shelf) -> None:
-    """The branch of the copy may be longer than the one it lost."""
+def test_restored_home_may_write_a_longer_branch_than_it_lost(tmp_path: Path, shelf: Shelf) -> None:
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     copy = ben.copy(str(tmp_path / "copy"))
     notes = {f"first {number}" for number in range(3)} | {f"second {number}" for number in range(9)}
@@ -66,22 +65,22 @@ def test_a_home_put_back_that_writes_much_before_it_syncs(tmp_path: Path, shelf:
     ben.put_back(copy)
     for number in range(9):
         ben.note("s1", f"second {number}")
-    agree(anna, ben, notes=notes)
+    assert_agree(anna, ben, notes=notes)
 
 
-def test_a_home_put_back_that_became_a_new_writer(tmp_path: Path, shelf: Shelf) -> None:
-    """Where the binding noticed, the old copy goes on under a new id and reads back what it had written."""
+def test_restored_home_with_a_new_writer_reads_back_what_it_wrote(tmp_path: Path, shelf: Shelf) -> None:
+    """Where the binding detects the restore."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     copy = ben.copy(str(tmp_path / "copy"))
     ben.note("s1", "not in the copy")
     ben.sync()
     ben.put_back(copy, writer=certified_writer(ben.keys.public.signing))
     ben.note("s1", "after")
-    agree(anna, ben, notes={"not in the copy", "after"})
+    assert_agree(anna, ben, notes={"not in the copy", "after"})
 
 
-def test_a_home_put_back_after_its_packs_were_merged(tmp_path: Path, shelf: Shelf) -> None:
-    """The copy remembers packs that are gone since, and disturbs nobody with that."""
+def test_restored_home_with_merged_packs_syncs_normally(tmp_path: Path, shelf: Shelf) -> None:
+    """It remembers packs that are gone."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     copy = ben.copy(str(tmp_path / "copy"))
     notes = {f"{number}" for number in range(40)}
@@ -90,11 +89,11 @@ def test_a_home_put_back_after_its_packs_were_merged(tmp_path: Path, shelf: Shel
         ben.sync()
     ben.put_back(copy)
     ben.note("s1", "after")
-    agree(anna, ben, notes={*notes, "after"})
+    assert_agree(anna, ben, notes={*notes, "after"})
 
 
-def test_the_founder_s_home_put_back(tmp_path: Path, shelf: Shelf) -> None:
-    """The founder forgets whom it let in, and learns it again from the remote."""
+def test_restored_home_of_the_founder_learns_the_members_again(tmp_path: Path, shelf: Shelf) -> None:
+    """From the remote."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     copy = anna.copy(str(tmp_path / "copy"))
     cleo = Device(str(tmp_path), "cleo", shelf)
@@ -105,12 +104,12 @@ def test_the_founder_s_home_put_back(tmp_path: Path, shelf: Shelf) -> None:
     anna.put_back(copy)
     anna.note("s1", "after")
     anna.sync()
-    agree(anna, cleo, notes={"from cleo", "after"})
+    assert_agree(anna, cleo, notes={"from cleo", "after"})
     assert not anna.vault().membership.is_member(ben.keys.public.id)
 
 
-def test_one_home_on_two_devices_at_once(tmp_path: Path, shelf: Shelf) -> None:
-    """A cloned home writes on both machines: both keep all they wrote, and become two writers."""
+def test_cloned_home_becomes_two_writers(tmp_path: Path, shelf: Shelf) -> None:
+    """Both machines keep everything they wrote."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     clone = Device(str(tmp_path), "clone", shelf, like=ben)
     clone.put_back(ben.copy(str(tmp_path / "copy")))
@@ -122,11 +121,11 @@ def test_one_home_on_two_devices_at_once(tmp_path: Path, shelf: Shelf) -> None:
         for device in (ben, clone) if number % 2 else (clone, ben):
             device.sync()
     assert ben.writer != clone.writer
-    agree(anna, ben, clone, notes=notes)
+    assert_agree(anna, ben, clone, notes=notes)
 
 
-class Between(Shelf):
-    """The other one pushes between our look and our put."""
+class ConcurrentPush(Shelf):
+    """Another device pushes between our read and our put."""
 
     def __init__(self, shelf: Shelf, act: Callable[[], object]) -> None:
         super().__init__()
@@ -140,25 +139,25 @@ class Between(Shelf):
         return super().put(objects, remove=remove)
 
 
-def test_two_copies_that_push_in_the_same_moment(tmp_path: Path, shelf: Shelf) -> None:
-    """Both looked before either wrote: the one whose head was refused goes on as somebody new, in the same sync."""
+def test_copy_whose_head_was_refused_becomes_a_new_writer(tmp_path: Path, shelf: Shelf) -> None:
+    """Both copies read before either wrote; it continues in the same sync."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     clone = Device(str(tmp_path), "clone", shelf, like=ben)
     clone.put_back(ben.copy(str(tmp_path / "copy")))
     ben.note("s1", "ben")
     clone.note("s1", "clone")
 
-    clone.remote = Between(shelf, ben.sync)
+    clone.remote = ConcurrentPush(shelf, ben.sync)
     assert clone.sync().pushed
     clone.remote = shelf
     assert clone.writer != ben.writer
-    agree(anna, ben, clone, notes={"ben", "clone"})
+    assert_agree(anna, ben, clone, notes={"ben", "clone"})
     assert {name for name in shelf.objects if name.startswith("p/")} == named(anna)
 
 
 @pytest.mark.parametrize("new_writer", [True, False])
-def test_a_store_that_was_lost(tmp_path: Path, shelf: Shelf, *, new_writer: bool) -> None:
-    """With nothing left but the keys and the vault's id, everything comes back from the remote."""
+def test_lost_store_is_restored_from_the_remote(tmp_path: Path, shelf: Shelf, *, new_writer: bool) -> None:
+    """With only the keys and the vault's id left."""
     anna, ben, cleo = fleet(tmp_path, shelf, "anna", "ben", "cleo")
     ben.note("s1", "ben's")
     cleo.note("s1", "cleo's")
@@ -170,14 +169,14 @@ def test_a_store_that_was_lost(tmp_path: Path, shelf: Shelf, *, new_writer: bool
         device.sync()
         device.note("s1", f"{device.name} after")
         device.sync()
-    agree(anna, ben, cleo, notes={"ben's", "cleo's", "ben after", "anna after"})
+    assert_agree(anna, ben, cleo, notes={"ben's", "cleo's", "ben after", "anna after"})
     dora = Device(str(tmp_path), "dora", shelf)
     join(anna, dora)
-    agree(anna, ben, cleo, dora, notes={"ben's", "cleo's", "ben after", "anna after"})
+    assert_agree(anna, ben, cleo, dora, notes={"ben's", "cleo's", "ben after", "anna after"})
 
 
-def test_a_store_that_was_lost_and_used_before_it_synced(tmp_path: Path, shelf: Shelf) -> None:
-    """Events recorded into the empty store under the old writer id stand beside those that come back."""
+def test_lost_store_used_before_its_sync_keeps_both_streams(tmp_path: Path, shelf: Shelf) -> None:
+    """New events have the old writer id."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     ben.note("s1", "old one")
     ben.note("s1", "old two")
@@ -187,12 +186,12 @@ def test_a_store_that_was_lost_and_used_before_it_synced(tmp_path: Path, shelf: 
     ben.note("s1", "new one")
     ben.note("s1", "new two")
     ben.note("s1", "new three")
-    agree(anna, ben, notes={"old one", "old two", "new one", "new two", "new three"})
+    assert_agree(anna, ben, notes={"old one", "old two", "new one", "new two", "new three"})
 
 
 @pytest.mark.parametrize("who", ["anna", "ben"])
-def test_memory_that_was_lost(tmp_path: Path, shelf: Shelf, who: str) -> None:
-    """The events are there, all else is asked for again, and what was not yet sent is sent."""
+def test_lost_sync_memory_is_rebuilt(tmp_path: Path, shelf: Shelf, who: str) -> None:
+    """The events are there; unsent ones are sent."""
     devices = fleet(tmp_path, shelf, "anna", "ben")
     anna, ben = devices
     (victim,) = [device for device in devices if device.name == who]
@@ -200,11 +199,10 @@ def test_memory_that_was_lost(tmp_path: Path, shelf: Shelf, who: str) -> None:
     settle(devices)
     victim.note("s1", "not sent")
     victim.forget()
-    agree(anna, ben, notes={"sent", "not sent"})
+    assert_agree(anna, ben, notes={"sent", "not sent"})
 
 
-def test_a_remote_that_was_put_back(tmp_path: Path, shelf: Shelf) -> None:
-    """A remote that shows an earlier state gets back from each device what it lost."""
+def test_rolled_back_remote_is_completed_by_its_devices(tmp_path: Path, shelf: Shelf) -> None:
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     before = dict(shelf.objects)
     anna.note("s1", "anna's")
@@ -214,14 +212,14 @@ def test_a_remote_that_was_put_back(tmp_path: Path, shelf: Shelf) -> None:
     join(anna, cleo)
     shelf.objects = dict(before)
     settle([anna, ben, cleo], 2)
-    agree(anna, ben, cleo, notes={"anna's", "ben's"})
+    assert_agree(anna, ben, cleo, notes={"anna's", "ben's"})
     dora = Device(str(tmp_path), "dora", shelf)
     join(anna, dora)
-    agree(anna, ben, cleo, dora, notes={"anna's", "ben's"})
+    assert_agree(anna, ben, cleo, dora, notes={"anna's", "ben's"})
 
 
-def test_a_remote_that_was_emptied(tmp_path: Path, shelf: Shelf) -> None:
-    """The devices put everything back: vault, members, keys and packs."""
+def test_emptied_remote_is_refilled(tmp_path: Path, shelf: Shelf) -> None:
+    """Vault, members, keys and packs."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     for number in range(20):
         ben.note("s1", str(number))
@@ -232,11 +230,11 @@ def test_a_remote_that_was_emptied(tmp_path: Path, shelf: Shelf) -> None:
     settle([anna, ben], 2)
     cleo = Device(str(tmp_path), "cleo", shelf)
     join(anna, cleo)
-    agree(anna, ben, cleo, notes={str(number) for number in range(20)})
+    assert_agree(anna, ben, cleo, notes={str(number) for number in range(20)})
 
 
-def test_a_remote_that_lost_its_beginning(tmp_path: Path, shelf: Shelf) -> None:
-    """Heads and packs are there, the vault's own entries are not: put back when a person says so."""
+def test_lost_founding_entries_are_restored_on_command(tmp_path: Path, shelf: Shelf) -> None:
+    """Heads and packs are still there."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     anna.note("s1", "anna's")
     settle([anna, ben])
@@ -247,11 +245,11 @@ def test_a_remote_that_lost_its_beginning(tmp_path: Path, shelf: Shelf) -> None:
     anna.sync(put_back=True)
     cleo = Device(str(tmp_path), "cleo", shelf)
     join(anna, cleo)
-    agree(anna, ben, cleo, notes={"anna's"})
+    assert_agree(anna, ben, cleo, notes={"anna's"})
 
 
-def test_a_fork_is_seen_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
-    """Two events under one number are both kept, and the stores of all devices find nothing else wrong."""
+def test_both_events_of_a_fork_are_kept_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
+    """The stores' checks report nothing else."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     ben.note("s1", "before")
     ben.sync()
@@ -260,7 +258,7 @@ def test_a_fork_is_seen_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
     ben.sync()
     ben.put_back(copy)
     ben.record("s1", NoteAdded(text="two"))
-    agree(anna, ben, notes={"before", "one", "two"})
+    assert_agree(anna, ben, notes={"before", "one", "two"})
     for device in (anna, ben):
         numbers = [(event.writer, event.seq) for event in device.events("s1")]
         assert len(numbers) - len(set(numbers)) == 1
@@ -271,7 +269,7 @@ def test_a_fork_is_seen_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
 
 
 def forked(tmp_path: Path) -> tuple[Device, Device]:
-    """Ben's home was put back to an earlier state, and went on under the same id."""
+    """Ben's home was restored to an earlier state, and continued under the same writer id."""
     shelf = Shelf()
     anna, ben = (Device(str(tmp_path), name, shelf) for name in ("anna", "ben"))
     join(anna.create_vault(), ben)
@@ -289,7 +287,7 @@ def forked(tmp_path: Path) -> tuple[Device, Device]:
 
 
 def test_fork_is_reported_once(tmp_path: Path) -> None:
-    """Each device notes it with the sync that brings the other branch, by the name of the device, and never again."""
+    """Each device reports it with the sync that brings the other branch, by the device's name."""
     anna, ben = forked(tmp_path)
     notes: dict[str, list[str]] = {"anna": [], "ben": []}
     for _ in range(3):
@@ -301,8 +299,8 @@ def test_fork_is_reported_once(tmp_path: Path) -> None:
         assert sorted(device.notes("s1")) == ["before", "in one copy", "in the other"]
 
 
-def test_it_is_no_damage(tmp_path: Path) -> None:
-    """The store names the place, and finds nothing else."""
+def test_fork_is_not_reported_as_damage(tmp_path: Path) -> None:
+    """The store's check names the place, and nothing else."""
     anna, ben = forked(tmp_path)
     writer = next(event.writer for event in anna.events("s1") if event.type == "note.added")
     settle([ben, anna])

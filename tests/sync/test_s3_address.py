@@ -1,4 +1,4 @@
-"""Addresses of S3 remotes, and the keys to them."""
+"""Addresses of S3 remotes, and their credentials."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from holdfast.sync.remotes.s3_server import (
 ENV = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "verysecret"}
 
 
-def test_an_address_says_where() -> None:
-    """Bucket, prefix, endpoint and region; Amazon's endpoint of the region where none is given."""
+def test_address_has_bucket_prefix_endpoint_and_region() -> None:
+    """Without an endpoint it is Amazon's, of the region."""
     place = read_place("s3://my-bucket/team/one/?region=eu-central-1", {})
     assert place[1:] == (
         "my-bucket", "team/one", "https://s3.eu-central-1.amazonaws.com", "s3.eu-central-1.amazonaws.com",
@@ -56,8 +56,8 @@ def test_an_address_says_where() -> None:
         "s3://bucket/x?region=",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
-    """With a hint how one looks."""
+def test_invalid_address_is_refused(url: str) -> None:
+    """The hint shows a valid one."""
     with pytest.raises(Invalid) as caught:
         read_place(url, {})
     assert caught.value.hint
@@ -67,7 +67,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
     ("url", "message"), [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "other")]
 )
 def test_bucket_name_error_says_what_is_wrong(url: str, message: str) -> None:
-    """None at all, one whose name is too short, and one that has what no name can have are told apart."""
+    """No name, a short name and invalid characters have different errors."""
     with pytest.raises(Invalid, match=message):
         read_place(url, {})
 
@@ -81,14 +81,14 @@ def test_bucket_name_error_says_what_is_wrong(url: str, message: str) -> None:
     ],
 )
 def test_s3_address_is_refused_with_keys(url: str) -> None:
-    """And the refusal does not repeat them."""
+    """The error does not repeat them."""
     with pytest.raises(Invalid) as caught:
         read_place(url, {})
     assert "verysecret" not in f"{caught.value} {caught.value.hint}"
 
 
 def test_plain_http_is_refused_except_on_this_machine() -> None:
-    """Elsewhere it takes a word of its own; names that only look like this machine do not count."""
+    """Elsewhere it needs an explicit option; names that only resemble this machine's do not count."""
     for host in ("127.0.0.1:8333", "localhost:8333", "[::1]:8333"):
         assert read_place(f"s3://bucket?endpoint=http://{host}", {}).endpoint == f"http://{host}"
     for host in ("10.0.0.1", "localhost.example.org", "127.0.0.1.example.org", "0.0.0.0"):
@@ -100,7 +100,7 @@ def test_plain_http_is_refused_except_on_this_machine() -> None:
 
 
 def test_endpoint_of_the_environment_is_refused() -> None:
-    """Going to Amazon after all, or elsewhere another day, would both surprise."""
+    """Ignoring it, or following it, would both surprise."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         environ = {name: "https://elsewhere.example.org"}
         assert "elsewhere" not in read_place("s3://bucket", environ).endpoint
@@ -110,7 +110,7 @@ def test_endpoint_of_the_environment_is_refused() -> None:
 
 
 def test_keys_of_the_environment_come_first(tmp_path: Path) -> None:
-    """And half of them is an error rather than a mixture."""
+    """Half of them is an error, not a mixture."""
     home = _aws(tmp_path, "[default]\naws_access_key_id = other\naws_secret_access_key = other\n")
     assert read_keys({**ENV, "HOME": home}) == S3Keys("AKIDEXAMPLE", "verysecret", None)
     assert read_keys({**ENV, "AWS_SESSION_TOKEN": "t"}).token == "t"
@@ -118,8 +118,8 @@ def test_keys_of_the_environment_come_first(tmp_path: Path) -> None:
         read_keys({"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "HOME": home})
 
 
-def test_keys_of_a_profile(tmp_path: Path) -> None:
-    """The default one, or the one named, with its region; no token is borrowed from elsewhere."""
+def test_keys_come_from_the_profile(tmp_path: Path) -> None:
+    """The default or named profile, with its region; no token is taken from elsewhere."""
     home = _aws(
         tmp_path,
         "[default]\naws_access_key_id=k1\naws_secret_access_key=s1%x\n"
@@ -134,8 +134,8 @@ def test_keys_of_a_profile(tmp_path: Path) -> None:
     assert read_keys(elsewhere).key == "k1"
 
 
-def test_a_profile_without_keys_of_its_own_is_explained(tmp_path: Path) -> None:
-    """Single sign-on and roles need the AWS program, which can hand over keys."""
+def test_profile_without_keys_is_refused_with_a_hint(tmp_path: Path) -> None:
+    """Single sign-on and roles need the AWS program, which can export keys."""
     home = _aws(tmp_path, "", "[profile work]\nsso_session=corp\n")
     with pytest.raises(Failed, match="work") as caught:
         read_keys({"HOME": home, "AWS_PROFILE": "work"})
@@ -146,7 +146,7 @@ def test_a_profile_without_keys_of_its_own_is_explained(tmp_path: Path) -> None:
 
 
 def test_broken_settings_are_reported_without_contents(tmp_path: Path) -> None:
-    """A file that is none, and a bundle of certificates that is not there."""
+    """An invalid file, and a missing bundle of certificates."""
     home = _aws(tmp_path, "aws_secret_access_key = verysecret\n")
     with pytest.raises(Failed) as caught:
         read_keys({"HOME": home})
@@ -156,12 +156,11 @@ def test_broken_settings_are_reported_without_contents(tmp_path: Path) -> None:
         read_certificates({"AWS_CA_BUNDLE": str(tmp_path / "none.pem")})
 
 
-def test_keys_are_not_shown() -> None:
-    """Not even by whoever prints what they are given."""
+def test_repr_shows_no_keys() -> None:
     assert "verysecret" not in repr(S3Keys("a", "verysecret", "b"))
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The S3 client is an extra."""
     monkeypatch.setitem(__import__("sys").modules, "obstore", None)
     with pytest.raises(HoldfastError) as caught:

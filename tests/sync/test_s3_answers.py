@@ -1,4 +1,4 @@
-"""What a remote in S3 makes of the answers of a server: wrong, slow, lying, or leading elsewhere."""
+"""How an S3 remote handles a server's answers: wrong, slow, false, or redirecting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.core.errors import Failed, HoldfastError, NotFound, Refused, Unrea
 from holdfast.sync.remotes import s3
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge
 from holdfast.sync.remotes.s3 import S3Remote
-from tests.sync.scripted_s3 import KEYS, Answer, Asked, error, listing, scripted
+from tests.sync.scripted_s3 import KEYS, Answer, Request, error, listing, scripted
 
 
 def calls(remote: S3Remote) -> list[Callable[[], object]]:
@@ -56,13 +56,13 @@ def calls(remote: S3Remote) -> list[Callable[[], object]]:
     ],
 )
 def test_s3_errors_are_translated(status: int, code: str, kind: type[HoldfastError], word: str) -> None:
-    """Whatever the call; trying again is offered only where it helps, and nothing secret is repeated."""
+    """Of every call; a retry is offered only where it helps, and no secret is repeated."""
     with scripted(lambda _: error(status, code)) as server:
         for call in calls(S3Remote.open(server.url, KEYS)):
             with pytest.raises(HoldfastError) as caught:
                 call()
             raised = caught.value
-            # A status without a body that says more may come out less exact, never as another kind of trouble.
+            # A status without a detailed body may give a less exact error, never one of another kind.
             assert isinstance(raised, kind) or (status == 307 and isinstance(raised, Refused))
             assert raised.retry_helps == (kind is Unreachable)
             assert word in (raised.hint or "")
@@ -74,11 +74,11 @@ def test_s3_errors_are_translated(status: int, code: str, kind: type[HoldfastErr
         assert len(ours) == 4, "nothing was tried again by the client"
 
 
-def test_a_conflict_is_not_taken_for_an_object_that_is_there() -> None:
-    """A server that was just removing the object answers so, too: then it was not created, and is not there."""
+def test_conflicting_operation_is_not_reported_as_an_existing_object() -> None:
+    """A server that is removing the object answers so: it was not created, and does not exist."""
     there = [True]
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         if asked.method == "PUT":
             return error(409, "ConditionalRequestConflict")
         return Answer(200, b"x") if there[0] else error(404, "NoSuchKey")
@@ -92,10 +92,10 @@ def test_a_conflict_is_not_taken_for_an_object_that_is_there() -> None:
         assert "POST" not in [asked.method for asked in server.asked]
 
 
-def test_nothing_is_removed_before_all_is_there() -> None:
-    """And nothing is created after one that failed."""
+def test_put_removes_only_after_all_creations() -> None:
+    """And creates nothing after a failure."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         return error(500, "InternalError") if asked.path.endswith("h/b") else Answer(200)
 
     with scripted(answer) as server:
@@ -105,16 +105,16 @@ def test_nothing_is_removed_before_all_is_there() -> None:
 
 
 def test_every_creation_is_conditional() -> None:
-    """However large: a creation in parts would not be."""
+    """Even of large objects: a multipart upload would not be."""
     with scripted(lambda _: Answer(200)) as server:
         S3Remote.open(server.url, KEYS).put([("p/a", b""), ("p/b", bytes(9 << 20))])
         assert [(asked.method, asked.headers["if-none-match"]) for asked in server.asked] == [("PUT", "*")] * 2
 
 
-def test_servers_that_call_removing_the_removed_an_error() -> None:
-    """What is not there is removed, and what is there is removed all the same."""
+def test_removing_a_missing_object_succeeds_when_the_server_reports_an_error() -> None:
+    """Existing ones are removed all the same."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         many = asked.body.count(b"<Key>") > 1
         fault = b"<Error><Key>prefix/h/a</Key><Code>NoSuchKey</Code><Message>M</Message></Error>"
         return Answer(
@@ -127,7 +127,7 @@ def test_servers_that_call_removing_the_removed_an_error() -> None:
 
 
 def test_refused_removal_is_reported() -> None:
-    """Although the answer as a whole was a success."""
+    """Even though the response as a whole was a success."""
     fault = b"<Error><Key>prefix/h/a</Key><Code>AccessDenied</Code><Message>M</Message></Error>"
     with (
         scripted(lambda _: Answer(200, b"<DeleteResult>" + fault + b"</DeleteResult>")) as server,
@@ -137,14 +137,14 @@ def test_refused_removal_is_reported() -> None:
     assert isinstance(caught.value, Refused)
 
 
-def test_listings_that_lie() -> None:
-    """Names that are none of ours are left out; one that never ends is given up."""
+def test_false_listing_is_bounded() -> None:
+    """Foreign names are left out; a listing that never ends is given up."""
     pages = itertools.count()
     names = ("prefix/h/a", "prefix/h/", "prefix/", "prefix/H", "prefix/h/a b", "elsewhere/h/x", "prefix/h/a")
     with scripted(lambda _: listing(*names)) as server:
         assert S3Remote.open(server.url, KEYS).list("h/") == [ObjectInfo("h/a", 3)]
 
-    def endless(_: Asked) -> Answer:
+    def endless(_: Request) -> Answer:
         page = next(pages)
         return listing(*(f"prefix/h/{page}-{number}" for number in range(1000)), more=True)
 
@@ -179,10 +179,10 @@ UNREADABLE_KEYS = {
 
 @pytest.mark.parametrize("encodes", [True, False], ids=["encodes keys", "does not encode keys"])
 @pytest.mark.parametrize("key", UNREADABLE_KEYS, ids=ascii)
-def test_s3_key_that_is_no_path_hides_no_other(key: str, *, encodes: bool) -> None:
-    """On whichever page it lies it is passed over and named, and all objects of all pages are listed."""
+def test_invalid_key_hides_no_other(key: str, *, encodes: bool) -> None:
+    """On whichever page it is, it is reported, and all objects of all pages are listed."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         wants_encoded = encodes and "encoding-type=url" in asked.path
         shown = quote(f"prefix/{key}") if wants_encoded else f"prefix/{UNREADABLE_KEYS[key]}"
         if "continuation-token=next" in asked.path:
@@ -203,8 +203,8 @@ def test_s3_key_that_is_no_path_hides_no_other(key: str, *, encodes: bool) -> No
 @pytest.mark.parametrize(
     "given", [error(403, "InvalidObjectState"), error(403, "AccessDenied"), error(400, "InvalidRequest")]
 )
-def test_s3_object_that_the_server_does_not_give_is_missing_when_it_gives_others(given: Answer) -> None:
-    """Archived, encrypted with somebody's own key, or closed to us: one object stands in nobody's way."""
+def test_unreadable_object_counts_as_missing_when_others_are_readable(given: Answer) -> None:
+    """Archived, encrypted with a customer's key, or without access."""
     one = partial(_one, given)
     with scripted(one) as server, pytest.raises(Missing):
         S3Remote.open(server.url, KEYS).get("h/a", 10)
@@ -222,8 +222,8 @@ def test_s3_object_that_the_server_does_not_give_is_missing_when_it_gives_others
         (Answer(302, b"", (("Location", "http://127.0.0.1:9/elsewhere"),)), Refused),
     ],
 )
-def test_s3_listing_of_keys_that_are_no_paths_fails_in_our_terms(given: Answer, kind: type[HoldfastError]) -> None:
-    """The second way of listing says the same as the first when the server refuses, and goes nowhere else."""
+def test_fallback_listing_translates_errors_too(given: Answer, kind: type[HoldfastError]) -> None:
+    """It follows no redirect either."""
     first = listing("prefix/h//x")
     with (
         scripted(lambda asked: given if "encoding-type=url" in asked.path else first) as server,
@@ -233,8 +233,8 @@ def test_s3_listing_of_keys_that_are_no_paths_fails_in_our_terms(given: Answer, 
     assert "feedbeef" not in str(caught.value)
 
 
-def test_an_object_larger_than_it_may_be_is_not_read() -> None:
-    """Its size is announced; none of it is asked for again."""
+def test_object_over_the_limit_is_not_read() -> None:
+    """Its announced size is enough."""
     answer = Answer(200, b"", (("Content-Length", str(1 << 40)),))
     with scripted(lambda _: answer) as server:
         with pytest.raises(ObjectTooLarge):
@@ -242,15 +242,15 @@ def test_an_object_larger_than_it_may_be_is_not_read() -> None:
         assert len(server.asked) == 1
 
 
-def test_an_object_cut_short_is_not_taken_for_whole() -> None:
-    """The connection broke off before the end."""
+def test_truncated_object_is_an_error() -> None:
+    """The connection ended early."""
     answer = Answer(200, b"half", (("Content-Length", "8"),))
     with scripted(lambda _: answer) as server, pytest.raises(Unreachable):
         S3Remote.open(server.url, KEYS).get("p/a", 1000)
 
 
 def test_redirects_are_not_followed() -> None:
-    """Whoever a server points to never hears of us: no signature, no token, not even the name of an object."""
+    """The target receives no signature, no token, and no object name."""
     with scripted(lambda _: Answer(200, b"stolen")) as elsewhere:
         to = f"http://localhost:{elsewhere.port}/x"
         answers = [Answer(status, b"", (("Location", to),)) for status in (301, 302, 303, 307, 308)]
@@ -262,8 +262,8 @@ def test_redirects_are_not_followed() -> None:
         assert elsewhere.asked == []
 
 
-def test_the_environment_of_the_process_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endpoints, proxies, keys and switches that S3 clients take from there have no effect."""
+def test_environment_of_the_process_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endpoints, proxies, keys and switches that S3 clients read from it."""
     with scripted(lambda _: Answer(200, b"stolen")) as elsewhere, scripted(lambda _: Answer(200, b"right")) as server:
         for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_PROXY_URL", "HTTP_PROXY"):
             monkeypatch.setenv(name, elsewhere.endpoint)
@@ -283,8 +283,8 @@ def test_the_environment_of_the_process_leads_nowhere_else(monkeypatch: pytest.M
             assert "polluted" not in str(asked)
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the environment says of certificates; with an authority of one's own it is accepted."""
+def test_untrusted_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment says; with an own authority it is accepted."""
     pem = _certificate(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pem)
@@ -299,8 +299,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path, monkey
             S3Remote.open(wrong_name, {**KEYS, "AWS_CA_BUNDLE": pem}).get("p/a", 10)
 
 
-def test_nobody_there_is_unreachable() -> None:
-    """Refused connections, and names that lead nowhere."""
+def test_refused_connection_and_unknown_host_are_unreachable() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"s3://bucket/x?endpoint=http://127.0.0.1:{listener.getsockname()[1]}"
@@ -309,8 +308,8 @@ def test_nobody_there_is_unreachable() -> None:
                 call()
 
 
-def test_a_server_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request ends by itself, also a large one that may take longer."""
+def test_request_to_a_hanging_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even a large one that may take longer."""
     monkeypatch.setattr(s3, "REQUEST_SECONDS", 1)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -324,8 +323,8 @@ def test_a_server_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
-def test_a_person_can_stop_waiting() -> None:
-    """Ctrl-C is heard while a server does not answer."""
+def test_ctrl_c_interrupts_a_request() -> None:
+    """While the server does not answer."""
     code = (
         f"import sys; from holdfast.sync.remotes.s3 import S3Remote\nS3Remote.open(sys.argv[1], {KEYS!r}).list('h/')"
     )
@@ -338,15 +337,15 @@ def test_a_person_can_stop_waiting() -> None:
             with connection:
                 connection.recv(1)
                 process.send_signal(signal.SIGINT)
-                _, errors = process.communicate(timeout=25)  # less than a request may take
+                _, errors = process.communicate(timeout=25)  # less than the timeout of a request
     assert b"KeyboardInterrupt" in errors
 
 
 def test_server_without_conditions_is_refused() -> None:
-    """It takes everything; or it says that something is there, but lists nothing; the probe is removed each time."""
+    """It overwrites, or reports an object it does not list; the probe is removed each time."""
     kept: dict[str, bytes] = {}
 
-    def hides(asked: Asked) -> Answer:
+    def hides(asked: Request) -> Answer:
         if asked.method == "PUT" and asked.path in kept:
             return error(412, "PreconditionFailed")
         if asked.method == "PUT":
@@ -364,16 +363,16 @@ def test_server_without_conditions_is_refused() -> None:
     assert isinstance(caught.value, Missing)
 
 
-def _one(answer: Answer, asked: Asked) -> Answer:
+def _one(answer: Answer, asked: Request) -> Answer:
     return answer if asked.path.endswith("/h/a") else error(404, "NoSuchKey")
 
 
-def _always(answer: Answer, _: Asked) -> Answer:
+def _always(answer: Answer, _: Request) -> Answer:
     return answer
 
 
 def _certificate(tmp_path: Path) -> str:
-    """Made by nobody in particular, for 127.0.0.1 alone; key and certificate in one file."""
+    """Self-signed, for 127.0.0.1; key and certificate in one file."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""A remote in an S3 bucket, against real servers: SeaweedFS keeps its word, rclone's does not."""
+"""An S3 remote with real servers: SeaweedFS honours conditions, rclone's server does not."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RUN: Final = secrets.token_hex(8)
 
 
 class TestS3Remote(RemoteConformance):
-    """What every remote must do, in a real bucket."""
+    """The suite of all remotes, in a real bucket."""
 
     def open_remote(self, where: str = "one") -> S3Remote:
         server = seaweed()
         return S3Remote.open(self._url(server, where), server.environ)
 
     def plant(self, name: str, data: bytes, where: str = "one") -> bool:
-        """Signed by hand: the client sends no key that is not a path."""
+        """Signed by hand: the client sends only keys that are paths."""
         import httpx
         import obstore
 
@@ -53,8 +53,8 @@ def remote(server: S3Server) -> S3Remote:
     return S3Remote.open(server.fresh(), server.environ, create=True)
 
 
-def test_prefixes_are_apart(server: S3Server) -> None:
-    """Two remotes in one bucket see nothing of each other, and odd characters in a prefix do no harm."""
+def test_prefixes_are_separate(server: S3Server) -> None:
+    """Two remotes in one bucket see nothing of each other, whatever characters the prefixes contain."""
     odd = server.fresh().replace("?", "/a%20b=c+(d)!'@/.e?")
     one, two = S3Remote.open(odd, server.environ), S3Remote.open(server.fresh(), server.environ)
     one.put([("vault", b"one")])
@@ -64,14 +64,13 @@ def test_prefixes_are_apart(server: S3Server) -> None:
     assert S3Remote.open(one.url, server.environ).get("vault", 3) == b"one"
 
 
-def test_trying_out_leaves_nothing_behind(remote: S3Remote) -> None:
-    """The objects of a probe are gone afterwards."""
+def test_probe_leaves_no_objects(remote: S3Remote) -> None:
     remote.probe()
     assert remote.list("") == []
 
 
 def test_s3_server_is_refused_when_it_overwrites() -> None:
-    """rclone's server ignores conditions: it is found out when the remote is added, and left clean."""
+    """rclone's server ignores conditions: adding the remote detects it and leaves no objects."""
     with rclone() as server:
         with pytest.raises(Refused, match="overwrites") as caught:
             S3Remote.open(server.fresh(), server.environ, create=True)
@@ -79,8 +78,8 @@ def test_s3_server_is_refused_when_it_overwrites() -> None:
         assert S3Remote.open(server.url(), server.environ).list("") == []
 
 
-def test_a_bucket_that_is_not_there_is_named(server: S3Server) -> None:
-    """It is never made on the way, and never taken for an object that is missing."""
+def test_missing_bucket_is_named(server: S3Server) -> None:
+    """It is never created, and not mistaken for a missing object."""
     remote = S3Remote.open(server.url("x", bucket="nobodys-bucket"), server.environ)
     calls = (
         remote.probe,
@@ -97,8 +96,8 @@ def test_a_bucket_that_is_not_there_is_named(server: S3Server) -> None:
 
 
 @pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
-def test_wrong_keys_are_not_taken_for_a_bad_connection(server: S3Server, name: str) -> None:
-    """Trying again would not help; the hint says what to look at, and no key is shown."""
+def test_wrong_keys_are_a_permanent_error(server: S3Server, name: str) -> None:
+    """The hint says what to check, and no key is shown."""
     environ = {**server.environ, name: "wrongwrongwrong"}
     remote = S3Remote.open(server.fresh(), environ)
     for call in (remote.probe, lambda: remote.list("h/"), lambda: remote.get("vault", 1)):
@@ -110,8 +109,7 @@ def test_wrong_keys_are_not_taken_for_a_bad_connection(server: S3Server, name: s
             assert secret not in _full_text(caught.value)
 
 
-def test_a_fresh_process_loads_the_client_only_when_asked() -> None:
-    """Knowing of S3 remotes costs nothing until one is opened."""
+def test_client_is_loaded_only_when_a_remote_is_opened() -> None:
     code = "import sys, holdfast.sync.remotes.s3; sys.exit(any(n.split('.')[0] == 'obstore' for n in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

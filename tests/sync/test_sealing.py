@@ -1,4 +1,4 @@
-"""Sealed objects: frozen examples, every change noticed, and bombs that stay small."""
+"""Sealed objects: frozen examples, detection of every change, and bounded decompression."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def hkdf(key: bytes, salt: bytes, info: bytes, size: int) -> bytes:
 
 
 def by_hand(key: bytes, kind: str, vault: str, name: str, packed: bytes, salt: bytes) -> bytes:
-    """Any bytes sealed as if they were a compressed content."""
+    """Any bytes, sealed as if they were compressed content."""
     header = f"holdfast seal 1\n{kind}\n{vault}\n{name}".encode()
     made = hkdf(key, salt, header, 40)
     front = b"HFS1" + salt + made[32:]
@@ -63,7 +63,7 @@ def reason(sealed: bytes, *, ring: list[bytes] | None = None, limit: int = LIMIT
     return caught.value.reason
 
 
-def test_the_vectors() -> None:
+def test_vectors_match_the_primitives() -> None:
     """Frozen objects, sealed again from the primitives alone, and opened by us."""
     for item in SEALED:
         key, salt, packed = (bytes.fromhex(item[field]) for field in ("key", "salt", "packed"))
@@ -72,14 +72,14 @@ def test_the_vectors() -> None:
         assert zstd().decompress(packed) == plain
         assert unseal([key], item["kind"], item["vault"], item["name"], sealed, limit=LIMIT) == plain
         assert hashlib.sha256(b"holdfast key id\n" + key).hexdigest()[:32] == item["key_id"] == sealing.key_id(key)
-        # The bytes within depend on the version of zstd; all around them does not.
+        # The compressed bytes depend on the version of zstd; everything around them does not.
         ours = seal(key, item["kind"], item["vault"], item["name"], plain, salt=salt)
         assert ours[:44] == sealed[:44]
         assert unseal([key], item["kind"], item["vault"], item["name"], ours, limit=LIMIT) == plain
 
 
-def test_the_tags() -> None:
-    """Names at a remote, worked out again from the hash alone."""
+def test_tags_match_the_primitives() -> None:
+    """Names at a remote, recomputed from the hash alone."""
 
     def tag(text: str, size: int) -> str:
         return hashlib.sha256(text.encode()).hexdigest()[: 2 * size]
@@ -92,16 +92,16 @@ def test_the_tags() -> None:
 
 
 @given(st.binary(max_size=5_000), st.integers(1, 9), st.integers(0, 3))
-def test_wrap_round_trips(plain: bytes, level: int, before: int) -> None:
-    """What is sealed is opened by a ring that holds the key, at any place in it."""
+def test_sealing_round_trips(plain: bytes, level: int, before: int) -> None:
+    """A ring that contains the key opens the object, wherever the key is in it."""
     ring = [*(sealing.new_key() for _ in range(before)), KEY, sealing.new_key()]
     sealed = seal(KEY, "head", VAULT, NAME, plain, level=level)
     assert unseal(iter(ring), "head", VAULT, NAME, sealed, limit=len(plain)) == plain
     assert sealed != seal(KEY, "head", VAULT, NAME, plain, level=level)
 
 
-def test_every_changed_byte_is_noticed() -> None:
-    """No byte of a sealed object can be changed, nor any cut off or put behind it."""
+def test_changed_object_does_not_open() -> None:
+    """No byte can be changed, removed or appended."""
     sealed = seal(KEY, "pack", VAULT, NAME, b"what was said" * 5)
     for at in range(len(sealed)):
         changed = bytearray(sealed)
@@ -118,8 +118,8 @@ def test_every_changed_byte_is_noticed() -> None:
     assert reason(sealed + b"\0") == sealing.CHANGED
 
 
-def test_a_moved_object_does_not_open() -> None:
-    """Under another name, in another vault or as another kind, it is not opened."""
+def test_moved_object_does_not_open() -> None:
+    """Under another name, in another vault or as another kind."""
     sealed = seal(KEY, "pack", VAULT, NAME, b"what was said")
     assert reason(sealed, kind="head") == sealing.NO_KEY
     assert reason(sealed, vault="0" * 64) == sealing.NO_KEY
@@ -130,22 +130,21 @@ def test_a_moved_object_does_not_open() -> None:
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_garbage_is_unsealable(garbage: bytes, begun: bool) -> None:
-    """Whatever bytes a remote serves, they are left out with a reason."""
+def test_garbage_does_not_open(garbage: bytes, begun: bool) -> None:
+    """The error has a reason."""
     assert reason(b"HFS1" + garbage if begun else garbage)
 
 
 @given(st.binary(max_size=200))
-def test_a_member_can_seal_garbage(garbage: bytes) -> None:
-    """What is sealed rightly and is no compressed content is left out too, and so is what stands behind it."""
+def test_sealed_garbage_is_rejected(garbage: bytes) -> None:
+    """Correctly sealed but not compressed, or with bytes after the content."""
     sealed = by_hand(KEY, "pack", VAULT, NAME, garbage, bytes(32))
     assert reason(sealed) == sealing.UNREADABLE
     doubled = by_hand(KEY, "pack", VAULT, NAME, zstd().compress(b"x") + garbage + b"\0", bytes(32))
     assert reason(doubled) == sealing.UNREADABLE
 
 
-def test_the_limit_is_exact() -> None:
-    """As much as is allowed is opened, and not a byte more."""
+def test_size_limit_is_exact() -> None:
     for size in (0, 1, 1000, 100_000):
         sealed = seal(KEY, "pack", VAULT, NAME, bytes(size))
         assert unseal([KEY], "pack", VAULT, NAME, sealed, limit=size) == bytes(size)
@@ -153,8 +152,8 @@ def test_the_limit_is_exact() -> None:
             assert reason(sealed, limit=size - 1) == sealing.TOO_LARGE
 
 
-def test_a_bomb_takes_no_memory() -> None:
-    """A small object that would unpack to a gigabyte is stopped at the limit."""
+def test_decompression_bomb_takes_no_memory() -> None:
+    """A small object that would unpack to a gigabyte stops at the limit."""
     packing = zstd().ZstdCompressor()
     piece = bytes(1 << 20)
     packed = b"".join([packing.compress(piece) for _ in range(1024)]) + packing.flush()
@@ -168,8 +167,8 @@ def test_a_bomb_takes_no_memory() -> None:
     assert peak < 2 << 20
 
 
-def test_a_huge_window_is_not_allocated() -> None:
-    """A frame that asks for a window far beyond the limit is left out before anything is set aside for it."""
+def test_huge_decompression_window_is_not_allocated() -> None:
+    """The frame asks for a window far beyond the limit."""
     module = zstd()
     packing = module.ZstdCompressor(options={module.CompressionParameter.window_log: 27})
     packed = packing.compress(b"small") + packing.flush()
@@ -178,8 +177,8 @@ def test_a_huge_window_is_not_allocated() -> None:
     assert unseal([KEY], "pack", VAULT, NAME, sealed, limit=1 << 27) == b"small"
 
 
-def test_what_other_programs_compress_is_opened() -> None:
-    """A frame written piece by piece, of unknown size, is as good."""
+def test_streamed_frame_of_unknown_size_opens() -> None:
+    """Other programs may compress piece by piece."""
     packing = zstd().ZstdCompressor()
     packed = (
         packing.compress(b"one ") + packing.flush(packing.FLUSH_BLOCK) + packing.compress(b"two") + packing.flush()
@@ -188,8 +187,7 @@ def test_what_other_programs_compress_is_opened() -> None:
     assert unseal([KEY], "pack", VAULT, NAME, sealed, limit=7) == b"one two"
 
 
-def test_new_keys_differ() -> None:
-    """Every epoch has its own key and id."""
+def test_new_keys_and_their_ids_differ() -> None:
     one, other = sealing.new_key(), sealing.new_key()
     assert len(one) == 32
     assert sealing.key_id(one) != sealing.key_id(other)

@@ -1,6 +1,6 @@
-"""The wire format is what docs/internals/sync.md says: a reader written from that page alone gets the same.
+"""The wire format is what docs/internals/sync.md says: a reader written from that page alone reads the same.
 
-`vectors/vault.json` is a small vault as it lay at a remote once, with the keys of its devices and the events in it.
+`vectors/vault.json` is a small vault as it once lay at a remote, with the keys of its devices and the events in it.
 Run this module as a program to write another one; a new file means a new version of the format.
 """
 
@@ -38,7 +38,7 @@ MAIN, SHARED = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """An event in the words of docs/internals/log.md."""
+    """An event with the field names of docs/internals/log.md."""
     return {
         "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq, "clock": event.clock,
         "at": times.format_time(event.at), "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
@@ -60,8 +60,8 @@ def read(objects: dict[str, bytes], keys: DeviceKeys) -> dict[str, independent_v
     return independent_vault.read(objects, keys.identity, keys.public.age)
 
 
-def lived(directory: str) -> tuple[Shelf, dict[str, Device]]:
-    """Two devices and one that is removed again, which begins a new key; a share with a guest; something erased."""
+def example_vault(directory: str) -> tuple[Shelf, dict[str, Device]]:
+    """Two devices and a removed one, hence a new key; a share with a guest; an erased event."""
     shelf = Shelf()
     devices = {name: Device(directory, name, shelf) for name in ("laptop", "desk", "phone", "guest")}
     laptop, desktop, phone, guest = devices.values()
@@ -90,9 +90,9 @@ def lived(directory: str) -> tuple[Shelf, dict[str, Device]]:
     return shelf, devices
 
 
-def test_a_reader_written_from_the_page_reads_the_same(tmp_path: Path) -> None:
-    """Every device's events, in the main vault and in the share, after a removal, a new key and an erasure."""
-    shelf, devices = lived(str(tmp_path))
+def test_independent_reader_reads_the_same_events(tmp_path: Path) -> None:
+    """Of every device, in vault and share, after a removal, a new key and an erasure."""
+    shelf, devices = example_vault(str(tmp_path))
     laptop, desktop, phone, guest = devices.values()
     for device in (laptop, desktop):
         vaults = read(shelf.objects, device.keys)
@@ -112,8 +112,8 @@ def test_a_reader_written_from_the_page_reads_the_same(tmp_path: Path) -> None:
         device.close()
 
 
-def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
-    """After forty pushes some packs cover many of them, and two keys have been in use."""
+def test_independent_reader_reads_merged_packs_after_a_key_change(tmp_path: Path) -> None:
+    """After forty pushes some packs cover many of them, and two keys are in use."""
     shelf = Shelf()
     laptop, desktop = Device(str(tmp_path), "laptop", shelf), Device(str(tmp_path), "desk", shelf)
     laptop.create_vault()
@@ -136,14 +136,14 @@ def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
 
 
 @given(histories())
-def test_the_page_says_who_belongs_to_a_vault(history: Lived) -> None:
-    """Over histories of devices that remove and admit each other at once: the same members, cuts, keys and tips."""
-    agree(history.acts)
+def test_independent_membership_agrees_for_vaults(history: Lived) -> None:
+    """Devices remove and admit each other concurrently: the same members, cuts, keys and tips."""
+    assert_equal_membership(history.acts)
 
 
 @st.composite
 def shared_histories(draw: st.DrawFn) -> Acts:
-    """People are invited to a shared session, taken back, let in and removed, by whomever, knowing whatever."""
+    """People are invited to a share, uninvited, admitted and removed, by anybody with any knowledge."""
     acts = Acts(session=SHARED)
     acts.admit("ann", "bob")
     acts.admit("ann", "cat", admin=False)
@@ -157,7 +157,7 @@ def shared_histories(draw: st.DrawFn) -> Acts:
             case "invite":
                 invites.append(_invite(acts, by, write=draw(st.booleans()), after=after))
             case "uninvite":
-                acts.say(by, Uninvite, after=after, invite=invite)
+                acts.add_entry(by, Uninvite, after=after, invite=invite)
             case "guest":
                 acts.admit(by, whom, admin=False, role="guest", invite=invite, after=after)
             case "device":
@@ -173,22 +173,22 @@ def shared_histories(draw: st.DrawFn) -> Acts:
             case "remove":
                 acts.remove(by, whom, after=after, cut={"w": {SHARED: acts.clock}})
             case _:
-                acts.say(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
+                acts.add_entry(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
     return acts
 
 
 def _invite(acts: Acts, by: str, *, write: bool, after: Iterable[str] | None) -> str:
     expires = acts.clock + 6 if acts.clock % 2 else None
-    return acts.say(by, Invite, after=after, email="", recipients=(), write=write, secret=b"", expires=expires)
+    return acts.add_entry(by, Invite, after=after, email="", recipients=(), write=write, secret=b"", expires=expires)
 
 
 @given(shared_histories())
-def test_the_page_says_who_belongs_to_a_share(acts: Acts) -> None:
-    """The same for shared sessions: invitations, guests, and what is taken back."""
-    agree(acts)
+def test_independent_membership_agrees_for_shares(acts: Acts) -> None:
+    """Including invitations and guests."""
+    assert_equal_membership(acts)
 
 
-def agree(acts: Acts) -> None:
+def assert_equal_membership(acts: Acts) -> None:
     entries_all = list(acts.entries.values())
     ours = evaluate(entries_all, acts.vault)
     theirs = independent_members.Members([(signed.payload, signed.signature) for signed in entries_all], acts.vault)
@@ -203,7 +203,7 @@ def agree(acts: Acts) -> None:
     assert theirs.tips == list(ours.tips)
 
 
-# ── the vault that was written down ──────────────────────────────────────────────────────────────────────
+# ── the stored vault ──────────────────────────────────────────────────────────────────────
 
 
 def written() -> dict[str, Any]:
@@ -221,8 +221,8 @@ def keys_of(vector: dict[str, Any], name: str) -> DeviceKeys:
 
 
 @pytest.mark.parametrize("name", ["laptop", "desk", "guest"])
-def test_the_vault_that_was_written_down_is_read_by_another_program(name: str) -> None:
-    """The vector: the independent reader finds the events that were noted with it."""
+def test_independent_reader_reads_the_stored_vault(name: str) -> None:
+    """It returns the events noted in the file."""
     vector = written()
     vaults = read(objects_of(vector), keys_of(vector, name))
     assert {vault: opened.events for vault, opened in vaults.items()} == {
@@ -231,8 +231,8 @@ def test_the_vault_that_was_written_down_is_read_by_another_program(name: str) -
     assert len(vaults) == (1 if name == "guest" else 2)
 
 
-def test_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> None:
-    """The vector again: a device that has its keys and nothing else gets every event, and turns nothing away."""
+def test_holdfast_reads_the_stored_vault(tmp_path: Path) -> None:
+    """A device with only the keys gets every event, and rejects nothing."""
     vector = written()
     with closing(Device(str(tmp_path), "desk", Shelf())) as desktop:
         desktop.keys = keys_of(vector, "desk")
@@ -245,8 +245,7 @@ def test_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> 
         assert all_of(desktop, (MAIN, SHARED)) == by_hash(vector["vaults"][desktop.vault_id])
 
 
-def test_the_guest_of_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> None:
-    """The vector once more: the guest's keys open the shared session and nothing else."""
+def test_guest_reads_only_the_share_of_the_stored_vault(tmp_path: Path) -> None:
     vector = written()
     with closing(Device(str(tmp_path), "guest", Shelf())) as guest:
         guest.keys = keys_of(vector, "guest")
@@ -264,7 +263,7 @@ def test_the_guest_of_the_vault_that_was_written_down_is_read_by_holdfast(tmp_pa
 def write_vector() -> None:
     """Make the vector anew."""
     with tempfile.TemporaryDirectory() as scratch:
-        shelf, devices = lived(scratch)
+        shelf, devices = example_vault(scratch)
         vaults = read(shelf.objects, devices["laptop"].keys)
         document = {
             "about": "A vault as docs/internals/sync.md describes it: its objects in base64, the keys of its"

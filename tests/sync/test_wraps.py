@@ -1,4 +1,4 @@
-"""Key wraps: ordinary age files, opened by us, by `age` and by SSH keys; and everything that is none."""
+"""Key wraps: ordinary age files, opened by us, by `age` and by SSH keys; everything else is rejected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, new_box
 
 pyrage = import_module("pyrage")  # it has no types
-OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+OURS = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 DEVICE = DeviceKeys.generate()
 BOX = new_box()[1]
 FULL = KeyWrap(
@@ -76,21 +76,21 @@ def private(key: Ed25519PrivateKey, encryption: KeySerializationEncryption | Non
 
 
 def test_wrap_round_trips() -> None:
-    """A wrap is opened by the device it is for, among its other identities, and tells all it was given."""
+    """The device's identity opens it, also among other identities."""
     for wrapped in (FULL, BARE):
         blob = wrap(DEVICE.public.age, wrapped)
         assert unwrap(blob, [DeviceKeys.generate().identity, DEVICE.identity]) == wrapped
 
 
-def test_the_json_inside() -> None:
-    """What is inside stands there as documented, for any other program."""
+def test_wrap_contains_the_documented_json() -> None:
+    """Any other program can read it."""
     for wrapped in (FULL, BARE):
         plain = pyrage.decrypt(wrap(DEVICE.public.age, wrapped), [pyrage.x25519.Identity.from_str(DEVICE.identity)])
         assert json.loads(plain) == expected(wrapped)
 
 
 def test_wrap_for_another_recipient_does_not_open() -> None:
-    """Nobody else opens it: no identity, another device's, or one that is none."""
+    """With no identity, another device's, or an invalid one."""
     blob = wrap(DEVICE.public.age, FULL)
     other: list[list[str | bytes]] = [
         [], [DeviceKeys.generate().identity], ["nonsense", b"\xff", "AGE-SECRET-KEY-1XYZ", "é"],
@@ -105,7 +105,7 @@ def test_wrap_repr_shows_no_secret() -> None:
     assert "x00" not in repr(FULL)
 
 
-def test_the_ordinary_age_program_opens_it(tmp_path: Path) -> None:
+def test_age_program_opens_a_wrap(tmp_path: Path) -> None:
     """`age -d` with the device's identity in a file prints the JSON."""
     age_program = program("age")
     (tmp_path / "identity").write_text(f"# a comment\n{DEVICE.identity}\n")
@@ -116,8 +116,8 @@ def test_the_ordinary_age_program_opens_it(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == expected(FULL)
 
 
-def test_an_ssh_key_of_ssh_keygen_opens_it(tmp_path: Path) -> None:
-    """A key made by ssh-keygen is enough, for us and for `age`; one with a passphrase is refused with a way out."""
+def test_ssh_key_opens_a_wrap(tmp_path: Path) -> None:
+    """With us and with `age`; a key with a passphrase is refused with a hint."""
     keygen = program("ssh-keygen")
     for kind in ("ed25519", "rsa"):
         path = tmp_path / kind
@@ -139,26 +139,25 @@ def test_an_ssh_key_of_ssh_keygen_opens_it(tmp_path: Path) -> None:
     assert "ssh-keygen -p" in str(caught.value.hint)
 
 
-def test_every_changed_byte_is_noticed() -> None:
-    """No change of a wrap, no cut and nothing put behind it opens as anything else."""
+def test_changed_wrap_does_not_open_as_anything_else() -> None:
+    """No byte can be changed, removed or appended."""
     blob = wrap(DEVICE.public.age, FULL)
     for at in range(len(blob)):
         changed = bytearray(blob)
         changed[at] ^= 0x01
-        assert unwrap(bytes(changed), [DEVICE.identity]) in (None, FULL), at  # parts of the padding say nothing
+        assert unwrap(bytes(changed), [DEVICE.identity]) in (None, FULL), at  # parts of the padding have no meaning
         assert unwrap(blob[:at], [DEVICE.identity]) is None
     assert unwrap(blob + b"\0", [DEVICE.identity]) is None
 
 
 @given(st.binary(max_size=300), st.booleans())
-def test_garbage_is_no_wrap(garbage: bytes, begun: bool) -> None:
-    """Whatever a remote serves under a wrap's name, the answer is that it is none."""
+def test_garbage_is_not_a_wrap(garbage: bytes, begun: bool) -> None:
     blob = b"age-encryption.org/v1\n-> X25519 " + garbage + b"\n--- " + garbage if begun else garbage
     assert unwrap(blob, [DEVICE.identity]) is None
 
 
-def test_a_stanza_with_a_weak_share_is_no_wrap() -> None:
-    """A share that makes the secret the same for everybody opens nothing."""
+def test_wrap_with_a_weak_share_is_rejected() -> None:
+    """Such a share gives everybody the same secret."""
     lines = age.encrypt(DEVICE.public.age, b"{}").split(b"\n")
     lines[1] = b"-> X25519 " + b"A" * 43
     assert unwrap(b"\n".join(lines), [DEVICE.identity]) is None
@@ -177,19 +176,18 @@ def test_a_stanza_with_a_weak_share_is_no_wrap() -> None:
         json.dumps({"holdfast": 1, "vault": "0f" * 32}).encode(),
     ],
 )  # fmt: skip
-def test_something_else_inside_is_no_wrap(inside: bytes) -> None:
-    """Anybody can seal to a device: what is inside has to be a wrap too."""
+def test_age_file_with_other_content_is_not_a_wrap(inside: bytes) -> None:
+    """Anybody can encrypt to a device."""
     assert unwrap(age.encrypt(DEVICE.public.age, inside), [DEVICE.identity]) is None
 
 
-def test_what_a_newer_one_adds_is_passed_over() -> None:
-    """Fields nobody knows here do not hold up the others."""
+def test_unknown_fields_of_a_wrap_are_ignored() -> None:
     more = json.dumps(expected(FULL) | {"colour": "green"}).encode()
     assert unwrap(age.encrypt(DEVICE.public.age, more), [DEVICE.identity]) == FULL
 
 
-def test_too_large_is_refused_and_not_opened() -> None:
-    """Neither is a wrap made beyond the limit, nor one opened, nor one with a header made to cost time."""
+def test_too_large_wrap_is_neither_created_nor_opened() -> None:
+    """Nor one whose header would cost much time."""
     with pytest.raises(Refused, match="bytes"):
         wrap(DEVICE.public.age, KeyWrap(vault="0f" * 32, founding=bytes(wraps.MAX_BYTES), keys=[]))
     large = age.encrypt(DEVICE.public.age, json.dumps(expected(FULL)).encode() + b" " * wraps.MAX_BYTES)
@@ -198,8 +196,7 @@ def test_too_large_is_refused_and_not_opened() -> None:
     assert unwrap(pyrage.encrypt(json.dumps(expected(FULL)).encode(), many), [DEVICE.identity]) is None
 
 
-def test_only_to_keys_that_can_be_sealed_to() -> None:
-    """A weak or broken recipient is refused before anything is encrypted."""
+def test_weak_or_broken_recipient_is_refused_before_encrypting() -> None:
     for recipient in (age.recipient(bytes(32)), "age1qqq", "nobody"):
         with pytest.raises(Invalid):
             wrap(recipient, FULL)
@@ -210,8 +207,8 @@ def test_only_to_keys_that_can_be_sealed_to() -> None:
 # --- a person's own secret key -----------------------------------------------------------------------
 
 
-def test_an_age_identity_file() -> None:
-    """Comments and empty lines are passed over, every identity is read."""
+def test_age_identity_file_is_read() -> None:
+    """Comments and empty lines are skipped, every identity is read."""
     other = DeviceKeys.generate()
     text = f"# created: today\r\n\r\n{DEVICE.identity}\r\n# {DEVICE.public.age}\r\n {other.identity.lower()}\n"
     identities = read_identity(text.encode())
@@ -220,16 +217,15 @@ def test_an_age_identity_file() -> None:
     assert recipient_of(DEVICE.identity.encode()) == DEVICE.public.age
 
 
-def test_an_age_keygen_file(tmp_path: Path) -> None:
-    """The file that `age-keygen` writes is read as it is."""
+def test_age_keygen_file_is_read(tmp_path: Path) -> None:
     subprocess.run([program("age-keygen"), "-o", str(tmp_path / "key")], check=True, capture_output=True)
     text = (tmp_path / "key").read_bytes()
     (identity,) = read_identity(text)
     assert recipient_of(identity).encode() in text
 
 
-def test_ssh_private_keys() -> None:
-    """OpenSSH keys and older RSA ones are read, and lead to their public key."""
+def test_ssh_private_keys_are_read() -> None:
+    """OpenSSH keys and older RSA keys give their public key."""
     key = Ed25519PrivateKey.generate()
     (identity,) = read_identity(b"\n" + private(key))
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -241,7 +237,7 @@ def test_ssh_private_keys() -> None:
 
 
 def test_protected_identities_are_refused() -> None:
-    """Whatever asks for a passphrase or a plugin is refused, with what to do."""
+    """Anything that needs a passphrase or a plugin is refused with a hint."""
     rsa, secret = generate_private_key(65537, 2048), BestAvailableEncryption(b"password")
     protected = [
         rsa.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, secret),
@@ -257,7 +253,7 @@ def test_protected_identities_are_refused() -> None:
 
 
 def test_other_identities_are_invalid() -> None:
-    """Public keys, other kinds of keys and garbage are said to be none, without repeating them."""
+    """Public keys, other kinds of keys and garbage; the error does not repeat them."""
     ec = generate_ec(SECP256R1())
     wrong = [
         b"", b"# nothing\n", b"\xff\xfe", b"hello", DEVICE.public.age.encode(), DEVICE.identity[:-1].encode(),

@@ -1,4 +1,4 @@
-"""Reaching a git repository: addresses, ssh and http on this machine, and what is said when it cannot be reached."""
+"""Addresses of git remotes: ssh and http on this machine, and the errors when a repository cannot be reached."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def opened(repository: Path, scratch: Path) -> GitRemote:
 # Over the wire
 
 
-def exchange(one: GitRemote, two: GitRemote) -> None:
-    """What two devices do with a remote, from the first put to a history that starts anew."""
+def sync_two_devices(one: GitRemote, two: GitRemote) -> None:
+    """Two devices use a remote, from the first put to a restarted history."""
     assert one.list("") == []
     assert one.put([("vault", b"founding"), ("p/1", noise(300_000))]) == frozenset()
     assert two.put([("vault", b"another"), ("h/two-1", b"")]) == frozenset({"vault"})
@@ -66,8 +66,8 @@ def exchange(one: GitRemote, two: GitRemote) -> None:
 
 
 @needs_sh
-def test_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it through the ssh command the person uses: here one that stays on this machine."""
+def test_sync_works_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the person's ssh command; here one that stays on this machine."""
     repository = bare(tmp_path / "r.git")
     program = tmp_path / "ssh"
     program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/called\nfor last; do :; done\nexec sh -c "$last"\n')
@@ -75,13 +75,13 @@ def test_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
     monkeypatch.setattr(GitRemote, "longest_history", 3)
     handles = [GitRemote.open(f"git:me@host.invalid:{repository}", str(tmp_path / n), create=True) for n in "ab"]
-    exchange(handles[0], handles[1])
+    sync_two_devices(handles[0], handles[1])
     called = (tmp_path / "called").read_text().splitlines()
     assert all("-o BatchMode=yes" in line and "me@host.invalid git-" in line for line in called)
 
 
-class Smart(BaseHTTPRequestHandler):
-    """Git's own http-backend behind a server of Python's."""
+class SmartHttpHandler(BaseHTTPRequestHandler):
+    """Git's own http-backend behind a server in Python."""
 
     root: ClassVar[Path]
     password: ClassVar[str] = ""
@@ -133,10 +133,10 @@ class Smart(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[tuple[str, type[Smart]]]:
+def http_server(tmp_path: Path) -> Iterator[tuple[str, type[SmartHttpHandler]]]:
     bare(tmp_path / "served/r.git")
 
-    class Here(Smart):
+    class Here(SmartHttpHandler):
         root = tmp_path / "served"
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Here) as server:
@@ -147,16 +147,19 @@ def web(tmp_path: Path) -> Iterator[tuple[str, type[Smart]]]:
         thread.join()
 
 
-def test_by_http(web: tuple[str, type[Smart]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it through git's smart http, as hosts speak it."""
+def test_sync_works_by_smart_http(
+    http_server: tuple[str, type[SmartHttpHandler]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(GitRemote, "longest_history", 3)
-    handles = [GitRemote.open(f"git:http://{web[0]}/r.git", str(tmp_path / n), create=True) for n in "ab"]
-    exchange(handles[0], handles[1])
+    handles = [GitRemote.open(f"git:http://{http_server[0]}/r.git", str(tmp_path / n), create=True) for n in "ab"]
+    sync_two_devices(handles[0], handles[1])
 
 
-def test_a_password_that_is_asked_for(web: tuple[str, type[Smart]], tmp_path: Path, settings: Path) -> None:
-    """Without credentials, or with wrong ones, the error says what to check; with a helper's it works."""
-    host, server = web
+def test_http_credentials_come_from_a_helper(
+    http_server: tuple[str, type[SmartHttpHandler]], tmp_path: Path, settings: Path
+) -> None:
+    """Missing and wrong ones give an error that says what to check."""
+    host, server = http_server
     server.password = "right-one"
     for user in ("", "anna:wrong-one@"):
         with pytest.raises(Failed, match="does not let you in") as error:
@@ -169,17 +172,19 @@ def test_a_password_that_is_asked_for(web: tuple[str, type[Smart]], tmp_path: Pa
     assert GitRemote.open(f"git:http://anna:right-one@{host}/r.git", str(tmp_path / "t"), create=True).list("") == []
 
 
-def test_no_repository_at_a_host(web: tuple[str, type[Smart]], tmp_path: Path) -> None:
-    """A host that knows no such repository says so, not that it cannot be reached."""
+def test_missing_repository_at_a_host_is_reported_as_missing(
+    http_server: tuple[str, type[SmartHttpHandler]], tmp_path: Path
+) -> None:
+    """Not as an unreachable host."""
     with pytest.raises(Failed, match="there is no git repository"):
-        GitRemote.open(f"git:http://{web[0]}/none.git", str(tmp_path / "s"), create=True)
+        GitRemote.open(f"git:http://{http_server[0]}/none.git", str(tmp_path / "s"), create=True)
 
 
 # Refusals
 
 
-def test_no_repository_there(tmp_path: Path) -> None:
-    """A path that is not there, a plain folder and a file are each a clear error; none of them is made into one."""
+def test_path_without_a_repository_is_an_error(tmp_path: Path) -> None:
+    """A missing path, a plain folder and a file; none is turned into a repository."""
     with pytest.raises(NotFound, match="there is no git repository"):
         opened(tmp_path / "none.git", tmp_path / "s")
     (tmp_path / "folder").mkdir()
@@ -193,7 +198,7 @@ def test_no_repository_there(tmp_path: Path) -> None:
 
 
 def test_former_repository_is_unreachable(tmp_path: Path) -> None:
-    """Later on, a repository that is gone or is none any more is one that cannot be reached: it was there once."""
+    """A repository that existed when the remote was added counts as unreachable, not as invalid."""
     repository = bare(tmp_path / "r.git")
     opened(repository, tmp_path / "s").put([("a", b"")])
     (repository / "HEAD").unlink()
@@ -205,8 +210,8 @@ def test_former_repository_is_unreachable(tmp_path: Path) -> None:
         GitRemote.open(f"git:{repository}", str(tmp_path / "s"), create=False)
 
 
-def test_a_repository_that_went_away(tmp_path: Path) -> None:
-    """A remote that is gone later is an error each time, and comes back by itself."""
+def test_remote_works_again_when_its_repository_returns(tmp_path: Path) -> None:
+    """Until then every call is an error."""
     repository = bare(tmp_path / "r.git")
     remote = opened(repository, tmp_path / "s")
     remote.put([("a", b"")])
@@ -219,8 +224,8 @@ def test_a_repository_that_went_away(tmp_path: Path) -> None:
 
 
 @needs_sh
-def test_push_is_refused_by_a_hook(tmp_path: Path) -> None:
-    """A server that refuses is not asked again and again; its words are the hint, and nothing was put."""
+def test_push_refused_by_a_hook_is_not_retried(tmp_path: Path) -> None:
+    """The server's words are the hint, and nothing was put."""
     repository = bare(tmp_path / "r.git")
     hook = repository / "hooks/pre-receive"
     hook.parent.mkdir(exist_ok=True)
@@ -229,7 +234,7 @@ def test_push_is_refused_by_a_hook(tmp_path: Path) -> None:
     remote = opened(repository, tmp_path / "s")
     with pytest.raises(Failed, match="refuses") as error:
         remote.put([("a", b"")])
-    assert "no room [31mfor you" in (error.value.hint or "")  # nothing that steers a terminal
+    assert "no room [31mfor you" in (error.value.hint or "")  # nothing that controls a terminal
     assert (repository / "log").read_text().count("too many") == 1
     hook.unlink()
     with pytest.raises(Missing):
@@ -237,7 +242,7 @@ def test_push_is_refused_by_a_hook(tmp_path: Path) -> None:
     assert remote.put([("a", b"")]) == frozenset()
 
 
-def test_sha256_repositories_are_refused_in_words(tmp_path: Path) -> None:
+def test_sha256_repository_is_refused_with_a_message(tmp_path: Path) -> None:
     """Two ways to name objects cannot be mixed: the error says which one is meant."""
     where = tmp_path / "r.git"
     where.mkdir()
@@ -248,7 +253,7 @@ def test_sha256_repositories_are_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_unreachable_host_is_reported(tmp_path: Path) -> None:
-    """A host that does not answer is unreachable, and no credentials of the address are shown."""
+    """No credentials of the address are shown."""
     for user in ("anna:s3cr%40t@", "t0ken-t0ken@"):
         with pytest.raises(Unreachable) as error:
             GitRemote.open(f"git:http://{user}127.0.0.1:9/r.git", str(tmp_path / "s"), create=True)
@@ -260,8 +265,7 @@ def test_unreachable_host_is_reported(tmp_path: Path) -> None:
     assert "127.0.0.1:9" in refused.value.message
 
 
-def test_stored_address_holds_no_credentials(tmp_path: Path) -> None:
-    """What a handle calls itself can be shown."""
+def test_address_of_a_handle_shows_no_credentials(tmp_path: Path) -> None:
     remote = GitRemote.open("git:https://anna:secret@git.example.org/r.git", str(tmp_path), create=False)
     assert remote.url == "git:https://git.example.org/r.git"
     assert address("git:https://anna:secret@h.org/r").clean("x https://anna:secret@h.org/r y secret z") == (
@@ -280,7 +284,7 @@ def test_stored_address_holds_no_credentials(tmp_path: Path) -> None:
         *("http://127.0.0.1:8080/r.git", "http://localhost/r", "http://[::1]:80/r", "file:///srv/r.git"),
     ],
 )
-def test_addresses_that_are_used_as_they_are(text: str) -> None:
+def test_valid_address_is_accepted_unchanged(text: str) -> None:
     """Hosts by ssh and https, this machine by http, paths."""
     assert address(f"git:{text}").text == text
 
@@ -295,18 +299,18 @@ def test_addresses_that_are_used_as_they_are(text: str) -> None:
         *("https://host /r", "ssh://a@b@-x/r", "transport-helper::https://host/r"),
     ],
 )
-def test_addresses_that_are_refused(text: str) -> None:
-    """Options, commands in disguise, passwords in the clear, and what is none."""
+def test_unsafe_or_invalid_address_is_refused(text: str) -> None:
+    """Options, disguised commands, passwords in plain http, and non-addresses."""
     if text == "file:r":
-        assert address("git:file:r").protocol == "ssh"  # a host of that name, as git itself has it
+        assert address("git:file:r").protocol == "ssh"  # a host of that name, as git reads it
         return
     with pytest.raises(Invalid):
         address(f"git:{text}")
 
 
 @given(st.text(max_size=60))
-def test_no_text_becomes_an_option_or_a_command(text: str) -> None:
-    """Whatever is accepted does not begin with a dash and names no transport of its own."""
+def test_accepted_address_is_never_an_option_or_a_command(text: str) -> None:
+    """It does not start with a dash and names no transport of its own."""
     try:
         parsed = address(f"git:{text}")
     except Invalid:
@@ -317,7 +321,7 @@ def test_no_text_becomes_an_option_or_a_command(text: str) -> None:
 
 
 def test_git_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path is meant from where the person is, not from where git runs."""
+    """Relative to the caller's directory, not to git's."""
     bare(tmp_path / "r.git")
     monkeypatch.chdir(tmp_path)
     remote = GitRemote.open("git:./r.git", "scratch", create=True)
@@ -325,8 +329,8 @@ def test_git_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert GitRemote.open(f"git:file://{tmp_path}/r.git", str(tmp_path / "s"), create=True).list("") == []
 
 
-def test_the_name_of_a_remote_of_the_repository_here(tmp_path: Path) -> None:
-    """`git:origin` is what the person's own repository knows by that name."""
+def test_name_of_a_git_remote_is_resolved(tmp_path: Path) -> None:
+    """`git:origin` is what the person's own repository calls by that name."""
     work = tmp_path / "work"
     work.mkdir()
     sh(work, "init", "-q")

@@ -1,4 +1,4 @@
-"""Numbers beyond all measure by an enrolled device: bombs, absurd heads, endless lists. They cost little."""
+"""Excessive input from an enrolled device (bombs, absurd heads, endless lists) costs little."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.entries import Rename
 from holdfast.sync.protocol.heads import IndexedPack, SeenHead, WantedPushes
 from holdfast.workspace.keys.device_keys import certified_writer
-from tests.sync.adversary import Insider, Three, Watched, others_hold, reasons
+from tests.sync.adversary import Insider, RecordingWindow, Three, assert_others_sync, reasons
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
 
 
-# ── numbers beyond all measure ───────────────────────────────────────────────────────────────────────────────
+# ── excessive numbers ───────────────────────────────────────────────────────────────────────────────
 
 
 def absurd() -> dict[str, dict[str, Any]]:
@@ -60,21 +60,21 @@ def absurd() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("what", absurd())
 def test_absurd_head_is_rejected(three: Three, insider: Insider, what: str) -> None:
-    """A head that says what no head can say costs one look, whoever signed it."""
-    three.cleo.remote = watched = Watched(three.shelf)
+    """Invalid content costs one read, whoever signed it."""
+    three.cleo.remote = watched = RecordingWindow(three.shelf)
     insider.head(**absurd()[what])
     report = three.cleo.sync()
     assert any("a head cannot be read" in refused.reason and refused.device == "ben" for refused in report.rejected)
     assert len(watched.asked) <= 3
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_a_head_full_of_packs_that_are_not_there_costs_little(three: Three, insider: Insider) -> None:
-    """After some that cannot be read the rest is not asked for, and Cleo's own head does not swell from it."""
+def test_head_with_missing_packs_costs_few_requests(three: Three, insider: Insider) -> None:
+    """After some unreadable packs the rest is not requested, and Cleo's own head does not grow."""
     first = insider.own.pushes + 1
     many = tuple(IndexedPack(os.urandom(20).hex(), n, n, 100, os.urandom(32)) for n in range(first, first + 5_000))
     insider.head(*many)
-    three.cleo.remote = watched = Watched(three.shelf)
+    three.cleo.remote = watched = RecordingWindow(three.shelf)
     report = three.cleo.sync()
     assert "a pack cannot be read" in reasons(report)
     assert len(watched.asked) < 300
@@ -82,21 +82,21 @@ def test_a_head_full_of_packs_that_are_not_there_costs_little(three: Three, insi
     three.cleo.sync()
     three.cleo.sync()
     assert len(three.shelf.objects[three.head_of(three.cleo)]) < 20_000
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_asking_for_everything_again_and_again_is_bounded(three: Three, insider: Insider) -> None:
-    """A head that wants all of Anna's pushes makes her pack them again, not more than she has, and lose nothing."""
+def test_repeated_pack_requests_are_bounded(three: Three, insider: Insider) -> None:
+    """A head that wants all of Anna's pushes makes her repack them, no more than she has, and nothing is lost."""
     life = sealing.life_tag(insider.vault.id, three.anna.writer)
     for _ in range(3):
         insider.head(wanting=(WantedPushes(life, 1, 2**53), WantedPushes(life, 2**52, 2**53)))
         three.anna.sync()
-    others_hold(three)
+    assert_others_sync(three)
     assert len(three.names("p/")) < 30
 
 
 def test_decompression_bomb_is_not_unpacked(three: Three, insider: Insider) -> None:
-    """A few kilobytes that would unpack to gigabytes, as pack, head and entry: given up at the limit."""
+    """A few kilobytes that unpack to gigabytes, as pack, head and entry, stop at the limit."""
     zeros = bytes(200 << 20)
     insider.head(insider.pack(zeros))
     tracemalloc.start()
@@ -107,13 +107,13 @@ def test_decompression_bomb_is_not_unpacked(three: Three, insider: Insider) -> N
     assert peak < 300 << 20
     insider.sealed("head", heads.name_of(insider.vault.id, three.ben.writer, insider.counter + 1), zeros)
     assert "a head is too large" in reasons(three.cleo.sync())
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_millions_of_tiny_events_are_counted_before_they_are_made(
+def test_pack_with_too_many_events_is_rejected_before_decoding(
     three: Three, insider: Insider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pack of more events than a pack can hold is refused before they fill the memory."""
+    """It cannot fill the memory."""
     event = msgspec.msgpack.encode([1, 1, 1, None, None, "", "", b"", bytes(16), None])
     writer = certified_writer(three.ben.keys.public.signing)
     front = msgspec.msgpack.encode(["s1", writer, 1, None, insider.vault.me, bytes(64)])
@@ -136,7 +136,7 @@ def test_millions_of_tiny_events_are_counted_before_they_are_made(
 
 @pytest.mark.parametrize("shape", ["deep", "wide"])
 def test_entries_in_any_shape_are_evaluated(three: Three, insider: Insider, shape: str) -> None:
-    """Hundreds of entries after each other, or beside each other under one: all read, nobody shut out."""
+    """Hundreds of entries in a chain or side by side are all read, and nobody is locked out."""
     me, tips = three.ben.keys.public.id, tuple(insider.vault.membership.tips)
     if shape == "deep":
         last = tips
@@ -148,13 +148,13 @@ def test_entries_in_any_shape_are_evaluated(three: Three, insider: Insider, shap
     insider.head(tips=last)
     three.cleo.sync()
     assert three.cleo.vault().membership.tips == last
-    others_hold(three)
+    assert_others_sync(three)
 
 
-def test_reports_about_unknown_devices_are_forgotten(three: Three, insider: Insider) -> None:
-    """A head that claims to have seen lives that nobody lives is reported; it makes no room for more than a few."""
+def test_reports_about_unknown_writers_are_limited(three: Three, insider: Insider) -> None:
+    """A head that claims to have seen unknown writers is reported; only a few of them are remembered."""
     for _ in range(5):
         insider.head(seen=tuple(SeenHead(os.urandom(10).hex(), 5, bytes(8)) for _ in range(256)))
         assert "not shown" in reasons(three.cleo.sync())
     assert len(three.cleo.vault().memory.rejections()) <= 1_001
-    others_hold(three)
+    assert_others_sync(three)

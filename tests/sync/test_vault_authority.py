@@ -1,4 +1,4 @@
-"""Whose word counts in a vault: deletions, erasures and shares of devices that are no admins, and of other vaults."""
+"""Which devices have authority in a vault: deletions, erasures and shares by non-admins and by other vaults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.vault_devices import Device, Shelf, join, opened, settle
 
 
 class Fleet:
-    """Anna is an admin, Ben and Cleo are not; Anna began the session."""
+    """Anna is an admin, Ben and Cleo are not; Anna started the session."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -45,7 +45,7 @@ class Fleet:
     def hash_of(self, words: str) -> str:
         return next(event.hash for event in self.anna.events("s1") if event.data and words.encode() in event.data)
 
-    def stands(self, *devices: Device) -> None:
+    def assert_intact(self, *devices: Device) -> None:
         for device in devices:
             state = device.state("s1")
             assert state is not None
@@ -62,20 +62,20 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         device.close()
 
 
-def test_deletion_by_a_device_that_is_no_admin_is_not_obeyed(fleet: Fleet) -> None:
-    """Nor what it says in that session afterwards; it is reported, and its other sessions come."""
+def test_deletion_by_a_non_admin_is_not_obeyed(fleet: Fleet) -> None:
+    """Nor are its later events in that session; it is reported, and its other sessions arrive."""
     fleet.ben.record("s1", SessionDeleted())
     fleet.ben.start("s2")
     fleet.ben.sync()
     report = fleet.anna.sync()
     assert any("may delete it" in refused.reason for refused in report.rejected)
     settle([fleet.cleo, fleet.anna], 2)
-    fleet.stands(fleet.anna, fleet.cleo)
+    fleet.assert_intact(fleet.anna, fleet.cleo)
     assert fleet.anna.state("s2") is not None
 
 
-def test_erasure_by_a_device_that_is_no_admin_is_not_obeyed(fleet: Fleet) -> None:
-    """What it wrote itself it may erase."""
+def test_erasure_by_a_non_admin_is_not_obeyed(fleet: Fleet) -> None:
+    """It may erase what it wrote itself."""
     fleet.ben.note("s1", "by ben")
     settle(fleet.all, 2)
     own = next(event.hash for event in fleet.ben.events("s1") if event.data and b"by ben" in event.data)
@@ -84,11 +84,11 @@ def test_erasure_by_a_device_that_is_no_admin_is_not_obeyed(fleet: Fleet) -> Non
     assert "by ben" not in fleet.anna.notes("s1")
     fleet.ben.record("s1", EventErased(hashes=(fleet.hash_of("by anna"),)))
     settle([fleet.ben, fleet.anna, fleet.cleo], 2)
-    fleet.stands(fleet.anna, fleet.cleo)
+    fleet.assert_intact(fleet.anna, fleet.cleo)
 
 
-def test_device_deletes_what_it_began(fleet: Fleet) -> None:
-    """On all devices, though it is no admin."""
+def test_device_may_delete_a_session_it_started(fleet: Fleet) -> None:
+    """On all devices, without being an admin."""
     fleet.ben.start("s2")
     settle(fleet.all, 2)
     fleet.ben.record("s2", SessionDeleted())
@@ -99,8 +99,8 @@ def test_device_deletes_what_it_began(fleet: Fleet) -> None:
         assert state.deleted
 
 
-def test_start_that_is_added_later_gives_no_right_to_delete(fleet: Fleet) -> None:
-    """A forged beginning with the lowest clock is not how the session began."""
+def test_forged_start_gives_no_right_to_delete(fleet: Fleet) -> None:
+    """Even with the lowest clock it is not how the session started."""
     began = SessionStarted(goal="forged", device="ben", project=ProjectFacts(id="p1", name="project"))
     event = seal(
         session="s1", writer=fleet.ben.renew(), seq=1, prev=None, clock=1, at=1, actor="ben", type="session.started",
@@ -110,11 +110,11 @@ def test_start_that_is_added_later_gives_no_right_to_delete(fleet: Fleet) -> Non
         transaction.receive([event])
     fleet.ben.record("s1", SessionDeleted())
     settle([fleet.ben, fleet.anna, fleet.cleo], 2)
-    fleet.stands(fleet.anna, fleet.cleo)
+    fleet.assert_intact(fleet.anna, fleet.cleo)
 
 
 def _forge_start(device: Device) -> None:
-    """A beginning with the lowest clock, and the deletion, in a stream of their own."""
+    """A start with the lowest clock, and the deletion, in a stream of their own."""
     began = SessionStarted(goal="forged", device=device.name, project=ProjectFacts(id="p1", name="project"))
     event = seal(
         session="s1", writer=device.renew(), seq=1, prev=None, clock=1, at=1, actor="x", type="session.started",
@@ -125,34 +125,34 @@ def _forge_start(device: Device) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_newcomer_does_not_obey_a_forged_beginning(fleet: Fleet, seed: int) -> None:
-    """Whichever stream it reads first; and an admin that removes the forger carries nothing of it to others."""
+def test_newcomer_does_not_obey_a_forged_start(fleet: Fleet, seed: int) -> None:
+    """In whatever order it reads the streams; an admin that removes the forger passes none of it on."""
     _forge_start(fleet.ben)
     fleet.ben.record("s1", SessionDeleted())
     fleet.ben.sync()
     new = Device(fleet.directory, f"dora{seed}", fleet.shelf)
     join(fleet.anna, new, admin=True)
     settle([new, fleet.anna], 2)
-    fleet.stands(fleet.anna, new)
+    fleet.assert_intact(fleet.anna, new)
     new.remove(fleet.ben)
     settle([new, fleet.anna, fleet.cleo], 2)
-    fleet.stands(fleet.anna, fleet.cleo, new)
+    fleet.assert_intact(fleet.anna, fleet.cleo, new)
     new.close()
 
 
-def test_admitting_what_a_removed_device_wrote_deletes_nothing(fleet: Fleet) -> None:
-    """An admin that takes in what was held back lends it no rights."""
+def test_admitting_late_events_deletes_nothing(fleet: Fleet) -> None:
+    """The admin's rights do not extend to them."""
     fleet.anna.remove(fleet.ben)
     fleet.ben.record("s1", SessionDeleted())
     fleet.ben.sync()
     fleet.anna.sync()
     accept_late.admit_at_vault(fleet.anna.vault(), fleet.ben.keys.public.id)
     settle([fleet.anna, fleet.cleo], 2)
-    fleet.stands(fleet.anna, fleet.cleo)
+    fleet.assert_intact(fleet.anna, fleet.cleo)
 
 
 def test_admin_that_restored_a_hostile_backup_deletes_nothing(fleet: Fleet) -> None:
-    """What a writer that belongs to nobody here says of the session counts as little as if they had said it."""
+    """A writer outside the vault has no authority through the admin either."""
     new = Device(fleet.directory, "dora", fleet.shelf)
     outsider = certified_writer(DeviceKeys.generate().public.signing)
     event = seal(
@@ -163,12 +163,12 @@ def test_admin_that_restored_a_hostile_backup_deletes_nothing(fleet: Fleet) -> N
         transaction.receive([event])
     join(fleet.anna, new, admin=True)
     settle([new, fleet.anna, fleet.cleo], 2)
-    fleet.stands(fleet.anna, fleet.cleo)
+    fleet.assert_intact(fleet.anna, fleet.cleo)
     new.close()
 
 
-def test_guest_does_not_begin_the_session_anew(fleet: Fleet) -> None:
-    """A start with the lowest clock would give it another goal and project everywhere."""
+def test_guest_cannot_restart_the_session(fleet: Fleet) -> None:
+    """A start with the lowest clock would change goal and project everywhere."""
     gus = Device(fleet.directory, "gus", fleet.shelf)
     fleet.anna.share("s1", gus)
     gus.accept()
@@ -187,8 +187,8 @@ def test_guest_does_not_begin_the_session_anew(fleet: Fleet) -> None:
     gus.close()
 
 
-def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
-    """Who founds a share admits nobody to it but as a guest: the vault's admins remove whoever else is there."""
+def test_hidden_device_in_a_share_is_removed(fleet: Fleet) -> None:
+    """The founder of a share admits guests only: the vault's admins remove everybody else."""
     fleet.ben.start("s2")
     settle(fleet.all, 2)
     main = fleet.ben.vault()
@@ -204,7 +204,7 @@ def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
     assert not share.membership.is_member(hidden.public.id)
 
 
-def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
+def test_unauthorized_share_is_not_followed(fleet: Fleet) -> None:
     """Other devices publish nothing there, and admit nobody."""
     main = fleet.ben.vault()
     sync_vault(main)
@@ -224,8 +224,8 @@ def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
     )
 
 
-def test_invitation_by_a_device_that_may_not_share_is_ended(fleet: Fleet) -> None:
-    """It would let somebody read under another guest's address; the next sync of an admin ends it."""
+def test_unauthorized_invitation_is_ended(fleet: Fleet) -> None:
+    """It would let somebody read under another guest's address; an admin's next sync ends it."""
     gus = Device(fleet.directory, "gus", fleet.shelf)
     fleet.anna.share("s1", gus)
     settle(fleet.all, 2)
@@ -242,7 +242,7 @@ def test_invitation_by_a_device_that_may_not_share_is_ended(fleet: Fleet) -> Non
 
 
 def test_deleted_session_of_another_project_is_not_sent(fleet: Fleet) -> None:
-    """A vault of one project hears of no others, also when nothing says any more which project it was."""
+    """A project's vault receives nothing about others, even when no event names the project any more."""
     vault = fleet.anna.vault()
     fleet.anna.start("s5")
     with fleet.anna.transaction() as transaction:
@@ -252,8 +252,8 @@ def test_deleted_session_of_another_project_is_not_sent(fleet: Fleet) -> None:
     assert all(stretch.session != "s5" for stretches in opened(fleet.anna).values() for stretch in stretches)
 
 
-def test_device_that_began_it_may_share(fleet: Fleet) -> None:
-    """Its share is followed by the others."""
+def test_device_may_share_a_session_it_started(fleet: Fleet) -> None:
+    """The others follow its share."""
     fleet.ben.start("s2")
     settle(fleet.all, 2)
     gus = Device(fleet.directory, "gus", fleet.shelf)
@@ -267,7 +267,7 @@ def test_device_that_began_it_may_share(fleet: Fleet) -> None:
 
 
 def test_admin_of_the_second_vault_does_not_decide(fleet: Fleet, tmp_path: Path) -> None:
-    """Of several vaults of ours the first that holds the session owns it."""
+    """Of several own vaults, the first with the session owns it."""
     here = fleet.ben.here()._replace(vaults=lambda _: ("another", fleet.ben.vault_id))
     with fleet.ben.transaction() as transaction:
         origin.record_own(transaction, "s1")
@@ -277,11 +277,11 @@ def test_admin_of_the_second_vault_does_not_decide(fleet: Fleet, tmp_path: Path)
     vault.here = here
     report = sync_vault(vault)
     assert any("may delete it" in refused.reason for refused in report.rejected)
-    fleet.stands(fleet.ben)
+    fleet.assert_intact(fleet.ben)
 
 
-def test_vault_has_no_say_in_a_session_that_is_not_sent_there(fleet: Fleet) -> None:
-    """An own session of another project, or from before the vault was confirmed, takes nothing from it."""
+def test_vault_has_no_authority_over_a_session_not_sent_there(fleet: Fleet) -> None:
+    """An own session of another project, or from before the vault was confirmed, loses nothing to it."""
     vault = fleet.ben.vault()
     with fleet.ben.transaction() as transaction:
         vault.memory.write(transaction, ("s1",), "earlier")
@@ -296,7 +296,7 @@ def test_vault_has_no_say_in_a_session_that_is_not_sent_there(fleet: Fleet) -> N
 
 
 def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet) -> None:
-    """The share that was announced first stays; what came through the other one leaves the log."""
+    """The share announced first stays; events of the other leave the log."""
     outsiders = [Device(fleet.directory, name, Shelf()) for name in ("mallory", "trudy")]
     for outsider, device in zip(outsiders, (fleet.ben, fleet.cleo), strict=True):
         outsider.create_vault()
@@ -313,8 +313,8 @@ def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet
         outsider.close()
 
 
-def test_record_survives_a_store_that_kept_none(fleet: Fleet) -> None:
-    """A store of an earlier version: what began here is our own, what only others vouch for is not."""
+def test_origin_is_derived_for_a_store_without_records(fleet: Fleet) -> None:
+    """An earlier version's store: sessions started here are ours, those only others vouch for are not."""
     with fleet.anna.transaction() as transaction:
         origin.forget(transaction, "s1")
     assert provenance.is_own(fleet.anna.vault(), "s1")
@@ -327,7 +327,7 @@ def test_record_survives_a_store_that_kept_none(fleet: Fleet) -> None:
 
 
 def _flood(device: Device, number: int) -> None:
-    """So many entries at once that none of them follows another, in heads that others can read."""
+    """Many entries of which none follows another, in heads that others can read."""
     vault = device.vault()
     sync_vault(vault)
     key = vault.sealing_key()
@@ -352,7 +352,7 @@ def _flood(device: Device, number: int) -> None:
 
 
 def test_removal_holds_against_a_flood_of_entries(fleet: Fleet) -> None:
-    """More of them than an entry may follow, or a head may name: others still read what the admin writes."""
+    """More than an entry may follow or a head may name: others still read the admin's events."""
     _flood(fleet.ben, 1_100)
     settle([fleet.anna, fleet.cleo], 2)
     assert len(fleet.anna.vault().membership.tips) < 100
@@ -366,7 +366,7 @@ def test_removal_holds_against_a_flood_of_entries(fleet: Fleet) -> None:
     assert report.pushed == 0
 
 
-def test_change_that_no_device_would_heed_is_not_called_done(fleet: Fleet) -> None:
+def test_change_without_effect_is_not_reported_as_done(fleet: Fleet) -> None:
     vault = fleet.anna.vault()
     change = vault.change()
     change.add(Admit, device=DeviceKeys.generate().public, name="x", admin=True, role="guest")
@@ -374,8 +374,8 @@ def test_change_that_no_device_would_heed_is_not_called_done(fleet: Fleet) -> No
         change.commit()
 
 
-def test_few_keys_of_a_device_that_is_no_admin_count(fleet: Fleet) -> None:
-    """Everybody is given all keys that count: thousands of them would leave no room for any."""
+def test_only_few_keys_of_a_non_admin_count(fleet: Fleet) -> None:
+    """Everybody receives all keys that count: thousands would leave no room for others."""
     for _ in range(100):
         vault = fleet.ben.vault()
         change = vault.change()
@@ -391,7 +391,7 @@ def test_few_keys_of_a_device_that_is_no_admin_count(fleet: Fleet) -> None:
 
 
 def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As its founder it is senior there, and removes the admin in turn: nobody else goes on with that share."""
+    """As founder it is senior there and removes the admin in turn: nobody else continues that share."""
     fleet.ben.start("s2")
     settle(fleet.all, 2)
     gus = Device(fleet.directory, "gus", fleet.shelf)
@@ -425,7 +425,7 @@ def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkey
 
 
 def _receive(device: Device, **fields: object) -> None:
-    """An event that no program of ours would write, in the device's own store."""
+    """An event that Holdfast would never write, in the device's own store."""
     words = {
         "session": "s1", "prev": None, "clock": 1, "at": 1, "actor": "x", "version": 1, "data": b"{}",
         "salt": os.urandom(16), **fields,
@@ -434,8 +434,8 @@ def _receive(device: Device, **fields: object) -> None:
         transaction.receive([seal(**words)])  # type: ignore[arg-type]
 
 
-def test_guests_event_stands_in_the_place_of_nobody_elses(fleet: Fleet) -> None:
-    """Of equal keys the first counts, and a guest can write any clock: what others recorded stays."""
+def test_guests_event_replaces_nobody_elses(fleet: Fleet) -> None:
+    """Of equal keys the lowest clock counts, and a guest can forge its clock."""
     with fleet.anna.transaction() as transaction:
         transaction.record("s1", Draft(NoteAdded(text="captured"), fleet.anna.time, "anna", "hook:1"))
     gus = Device(fleet.directory, "gus", fleet.shelf)
@@ -464,13 +464,13 @@ def _record(device: Device, key: str, text: str) -> Event | None:
 
 
 def _take_key(guest: Device, key: str, text: str = "instead") -> None:
-    """A guest writes an event with a key of somebody else's, before everything else in the log."""
+    """A guest writes an event with somebody else's key, before everything else in the log."""
     data = msgspec.json.encode({"text": text})
     _receive(guest, writer=guest.renew(), seq=1, type="note.added", key=key, data=data)
 
 
-def test_owner_records_what_a_guest_took_the_key_of_beforehand(shared: tuple[Fleet, Device]) -> None:
-    """Keys can be guessed: what a device of the owner then has to say is recorded, and once."""
+def test_owner_can_record_under_a_key_a_guest_used_before(shared: tuple[Fleet, Device]) -> None:
+    """Keys can be guessed: the owner's event is recorded, and once."""
     fleet, gus = shared
     gus.accept()
     settle([fleet.anna, gus], 1)
@@ -490,8 +490,8 @@ def test_owner_records_what_a_guest_took_the_key_of_beforehand(shared: tuple[Fle
 
 
 @pytest.mark.parametrize("first", ["anna", "ben", "cleo", "dora"])
-def test_guests_event_that_came_before_the_owners_is_taken_out(shared: tuple[Fleet, Device], first: str) -> None:
-    """Neither knew of the other. Whichever a device reads first, the owner's stands, on all devices of theirs."""
+def test_guests_event_gives_way_to_the_owners_concurrent_event(shared: tuple[Fleet, Device], first: str) -> None:
+    """In whatever order a device reads them."""
     fleet, gus = shared
     dora = Device(fleet.directory, "dora", fleet.shelf)
     join(fleet.anna, dora, admin=True)  # an admin passes on what a guest wrote
@@ -518,10 +518,10 @@ def test_guests_event_that_came_before_the_owners_is_taken_out(shared: tuple[Fle
     dora.close()
 
 
-def test_store_of_an_earlier_version_heals_where_a_guest_stands_in_anothers_place(
+def test_store_of_an_earlier_version_replaces_a_guests_event_by_the_owners(
     shared: tuple[Fleet, Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It took the guest's event in first, and kept no record of guests."""
+    """It had accepted the guest's event first, without records of guests."""
     fleet, gus = shared
     gus.accept()
     settle([fleet.anna, gus], 1)
@@ -538,10 +538,10 @@ def test_store_of_an_earlier_version_heals_where_a_guest_stands_in_anothers_plac
 
 
 @pytest.mark.parametrize("guest_first", [True, False])
-def test_owner_records_what_a_guest_took_the_key_of_when_the_share_lies_at_another_remote(
+def test_owner_can_record_under_a_guests_key_when_the_share_is_at_another_remote(
     shared: tuple[Fleet, Device], guest_first: bool
 ) -> None:
-    """Dora belongs to a second vault of Anna's alone, where nobody has heard of Gus but through Anna."""
+    """Dora belongs to Anna's second vault only, where Gus is known through Anna alone."""
     fleet, gus = shared
     anna, dora = fleet.anna, Device(fleet.directory, "dora", Shelf())
     ways = {"first": (anna.remote, anna.vault_id), "second": (dora.remote, "")}
@@ -580,8 +580,8 @@ def test_owner_records_what_a_guest_took_the_key_of_when_the_share_lies_at_anoth
     dora.close()
 
 
-def test_guest_records_what_another_guest_took_the_key_of(shared: tuple[Fleet, Device]) -> None:
-    """Guests decide over each other's work as little as over the owner's."""
+def test_guest_can_record_under_a_key_another_guest_used(shared: tuple[Fleet, Device]) -> None:
+    """Guests have no authority over each other's events either."""
     fleet, gus = shared
     hal = Device(fleet.directory, "hal", fleet.shelf)
     fleet.anna.share("s1", hal)
@@ -598,8 +598,8 @@ def test_guest_records_what_another_guest_took_the_key_of(shared: tuple[Fleet, D
 
 
 @pytest.mark.parametrize("kind", ["session.deleted", "event.erased"])
-def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, kind: str) -> None:
-    """A session begun before the vault: its stream names no device, and a plain one could go on with it."""
+def test_stream_from_before_the_keys_is_continued_by_nobody_else(fleet: Fleet, kind: str) -> None:
+    """The session is older than the vault: its stream names no device, so a plain device could try."""
     fleet.anna._writer = "0" * 20
     fleet.anna.start("s7")
     fleet.anna.note("s7", "precious")
@@ -621,11 +621,11 @@ def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, k
     assert any("neither started" in refused.reason for refused in fleet.anna.sync().rejected)
 
 
-# ── what a removal, an invitation and a role are made of ─────────────────────────────────────────────────
+# ── removals, invitations and roles ─────────────────────────────────────────────────
 
 
 def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The longest are accepted, and nobody is told of a removal that nobody heeds."""
+    """The longest are accepted, and no ineffective removal is published."""
     monkeypatch.setattr(device_removal, "_MAX_ACCEPTED", 5)
     monkeypatch.setattr(entries, "_MAX_STREAMS", 10)
     for number in range(12):
@@ -644,7 +644,7 @@ def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monke
 
 @pytest.fixture
 def shared(fleet: Fleet) -> Iterator[tuple[Fleet, Device]]:
-    """Anna shares s1 with Gus; Ben takes part as one of the vault's devices."""
+    """Anna shares s1 with Gus; Ben is one of the vault's devices."""
     gus = Device(fleet.directory, "gus", fleet.shelf)
     fleet.anna.share("s1", gus)
     settle(fleet.all, 2)
@@ -659,7 +659,7 @@ def _share_of(device: Device) -> Vault:
 
 
 def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Device]) -> None:
-    """Few of a plain device's entries are followed; the one that a change names always is."""
+    """Few entries of a plain device are followed, but always the one that a change names."""
     fleet, gus = shared
     vault = _share_of(fleet.ben)
     vault.learn_all()
@@ -684,7 +684,9 @@ def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Devi
 
 
 @pytest.mark.parametrize("recipients", [("no key at all",), tuple(f"age1{number}" for number in range(900))])
-def test_invitation_to_no_key_stops_nobody(shared: tuple[Fleet, Device], recipients: tuple[str, ...]) -> None:
+def test_invitation_to_an_invalid_key_stops_no_sync(
+    shared: tuple[Fleet, Device], recipients: tuple[str, ...]
+) -> None:
     fleet, gus = shared
     change = _share_of(fleet.ben).change()
     change.add(Invite, email="mal@example.org", recipients=recipients, write=False, secret=b"")
@@ -697,8 +699,7 @@ def test_invitation_to_no_key_stops_nobody(shared: tuple[Fleet, Device], recipie
     assert not fleet.anna.vault().membership.is_member(fleet.ben.keys.public.id)
 
 
-def test_guest_that_was_an_admin_once_has_the_rights_of_a_guest(fleet: Fleet) -> None:
-    """What it was in the vault before it was removed gives it nothing in the share."""
+def test_former_admin_has_only_guest_rights_in_a_share(fleet: Fleet) -> None:
     dora = Device(fleet.directory, "dora", fleet.shelf)
     join(fleet.anna, dora, admin=True)
     fleet.anna.remove(dora)
@@ -711,11 +712,11 @@ def test_guest_that_was_an_admin_once_has_the_rights_of_a_guest(fleet: Fleet) ->
     dora.record("s1", SessionDeleted())
     dora.sync()
     assert any("guest may not delete" in refused.reason for refused in fleet.anna.sync().rejected)
-    fleet.stands(fleet.anna)
+    fleet.assert_intact(fleet.anna)
     dora.close()
 
 
-def test_beginning_that_is_added_gives_no_right_to_share(fleet: Fleet) -> None:
+def test_forged_start_gives_no_right_to_share(fleet: Fleet) -> None:
     _forge_start(fleet.ben)
     fleet.ben.sync()
     main = fleet.ben.vault()
@@ -728,9 +729,9 @@ def test_beginning_that_is_added_gives_no_right_to_share(fleet: Fleet) -> None:
 
 
 def _ask_with_key_of(victim: Device, fleet: Fleet, gus: Device, proof: str) -> PublicKeys:
-    """Gus asks to take part with a further device: an age key of his own, and the victim's signing key.
+    """Gus asks to join with a further device: his own age key, and the victim's signing key.
 
-    Which of two devices with one signing key is found first goes by their ids: this one comes before the victim.
+    Of two devices with one signing key the lower id is read first: this one comes before the victim.
     """
     share = _share_of(fleet.anna)
     [offer] = vault_shares.offers(fleet.shelf, [gus.keys.identity])
@@ -757,10 +758,10 @@ def _ask_with_key_of(victim: Device, fleet: Fleet, gus: Device, proof: str) -> P
 
 @pytest.mark.parametrize("proof", ["none", "of another key", "of another pair", "nonsense"])
 @pytest.mark.parametrize("whose", ["anna", "ben"])
-def test_request_with_anothers_signing_key_lets_nobody_in(
+def test_request_with_anothers_signing_key_admits_nobody(
     shared: tuple[Fleet, Device], whose: str, proof: str
 ) -> None:
-    """Whoever holds an invitation cannot make an owner's device a guest of its own session."""
+    """An invitation cannot turn an owner's device into a guest of its own session."""
     fleet, gus = shared
     gus.accept()
     settle([fleet.anna, gus], 1)
@@ -778,8 +779,8 @@ def test_request_with_anothers_signing_key_lets_nobody_in(
     assert author.kind == "device"
 
 
-def test_request_of_an_earlier_version_lets_its_own_device_in(shared: tuple[Fleet, Device]) -> None:
-    """It proves nothing of its signing key; nobody else is known to have that."""
+def test_request_of_an_earlier_version_admits_its_own_device(shared: tuple[Fleet, Device]) -> None:
+    """It proves nothing about its signing key, but nobody else is known to have that."""
     fleet, gus = shared
     share = _share_of(fleet.anna)
     [offer] = vault_shares.offers(fleet.shelf, [gus.keys.identity])
@@ -794,8 +795,8 @@ def test_request_of_an_earlier_version_lets_its_own_device_in(shared: tuple[Flee
     assert _share_of(fleet.anna).membership.is_member(public.id)
 
 
-def test_device_whose_signing_key_somebody_named_before_is_let_in(shared: tuple[Fleet, Device]) -> None:
-    """A request of an earlier version can name a key that nobody has yet: its owner proves it, and takes part."""
+def test_device_is_admitted_when_somebody_named_its_signing_key_before(shared: tuple[Fleet, Device]) -> None:
+    """An earlier version's request can name any key: its owner proves it and joins."""
     fleet, gus = shared
     gus.accept()
     settle([fleet.anna, gus], 1)

@@ -1,4 +1,4 @@
-"""Fingerprints as words: the laws of the list, there and back, and what a mistake is told."""
+"""Fingerprints as words: laws of the word list, round trips, and errors for mistakes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VECTORS = json.loads((Path(__file__).parent / "vectors" / "words.json").read_tex
 KNOWN = wordlist()
 
 
-def one_slip(word: str) -> set[str]:
-    """Everything one wrong, missing or swapped letter makes of a word."""
+def misspellings(word: str) -> set[str]:
+    """Every word with one letter wrong, missing or swapped."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     missing = {left + right[1:] for left, right in cuts if right}
@@ -27,8 +27,8 @@ def one_slip(word: str) -> set[str]:
     return (missing | wrong | swapped) - {word}
 
 
-def test_the_laws_of_the_list() -> None:
-    """1,024 words of 3 to 7 letters, sorted, apart in their first four, none the beginning of another."""
+def test_word_list_follows_its_laws() -> None:
+    """1,024 sorted words of 3 to 7 letters, distinct in the first four, none a prefix of another."""
     assert len(KNOWN) == 1024
     assert list(KNOWN) == sorted(set(KNOWN))
     assert all(word.isascii() and word.isalpha() and word.islower() and 3 <= len(word) <= 7 for word in KNOWN)
@@ -36,14 +36,14 @@ def test_the_laws_of_the_list() -> None:
     assert not any(after.startswith(before) for before, after in pairwise(KNOWN))
 
 
-def test_no_slip_makes_another_word() -> None:
-    """One wrong, missing or swapped letter never turns a word of the list into another one."""
+def test_misspelled_word_is_never_another_word() -> None:
+    """One wrong, missing or swapped letter."""
     all_words = set(KNOWN)
-    assert not any(one_slip(word) & all_words for word in KNOWN)
+    assert not any(misspellings(word) & all_words for word in KNOWN)
 
 
-def test_the_vectors() -> None:
-    """The frozen examples, worked out again digit by digit from the list."""
+def test_vectors_match_the_list() -> None:
+    """The frozen examples, recomputed digit by digit from the list."""
     for vector in VECTORS:
         bits = "".join(f"{byte:08b}" for byte in bytes.fromhex(vector["bytes"])) + "00"
         spelled = "-".join(KNOWN[int(bits[at : at + 10], 2)] for at in range(0, 130, 10))
@@ -52,8 +52,8 @@ def test_the_vectors() -> None:
 
 
 @given(st.binary(min_size=16, max_size=16), st.sampled_from("- _.,:\n\t/—"), st.booleans(), st.integers(4, 9))
-def test_wrap_round_trips(data: bytes, apart: str, upper: bool, kept: int) -> None:
-    """Words are read in any case, apart by anything, cut short after four letters; hex digits too."""
+def test_words_round_trip(data: bytes, apart: str, upper: bool, kept: int) -> None:
+    """Any case and separator, words cut after four letters, and hex digits are accepted."""
     spelled = spell_words(data)
     assert spelled.count("-") == 12
     given_ = apart.join(word[:kept] for word in spelled.split("-"))
@@ -63,7 +63,7 @@ def test_wrap_round_trips(data: bytes, apart: str, upper: bool, kept: int) -> No
 
 
 @given(st.text(max_size=200))
-def test_anything_is_read_or_invalid(text: str) -> None:
+def test_any_text_is_a_fingerprint_or_invalid(text: str) -> None:
     """Whatever was typed, it is 16 bytes or one sentence."""
     caught = None
     try:
@@ -73,8 +73,7 @@ def test_anything_is_read_or_invalid(text: str) -> None:
     assert len(parsed) == 16 or (caught is not None and caught.hint)
 
 
-def test_an_unknown_word_is_named_with_the_closest_one() -> None:
-    """A mistyped word is named, and the one it is closest to offered."""
+def test_error_names_the_unknown_word_and_the_closest_one() -> None:
     good = spell_words(bytes(16)).split("-")
     with pytest.raises(Invalid, match="'abzorb' is not one of the words of a recovery code") as caught:
         parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
@@ -93,14 +92,14 @@ def test_an_unknown_word_is_named_with_the_closest_one() -> None:
         ("absorb " * 300, "too long"),
     ],
 )
-def test_a_wrong_count_says_so(text: str, message: str) -> None:
-    """Too few, too many, too short, and bits that no fingerprint has are told apart."""
+def test_wrong_lengths_have_different_errors(text: str, message: str) -> None:
+    """Too few, too many, too short, and bits that no fingerprint has."""
     with pytest.raises(Invalid, match=message):
         parse_words(text)
 
 
-def test_other_sizes_are_not_spelled() -> None:
-    """Thirteen words are sixteen bytes, no more and no less."""
+def test_only_sixteen_bytes_can_be_spelled() -> None:
+    """As thirteen words."""
     for size in (0, 15, 17, 32):
         with pytest.raises(ValueError, match="bytes"):
             spell_words(bytes(size))

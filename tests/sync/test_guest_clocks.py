@@ -1,4 +1,4 @@
-"""A guest's clock decides over nothing: neither in the shared session nor in any other of the owner's."""
+"""A guest's clock has no influence: neither in the shared session nor in the owner's other sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.vault_devices import Device, Shelf, join, settle
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Iterator[tuple[Device, Device, Device]]:
-    """A laptop and a desktop of one person, and the guest's; one session is shared, one private."""
+    """Laptop and desktop of one person, and a guest's device; one session is shared, one private."""
     shelf = Shelf()
     laptop, desktop, guest = (Device(str(tmp_path), name, shelf) for name in ("laptop", "desktop", "guest"))
     laptop.create_vault()
@@ -34,16 +34,16 @@ def devices(tmp_path: Path) -> Iterator[tuple[Device, Device, Device]]:
 
 
 @pytest.mark.parametrize("clock", [MAX_SAFE_INTEGER, MAX_CLOCK + 1, MAX_CLOCK, MAX_CLOCK - 1, 1])
-def test_a_guests_clock_keeps_no_edit_or_pause_of_the_owner_from_taking_effect(
+def test_edits_and_pauses_of_the_owner_take_effect_after_any_guest_clock(
     devices: tuple[Device, Device, Device], monkeypatch: pytest.MonkeyPatch, clock: int
 ) -> None:
-    """Both devices of the owner edit and pause in turn, in both sessions, after the guest's event has come in."""
+    """Both devices of the owner edit and pause in turn, in both sessions, after the guest's event arrived."""
     laptop, desktop, guest = devices
     with monkeypatch.context() as patching:
         patching.setattr("holdfast.store.journal.tick", lambda _last, _wall: clock)
         guest.record("shared", SessionEdited(goal="The guest's"))
     guest.store.close()
-    guest.store = guest._opened()  # a hostile program's own state is its own business
+    guest.store = guest._opened()  # the state that a hostile program computes does not matter
     settle([guest, laptop, desktop], 2)
     assert any(event.clock == clock for event in laptop.events("shared"))
     for turn in range(2):

@@ -1,4 +1,4 @@
-"""Every byte of an object counts: with one bit of it turned over, nothing of the object is believed."""
+"""Changing any bit of an object makes the whole object invalid."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def three(tmp_path: Path) -> Iterator[Three]:
     made.close()
 
 
-def places(data: bytes) -> Iterator[int]:
-    """Every byte, or a sample with both ends in it."""
+def positions(data: bytes) -> Iterator[int]:
+    """Every byte, or a sample that includes both ends."""
     step = max(1, len(data) // BYTES) if BYTES else 1
     yield from sorted({*range(0, len(data), step), 0, 3, 4, 36, 44, len(data) - 1} & set(range(len(data))))
 
@@ -39,37 +39,36 @@ def flipped(data: bytes, place: int) -> bytes:
     return data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :]
 
 
-def test_no_flipped_byte_of_a_sealed_object_goes_unnoticed(three: Three) -> None:
-    """Packs, heads and entries do not open once any of their bytes is another."""
+def test_sealed_object_with_a_flipped_byte_does_not_open(three: Three) -> None:
+    """Packs, heads and entries alike."""
     vault = three.cleo.vault()
     keys = vault.candidates()
     kinds = {"p": "pack", "h": "head", "m": "entry"}
     names = [name for name in three.shelf.objects if name[0] in kinds and not name.startswith("h/join")]
-    assert len(names) >= min(OBJECTS // 2, 30)  # packs are merged: there are fewer of them than pushes
+    assert len(names) >= min(OBJECTS // 2, 30)  # packs are merged, so there are fewer packs than pushes
     for name in names[:OBJECTS]:
         data = three.shelf.objects[name]
         assert sealing.unseal(keys, kinds[name[0]], vault.id, name, data, limit=1 << 24)
-        for place in places(data):
+        for place in positions(data):
             with pytest.raises(HoldfastError):
                 sealing.unseal(keys, kinds[name[0]], vault.id, name, flipped(data, place), limit=1 << 24)
 
 
-def test_no_flipped_byte_of_a_key_wrap_goes_unnoticed(three: Three) -> None:
-    """A wrap whose bytes were changed anywhere gives no keys."""
+def test_key_wrap_with_a_flipped_byte_gives_no_keys(three: Three) -> None:
     for device in three.everybody:
         tag = f"k/{sealing.recipient_tag(device.keys.public.age)}-"
         for name in three.names(tag):
             data = three.shelf.objects[name]
             assert wraps.unwrap(data, [device.keys.identity]) is not None
-            for place in places(data):
+            for place in positions(data):
                 assert wraps.unwrap(flipped(data, place), [device.keys.identity]) is None, (name, place)
 
 
-def test_no_flipped_byte_of_the_founding_entry_goes_unnoticed(three: Three) -> None:
-    """The public object, changed anywhere, is refused or says exactly the same."""
+def test_founding_entry_with_a_flipped_byte_is_refused(three: Three) -> None:
+    """Unless the change has no meaning: then it says exactly the same."""
     data = three.shelf.objects["vault"]
     right = read_founding(data)
-    for place in places(data):
+    for place in positions(data):
         try:
             read = read_founding(flipped(data, place))
         except HoldfastError:
@@ -78,15 +77,15 @@ def test_no_flipped_byte_of_the_founding_entry_goes_unnoticed(three: Three) -> N
         assert read == right
 
 
-def test_no_flipped_byte_inside_a_seal_goes_unnoticed(three: Three) -> None:
-    """Even who holds the key, and may seal anew, changes nothing of what others signed: heads, entries, streams."""
+def test_flipped_byte_inside_a_seal_breaks_the_signature(three: Three) -> None:
+    """Even with the key, nobody can change what others signed: heads, entries, streams."""
     vault = three.cleo.vault()
     keys, members = vault.candidates(), vault.membership
     for name in three.names("h/")[:OBJECTS]:
         listed = heads.parse_name(name)
         assert listed is not None
         plain = sealing.unseal(keys, "head", vault.id, name, three.shelf.objects[name], limit=1 << 24)
-        for place in places(plain):
+        for place in positions(plain):
             try:
                 claimed = heads.read(flipped(plain, place), vault.id, listed)
             except HoldfastError:
@@ -96,21 +95,21 @@ def test_no_flipped_byte_inside_a_seal_goes_unnoticed(three: Three) -> None:
     for name in three.names("m/")[:OBJECTS]:
         plain = sealing.unseal(keys, "entry", vault.id, name, three.shelf.objects[name], limit=1 << 24)
         own = entries.hash_of(entries.unpack(plain).payload)
-        for place in places(plain):
+        for place in positions(plain):
             signed = entries.unpack_or_none(flipped(plain, place))
             if signed is not None and entries.hash_of(signed.payload) == own:
                 assert signed.signature != entries.unpack(plain).signature
 
 
-def test_no_flipped_byte_inside_a_pack_is_vouched_for(three: Three) -> None:
-    """The signature over the last hash covers every byte of every event before it."""
+def test_flipped_byte_inside_a_pack_breaks_the_stream_signature(three: Three) -> None:
+    """The signature over the last hash covers every byte of all earlier events."""
     from holdfast.workspace.keys.device_keys import STREAM, verify
 
     vault = three.cleo.vault()
     for name in three.names("p/")[: OBJECTS // 3]:
         plain = sealing.unseal(vault.ring(), "pack", vault.id, name, three.shelf.objects[name], limit=1 << 24)
         right = packs.unpack(plain)
-        for place in places(plain):
+        for place in positions(plain):
             try:
                 stretches = packs.unpack(flipped(plain, place))
             except HoldfastError:
@@ -123,11 +122,11 @@ def test_no_flipped_byte_inside_a_pack_is_vouched_for(three: Three) -> None:
                     assert stretch in right
 
 
-def test_no_flipped_byte_of_a_request_lets_in_other_keys(three: Three) -> None:
-    """A request changed anywhere cannot be opened: nobody's keys can be put in the place of another's."""
+def test_join_request_with_a_flipped_byte_does_not_open(three: Three) -> None:
+    """So nobody's keys can be replaced in it."""
     vault = three.anna.vault()
     box = vault.box()
     assert box is not None
     blob = age.encrypt(vault.membership.box, b"a letter")
-    for place in places(blob):
+    for place in positions(blob):
         assert age.decrypt([box], flipped(blob, place)) is None
