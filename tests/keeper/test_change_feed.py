@@ -1,4 +1,4 @@
-"""ChangeFeed: whoever runs for long hears of every change, whoever made it and however, and stops at once."""
+"""ChangeFeed reports every change to a long-running process, whoever made it, and stops at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEADLINE = 10.0
 
 
 class Listener:
-    """Keeps what it is told, and waits for what a test expects."""
+    """Collects the reported changes, and waits for those that a test expects."""
 
     def __init__(self) -> None:
         self.changes: list[Changes] = []
@@ -57,7 +57,7 @@ class Environment:
         return Keeper.open(str(self.project), home=str(self.home))
 
     def mirrored(self, name: str) -> Path:
-        """Another project, with a mirror."""
+        """Creates another project with a mirror."""
         path = self.project.parent / name
         path.mkdir()
         with Keeper.open(str(path), home=str(self.home)) as keeper:
@@ -78,14 +78,14 @@ def keeper(env: Environment) -> Iterator[Keeper]:
 
 @pytest.fixture(params=[True, False], ids=["told", "looking"])
 def installed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With notifications of the system, and without."""
+    """With and without notifications of the operating system."""
     if not request.param:
         monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
 
 
 @pytest.mark.usefixtures("installed")
 def test_change_feed_reports_session_and_place_of_events(env: Environment, keeper: Keeper) -> None:
-    """What was there before is not told; what comes is, up to the place that was told with it."""
+    """Only new events, up to the reported place."""
     first = keeper.start("Build the shop")
     second = Keeper.start(keeper, "Paint it", replace=True)
     listener = Listener()
@@ -100,7 +100,7 @@ def test_change_feed_reports_session_and_place_of_events(env: Environment, keepe
 
 @pytest.mark.usefixtures("installed")
 def test_change_feed_follows_a_store_that_is_created_later(env: Environment) -> None:
-    """ChangeFeed makes nothing by itself; the first session of a new home is told."""
+    """It does not create one, and reports the first session of a new home."""
     listener = Listener()
     with ChangeFeed(env.open, listener) as following:
         assert following.place == 0
@@ -112,7 +112,7 @@ def test_change_feed_follows_a_store_that_is_created_later(env: Environment) -> 
 
 
 def test_several_change_feeds_in_one_process_report_its_own_changes(env: Environment, keeper: Keeper) -> None:
-    """What one of them does through another connection, while it is told something, is told to all."""
+    """Also a change that one of them makes through another connection while it handles a report."""
     session = keeper.start("Build the shop")
     answered = threading.Event()
 
@@ -131,8 +131,8 @@ def test_several_change_feeds_in_one_process_report_its_own_changes(env: Environ
     assert [note.text for note in session.document().notes] == ["hello", "heard"]
 
 
-def test_change_feed_reports_changes_that_are_no_events(env: Environment, keeper: Keeper) -> None:
-    """A pointer that moves, something kept under a name, a list of remotes: no session's events, yet a change."""
+def test_change_feed_reports_changes_without_events(env: Environment, keeper: Keeper) -> None:
+    """A current session, a local value, the list of remotes."""
     session = keeper.start("Build the shop")
     steps: list[Callable[[], object]] = [
         lambda: _transact(keeper, "current", None),
@@ -160,7 +160,7 @@ def _transact(keeper: Keeper, name: str, value: str | bytes | None) -> None:
 
 
 def test_change_feed_reports_a_new_current_session_together_with_events(env: Environment, keeper: Keeper) -> None:
-    """Starting a session does both at once: neither hides the other."""
+    """Starting a session changes both, and neither hides the other."""
     keeper.start("Build the shop")
     listener = Listener()
     with ChangeFeed(env.open, listener):
@@ -171,7 +171,7 @@ def test_change_feed_reports_a_new_current_session_together_with_events(env: Env
 
 @pytest.mark.usefixtures("installed")
 def test_change_feed_drains_payloads_of_hooks(env: Environment, keeper: Keeper) -> None:
-    """The spool is not there at first; what hooks leave becomes events though nobody runs a command."""
+    """The spool is created later; payloads become events without any command."""
     keeper.start("Build the shop")
     listener = Listener()
     with ChangeFeed(env.open, listener):
@@ -183,7 +183,7 @@ def test_change_feed_drains_payloads_of_hooks(env: Environment, keeper: Keeper) 
 
 
 def test_change_feed_reads_back_mirrored_files_of_every_work_tree(env: Environment) -> None:
-    """Of projects that the follower is not in, of a mirror switched on later, and of a folder that was made again."""
+    """Of other projects, of a mirror that is switched on later, and of a recreated directory."""
     early = env.mirrored("early")
     listener = Listener()
     with ChangeFeed(env.open, listener):
@@ -221,7 +221,7 @@ def test_changes_between_collecting_and_reporting_reach_the_mirrored_files(
 
 
 def _goal_becomes(env: Environment, session: str, goal: str) -> None:
-    """Looked up without the keeper, which would take the edit in by itself."""
+    """Reads the store without a keeper, which would read the edit back itself."""
     store = sqlite3.connect(f"file:{env.home / 'store.db'}?mode=ro", uri=True)
     try:
         _until(lambda: store.execute("SELECT goal FROM sessions WHERE id = ?", (session,)).fetchone() == (goal,))
@@ -237,7 +237,7 @@ def _until(true: Callable[[], bool]) -> None:
 
 
 def test_change_feed_reports_a_damaged_store_once_it_is_repaired(env: Environment, keeper: Keeper) -> None:
-    """While it cannot be read nothing is told, and nothing is lost: after the repair everything is told."""
+    """Nothing is reported while it cannot be read, and everything after the repair."""
     session = keeper.start("Build the shop")
     keeper.close()
     sound = (env.home / "store.db").read_bytes()
@@ -257,7 +257,7 @@ def test_change_feed_reports_a_damaged_store_once_it_is_repaired(env: Environmen
 
 
 def test_change_feed_reports_every_session_of_a_replaced_store(env: Environment, keeper: Keeper) -> None:
-    """A repair puts another file in its place: all of it may be different now, and what comes after is told too."""
+    """A repair replaces the file, so that any session may differ; later changes are reported too."""
     session = keeper.start("Build the shop")
     listener = Listener()
     with ChangeFeed(env.open, listener):
@@ -276,7 +276,7 @@ def test_change_feed_reports_every_session_of_a_replaced_store(env: Environment,
 
 
 def test_change_feed_stops_at_once(env: Environment, keeper: Keeper) -> None:
-    """Whether it waits or was about to look: its thread is gone when the block is left."""
+    """Its thread has ended when the block is left, whether it was waiting or about to look."""
     keeper.start("Build the shop")
     for pause in (0.0, 0.2):
         with ChangeFeed(env.open, Listener()) as following:
@@ -285,7 +285,7 @@ def test_change_feed_stops_at_once(env: Environment, keeper: Keeper) -> None:
 
 
 def test_change_feed_misses_nothing_while_other_processes_write(env: Environment, keeper: Keeper) -> None:
-    """Every place is covered exactly once, in order, though several changes may be told as one."""
+    """Every place is covered exactly once and in order; one report may cover several changes."""
     session = keeper.start("Build the shop")
     listener = Listener()
     writing = (

@@ -1,4 +1,4 @@
-"""Everything earlier versions wrote still opens, says what it said, and goes on."""
+"""Everything that earlier versions wrote opens, shows the same facts, and can be continued."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def failed(program: Program) -> list[Any]:
     return [check for check in program("doctor", codes=(0, 6))["checks"] if check["status"] == "failed"]
 
 
-def test_there_is_a_generation() -> None:
+def test_generations_exist() -> None:
     assert NAMES
 
 
 def test_facts_are_unchanged(generation: Generation) -> None:
-    """Sessions, logs, conflicts, hours, people, settings: what every home said, it still says; nothing is damaged."""
+    """Sessions, logs, conflicts, hours, people and settings of every home; nothing is damaged."""
     for home in HOMES:
         program = generation.program(home)
-        # Payloads that waited have become a session since; it is looked at below.
+        # Waiting payloads have become a session; a test below checks it.
         current = facts(program, generation.said["moment"])
         waited = {row["id"] for row in current["history"]} - {row["id"] for row in generation.facts(home)["history"]}
         assert len(waited) == (home == "laptop")
@@ -48,14 +48,14 @@ def test_facts_are_unchanged(generation: Generation) -> None:
         current["sessions"] = {id_: session for id_, session in current["sessions"].items() if id_ not in waited}
         assert unexpected(differences(generation.facts(home), current)) == [], home
         assert failed(program) == [], home
-    aside = [
+    quarantined = [
         check["status"] for check in generation.program("damaged")("doctor")["checks"] if check["name"] == "aside"
     ]
-    assert aside == ["warning"]
+    assert quarantined == ["warning"]
 
 
-def test_every_type_of_event_is_there(generation: Generation) -> None:
-    """A generation holds every type that its version could record, and one more session that was deleted."""
+def test_generation_contains_every_type_of_event(generation: Generation) -> None:
+    """Every type that its version could record, and a deleted session."""
     with Keeper.open(str(generation.root), home=str(generation.root / "homes" / "laptop")) as keeper:
         store = keeper.store()
         types = {event.type for session in store.sessions() for event in store.events(session)}
@@ -67,7 +67,7 @@ def test_every_type_of_event_is_there(generation: Generation) -> None:
 
 
 def test_waiting_payloads_become_events(generation: Generation) -> None:
-    """What hooks had left is taken in by the first call, at its own time."""
+    """The first call drains them, each at its own time."""
     known = {row["id"] for row in generation.facts("laptop")["history"]}
     program = generation.program("laptop", "waiting")
     session = program("status")["session"]
@@ -77,8 +77,8 @@ def test_waiting_payloads_become_events(generation: Generation) -> None:
     assert session["created_at"] < generation.said["moment"]
 
 
-def test_recording_goes_on(generation: Generation) -> None:
-    """Each home is a copy, and so a new writer: what it records follows what was there."""
+def test_recording_continues_as_a_new_writer(generation: Generation) -> None:
+    """Each home is a copy."""
     for home in HOMES:
         program = generation.program(home)
         for row in generation.facts(home)["history"][:3]:
@@ -97,14 +97,14 @@ def test_recording_goes_on(generation: Generation) -> None:
 
 
 def test_work_trees_know_their_sessions(generation: Generation) -> None:
-    """The main work tree and its second one are at sessions of their own."""
+    """The main work tree and its linked one have sessions of their own."""
     tree = generation.program("laptop", "shop-tree")
     assert tree("status")["session"]["id"] == generation.session("work tree")
     assert generation.program("laptop", "long")("status")["session"]["id"] == generation.session("long")
 
 
 def test_devices_and_guests_converge(generation: Generation) -> None:
-    """All write, all sync, in both vaults: members and guests have everything, others nothing more."""
+    """All write and sync in both vaults; members and guests receive everything shared with them and nothing more."""
     people = {home: generation.program(home) for home in HOMES}
     shared, by_git = generation.session("travel: shared"), generation.session("travel: by-git")
     for home in (*DEVICES, "guest", "lost"):
@@ -134,8 +134,7 @@ def _all(program: Program) -> list[dict[str, Any]]:
     return list(program("history", "--all-projects", "--limit", "1000")["sessions"])
 
 
-def test_recovery_code_lets_a_device_in(generation: Generation) -> None:
-    """The code on paper still opens the vault, to a device that was never there."""
+def test_recovery_code_opens_the_vault_for_a_new_device(generation: Generation) -> None:
     program = generation.program("new", "shop-of-desk")
     code = (generation.root / "recovery-code.txt").read_text()
     joined = program("remote", "add", "home", f"folder:{generation.root / 'vault'}", "--recover", stdin=code)
@@ -146,7 +145,7 @@ def test_recovery_code_lets_a_device_in(generation: Generation) -> None:
 
 
 def test_backup_is_restored(generation: Generation) -> None:
-    """Into an empty home, everything that was in it; into its own, nothing new."""
+    """Completely into an empty home; nothing changes in its own."""
     file = str(generation.root / "backup.holdfast")
     fresh = generation.program("fresh", "shop")
     fresh("restore", file)
@@ -162,7 +161,7 @@ def test_backup_is_restored(generation: Generation) -> None:
 
 
 def test_mirrors_settle_without_a_change(generation: Generation) -> None:
-    """Files of all four formats are what the present version would write; what was set aside still lies there."""
+    """Files of all four formats are what the present version would write; files in quarantine are still there."""
     project = generation.root / "projects" / "mirrored"
     program = generation.program("laptop", "mirrored")
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file() and ".git/" not in str(path)}
@@ -183,7 +182,7 @@ def test_mirrors_settle_without_a_change(generation: Generation) -> None:
 
 
 def test_backfill_finds_nothing_new(generation: Generation) -> None:
-    """Transcripts of all eight agents were read: they are known again, whatever became of how far that was."""
+    """Transcripts of all eight agents are recognized, even without the record of how far they were read."""
     program = generation.program("laptop")
     assert [entry["events"] for entry in program("backfill")["backfill"]] == [0] * 8
     for path in (generation.root / "homes" / "laptop" / "backfilled").iterdir():
@@ -193,7 +192,7 @@ def test_backfill_finds_nothing_new(generation: Generation) -> None:
     assert {row["id"] for row in _all(program)} == known
 
 
-def test_team_is_part_of_it(generation: Generation) -> None:
-    """The dump of the team's database is opened where there is a server: `tests/postgres/test_earlier_teams.py`."""
+def test_generation_contains_a_team(generation: Generation) -> None:
+    """`tests/postgres/test_earlier_teams.py` opens the dump of its database."""
     assert all(generation.facts(role)["history"] for role in TEAM)
     assert (generation.root / "team.sql").stat().st_size > 0

@@ -1,6 +1,6 @@
-"""Hearing what a document tells: as strictly as a person is heard, each thing at its own time, each edit once.
+"""Events from hooks are as strict as a person's, at their own time, and each is recorded once.
 
-And finding the version of a session that somebody's copy was made from.
+Also: finding the version of a session that a copy was made from.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def session(keeper: Keeper) -> SessionHandle:
     return keeper.start("Add login", at=keeper.now() - 2 * HOUR)
 
 
-def hear(keeper: Keeper, session: str, *events: TimedEvent, keys: Iterator[str] | None = None) -> State:
+def record(keeper: Keeper, session: str, *events: TimedEvent, keys: Iterator[str] | None = None) -> State:
     with keeper.store().transaction() as transaction:
         return keeper.recorder.append_reported(transaction, session, events, keys=keys)
 
@@ -66,7 +66,7 @@ def kinds(keeper: Keeper, session: str) -> list[str]:
 
 def test_each_event_of_a_hook_is_recorded_at_its_own_time(keeper: Keeper, session: SessionHandle) -> None:
     start = session.state().time.start
-    hear(
+    record(
         keeper,
         session.id,
         *(TimedEvent(start + minutes * MINUTE, NoteAdded(text=str(minutes))) for minutes in (3, 1, 2)),
@@ -77,9 +77,9 @@ def test_each_event_of_a_hook_is_recorded_at_its_own_time(keeper: Keeper, sessio
 
 
 def test_times_of_hook_events_stay_between_session_start_and_now(keeper: Keeper, session: SessionHandle) -> None:
-    """A document's clock may be wrong; the log stays between the beginning and the present."""
+    """The clock of a payload may be wrong."""
     start = session.state().time.start
-    hear(keeper, session.id, TimedEvent(0, NoteAdded(text="early")), TimedEvent(10**15, NoteAdded(text="late")))
+    record(keeper, session.id, TimedEvent(0, NoteAdded(text="early")), TimedEvent(10**15, NoteAdded(text="late")))
     early, late = session.state().notes
     assert early.at == start
     assert start < late.at <= keeper.now()
@@ -96,7 +96,7 @@ def test_events_of_a_hook_are_recorded_all_or_none(
         session.complete()
     before = freeze(session.state())
     with pytest.raises((Refused, Invalid)):
-        hear(
+        record(
             keeper,
             session.id,
             TimedEvent(keeper.now(), ExtraKept(name="x", value="1")),
@@ -110,17 +110,17 @@ def test_hook_events_are_refused_in_the_same_words_as_verbs(keeper: Keeper, sess
     with pytest.raises(Refused) as by_verb:
         session.note("too late")
     with pytest.raises(Refused) as by_hook:
-        hear(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="too late")))
+        record(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="too late")))
     assert (by_hook.value.message, by_hook.value.hint) == (by_verb.value.message, by_verb.value.hint)
 
 
 def test_hook_events_for_an_unknown_or_deleted_session_are_refused(keeper: Keeper, session: SessionHandle) -> None:
     note = TimedEvent(keeper.now(), NoteAdded(text="hello"))
     with pytest.raises(NotFound):
-        hear(keeper, "7" * 36, note)
+        record(keeper, "7" * 36, note)
     keeper.delete(session.id, force=True)
     with pytest.raises(NotFound):
-        hear(keeper, session.id, note)
+        record(keeper, session.id, note)
 
 
 def test_edit_recorded_twice_with_one_key_counts_once(keeper: Keeper, session: SessionHandle) -> None:
@@ -129,7 +129,7 @@ def test_edit_recorded_twice_with_one_key_counts_once(keeper: Keeper, session: S
         TimedEvent(keeper.now(), TaskAdded(id="t1", text="Test it")),
     ]
     for _ in range(2):
-        hear(keeper, session.id, *edit, keys=(f"file:{number}" for number in itertools.count()))
+        record(keeper, session.id, *edit, keys=(f"file:{number}" for number in itertools.count()))
     state = session.state()
     assert [note.text for note in state.notes] == ["one"]
     assert [task.text for task in state.tasks.values()] == ["Test it"]
@@ -138,14 +138,16 @@ def test_edit_recorded_twice_with_one_key_counts_once(keeper: Keeper, session: S
 
 def test_events_without_keys_are_recorded_each_time(keeper: Keeper, session: SessionHandle) -> None:
     for _ in range(2):
-        hear(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="one")))
+        record(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="one")))
     assert len(session.state().notes) == 2
 
 
 def test_secrets_in_hook_events_are_removed_and_counted(keeper: Keeper, session: SessionHandle) -> None:
     chance = random.Random(1)
     secret = "gh" + "p_" + "".join(chance.choices("abcdefghijkmnpqrstuvwxyzABCDEFGH23456789", k=36))
-    hear(keeper, session.id, TimedEvent(keeper.now(), DecisionMade(chosen=f"Use {secret}", options=(secret, "none"))))
+    record(
+        keeper, session.id, TimedEvent(keeper.now(), DecisionMade(chosen=f"Use {secret}", options=(secret, "none")))
+    )
     (decision,) = session.state().decisions
     assert secret not in decision.chosen + "".join(decision.options)
     assert decision.options[1] == "none"
@@ -158,22 +160,20 @@ def test_device_joins_with_its_first_hook_event(keeper: Keeper, session: Session
     with Keeper.open(str(tmp_path / "elsewhere"), home=str(tmp_path / "second-home")) as other:
         with other.store().transaction() as transaction:
             transaction.receive(events)
-        hear(other, session.id, TimedEvent(other.now(), NoteAdded(text="hello")))
+        record(other, session.id, TimedEvent(other.now(), NoteAdded(text="hello")))
         assert kinds(other, session.id)[-2:] == ["device.joined", "note.added"]
-        hear(other, session.id, TimedEvent(other.now(), NoteAdded(text="again")))
+        record(other, session.id, TimedEvent(other.now(), NoteAdded(text="again")))
         assert kinds(other, session.id)[-1] == "note.added"
 
 
-# ── lines of working time ────────────────────────────────────────────────────────────────────────────────
+# ── limits of working time ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_limit_reached_in_between_does_not_break_what_belongs_together(
-    keeper: Keeper, session: SessionHandle
-) -> None:
-    """A hundred minutes of work, then a pause and its end: heard as told, and no timeout pushed in between."""
+def test_limit_reached_within_a_batch_does_not_interrupt_it(keeper: Keeper, session: SessionHandle) -> None:
+    """A hundred minutes of work, then a pause and its end: all are recorded, without a timeout between them."""
     start = session.state().time.start
     events: list[EventData] = [NoteAdded(text="still here"), SessionPaused(reason="lunch"), SessionResumed()]
-    hear(
+    record(
         keeper, session.id, TimedEvent(start + 100 * MINUTE, WorkRecorded(since=start, until=start + 100 * MINUTE)),
         *(TimedEvent(start + (101 + minutes) * MINUTE, line) for minutes, line in enumerate(events)),
     )  # fmt: skip
@@ -182,19 +182,19 @@ def test_a_limit_reached_in_between_does_not_break_what_belongs_together(
     assert "session.timed_out" not in recorded[: recorded.index("session.resumed")]
 
 
-def test_limits_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, session: SessionHandle) -> None:
+def test_crossed_limits_are_recorded_at_the_end(keeper: Keeper, session: SessionHandle) -> None:
     start = session.state().time.start
-    hear(keeper, session.id, TimedEvent(start + 70 * MINUTE, WorkRecorded(since=start, until=start + 70 * MINUTE)))
+    record(keeper, session.id, TimedEvent(start + 70 * MINUTE, WorkRecorded(since=start, until=start + 70 * MINUTE)))
     assert set(session.state().time.reached) == {"break_40", "warning_60"}
     assert [crossed.line for crossed in keeper.recorder.tally.reached] == list(session.state().time.reached)
     assert view.status_of(session.state()) == "in_progress"
 
 
-def test_last_limit_pauses_the_session_where_the_setting_says_so(keeper: Keeper, session: SessionHandle) -> None:
+def test_last_limit_pauses_the_session_when_the_setting_asks_for_it(keeper: Keeper, session: SessionHandle) -> None:
     change(keeper.home.config, find_setting("timer.timeout_action"), "pause")
     start = session.state().time.start
     with Keeper.open(keeper.place.root, home=keeper.home.path) as chosen:
-        hear(
+        record(
             chosen, session.id, TimedEvent(start + 95 * MINUTE, WorkRecorded(since=start, until=start + 95 * MINUTE))
         )
     assert kinds(keeper, session.id)[-1] == "session.timed_out"
@@ -205,7 +205,7 @@ def test_last_limit_pauses_the_session_where_the_setting_says_so(keeper: Keeper,
 
 
 def work(keeper: Keeper, session: SessionHandle, steps: int) -> None:
-    """Something of every kind, a minute apart."""
+    """An event of every kind, a minute apart."""
     start = session.state().time.start
     for number in range(steps):
         data: EventData = (
@@ -213,10 +213,10 @@ def work(keeper: Keeper, session: SessionHandle, steps: int) -> None:
             TaskAdded(id=f"t{number}", text=f"Task {number}"), SessionEdited(goal=f"Goal {number}"),
             DecisionMade(chosen=f"Choice {number}"), MessageExchanged(),
         )[number % 6]  # fmt: skip
-        hear(keeper, session.id, TimedEvent(start + (number + 1) * 10_000, data))
+        record(keeper, session.id, TimedEvent(start + (number + 1) * 10_000, data))
 
 
-def seen(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
+def shown(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
     """What a mirror showed after each event."""
     from holdfast.core.fold import fold
 
@@ -225,49 +225,49 @@ def seen(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_base_version_of_a_copy_is_determined(keeper: Keeper, session: SessionHandle, name: str) -> None:
+def test_base_version_of_an_edited_copy_is_determined(keeper: Keeper, session: SessionHandle, name: str) -> None:
     work(keeper, session, 24)
     rules = registry.named(name)
     events = list(keeper.store().events(session.id))
     random.Random(4).shuffle(events)
-    for version in seen(keeper, session, name):
+    for version in shown(keeper, session, name):
         edited: Document = {**version, "x-own": {"note": "mine"}}
         assert base_version.nearest_version(events, rules, edited) == version
         assert base_version.nearest_version(events, rules, version) == version
 
 
 def test_latest_of_equally_near_versions_counts(keeper: Keeper, session: SessionHandle) -> None:
-    """Two that look alike are the same to whoever copied one; what happened since must not be asked of them."""
+    """The edit must not undo what happened between them."""
     rules = registry.named("timer")
     work(keeper, session, 3)
     nearest = base_version.nearest_version(list(keeper.store().events(session.id)), rules, {})
     assert nearest is not None
     near = [
-        version for version in seen(keeper, session, "timer")
+        version for version in shown(keeper, session, "timer")
         if distance(version, {}, rules) == distance(nearest, {}, rules)
     ]  # fmt: skip
     assert nearest == near[-1]
 
 
-def test_only_the_last_versions_are_looked_at(
+def test_base_version_is_searched_among_the_last_versions_only(
     keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base_version, "MAX_VERSIONS", 5)
     work(keeper, session, 24)
     rules = registry.named("orchestrator")
-    every = seen(keeper, session, "orchestrator")
+    every = shown(keeper, session, "orchestrator")
     events = list(keeper.store().events(session.id))
     assert base_version.nearest_version(events, rules, every[-5]) == every[-5]
     assert base_version.nearest_version(events, rules, every[2]) in every[-5:]
 
 
-def test_what_a_format_cannot_say_is_part_of_its_versions(keeper: Keeper, session: SessionHandle) -> None:
-    """Kept beside the events, and shown: a copy made before is told from one made after."""
+def test_versions_include_the_stored_remainder(keeper: Keeper, session: SessionHandle) -> None:
+    """A copy made before a remainder was stored differs from one made after."""
     rules = registry.named("orchestrator")
     before = render_with_remainder(session.state(), rules)
     kept = remainder_event(session.state(), rules, {**before, "x-own": "kept"})
     assert kept is not None
-    hear(keeper, session.id, TimedEvent(session.state().updated_at, kept))
+    record(keeper, session.id, TimedEvent(session.state().updated_at, kept))
     events = list(keeper.store().events(session.id))
     assert base_version.nearest_version(events, rules, {**before, "x-own": "kept", "new": 1}) == {
         **before,
@@ -276,5 +276,5 @@ def test_what_a_format_cannot_say_is_part_of_its_versions(keeper: Keeper, sessio
     assert base_version.nearest_version(events, rules, {**before, "new": 1}) == before
 
 
-def test_without_events_there_is_no_version() -> None:
+def test_base_version_is_none_without_events() -> None:
     assert base_version.nearest_version([], registry.named("timer"), {}) is None

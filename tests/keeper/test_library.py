@@ -1,4 +1,4 @@
-"""The library: what programs do with a keeper and its sessions, alone and in a batch."""
+"""The library: what programs can do with a keeper and its sessions, alone and in a batch."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def keeper(tmp_path: Path) -> Keeper:
     return Keeper.open(str(tmp_path / "project"), home=str(tmp_path / "home"))
 
 
-def test_the_example_of_the_design_works_word_for_word(tmp_path: Path) -> None:
-    """As a script of its own, with the platform's default home."""
+def test_example_of_the_design_runs_verbatim(tmp_path: Path) -> None:
+    """As a script, with the platform's default home."""
     project = tmp_path / "project"
     project.mkdir()
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "XDG_DATA_HOME": str(tmp_path / "data")}
@@ -56,8 +56,8 @@ def test_the_example_of_the_design_works_word_for_word(tmp_path: Path) -> None:
     assert document.files[0].agent == "arch-1"
 
 
-def test_it_never_prints(keeper: Keeper, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Not to sys.stdout, not to the descriptors, whatever goes wrong."""
+def test_library_prints_nothing(keeper: Keeper, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither to sys.stdout nor to the descriptors, whatever fails."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), keeper:
         session = keeper.start("Use ghp_" + "c4n4ry0" * 5 + "x")
@@ -77,8 +77,8 @@ def test_it_never_prints(keeper: Keeper, tmp_path: Path, capfd: pytest.CaptureFi
     assert (out.getvalue(), err.getvalue(), *capfd.readouterr()) == ("", "", "", "")
 
 
-def test_it_never_reads_the_environment(tmp_path: Path) -> None:
-    """With every variable of ours set to nonsense, and any look at one of them noticed."""
+def test_library_reads_no_variable_of_the_environment(tmp_path: Path) -> None:
+    """All of ours are set to nonsense, and any access to them is detected."""
     code = textwrap.dedent("""
         import os, sys
         seen = []
@@ -114,8 +114,8 @@ def test_it_never_reads_the_environment(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_block_that_ends_completes_its_agent(keeper: Keeper) -> None:
-    """Unless the block ended it in its own way."""
+def test_agent_completes_when_its_block_ends(keeper: Keeper) -> None:
+    """Unless the block ended it otherwise."""
     with keeper:
         session = keeper.start("G")
         with session.agent("a", type="t"):
@@ -145,8 +145,8 @@ def test_a_block_that_ends_completes_its_agent(keeper: Keeper) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )  # fmt: skip
-def test_an_exception_fails_the_agent_with_its_category(keeper: Keeper, error: BaseException, category: str) -> None:
-    """And goes on to whoever called, unchanged, whatever its message holds."""
+def test_agent_fails_with_the_category_of_an_exception(keeper: Keeper, error: BaseException, category: str) -> None:
+    """The exception reaches the caller unchanged, whatever its message contains."""
     with keeper:
         session = keeper.start("G")
         with pytest.raises(type(error)) as caught, session.agent("a", type="t"):
@@ -159,8 +159,8 @@ def test_an_exception_fails_the_agent_with_its_category(keeper: Keeper, error: B
     assert agent.error.message.startswith(type(error).__name__)
 
 
-def test_a_failure_that_cannot_be_recorded_does_not_hide_the_real_one(keeper: Keeper) -> None:
-    """The block's own error is raised, with a note of ours."""
+def test_exception_of_a_block_survives_a_failure_to_record_it(keeper: Keeper) -> None:
+    """It is raised with a note of ours."""
     with keeper:
         session = keeper.start("G")
         with pytest.raises(ValueError, match="mine") as caught, session.agent("a", type="t"):  # noqa: PT012
@@ -169,8 +169,8 @@ def test_a_failure_that_cannot_be_recorded_does_not_hide_the_real_one(keeper: Ke
     assert "agent a" in caught.value.__notes__[0]
 
 
-def test_verbs_give_the_session_back_and_documents_are_the_contracts(keeper: Keeper) -> None:
-    """Verbs can be chained; looking changes nothing."""
+def test_verbs_return_the_session_and_documents_follow_the_contract(keeper: Keeper) -> None:
+    """Verbs can be chained, and reading changes nothing."""
     with keeper:
         session = keeper.start("G")
         assert session.note("x").pause("y").id == session.id
@@ -182,8 +182,8 @@ def test_verbs_give_the_session_back_and_documents_are_the_contracts(keeper: Kee
         assert len(keeper.events(session.id)) == before
 
 
-def test_two_keepers_see_each_other(tmp_path: Path) -> None:
-    """What one has recorded, the other knows at once: nothing is remembered that the store has changed."""
+def test_keepers_see_each_others_events_at_once(tmp_path: Path) -> None:
+    """Nothing is cached that the store has changed."""
     (tmp_path / "project").mkdir()
     with (
         Keeper.open(str(tmp_path / "project"), home=str(tmp_path / "home")) as one,
@@ -200,8 +200,8 @@ def test_two_keepers_see_each_other(tmp_path: Path) -> None:
 # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_or_nothing(tmp_path: Path) -> None:
-    """What came before a refusal in the same block is not recorded either; what follows the block is."""
+def test_batch_is_recorded_completely_or_not_at_all(tmp_path: Path) -> None:
+    """A refusal undoes what came before it in the block, not what follows the block."""
     (tmp_path / "p").mkdir()
     with Keeper.open(str(tmp_path / "p"), home=str(tmp_path / "home")) as keeper:
         session = keeper.start("Together")
@@ -234,8 +234,8 @@ def _note_and_divide(session: SessionHandle) -> None:
         raise ZeroDivisionError
 
 
-def test_nothing_is_left_of_an_error_of_any_kind(tmp_path: Path) -> None:
-    """An error that is not ours undoes the block just the same, and the keeper goes on."""
+def test_batch_is_undone_by_any_exception(tmp_path: Path) -> None:
+    """The keeper can be used afterwards."""
     (tmp_path / "p").mkdir()
     with Keeper.open(str(tmp_path / "p"), home=str(tmp_path / "home")) as keeper:
         session = keeper.start("Together")

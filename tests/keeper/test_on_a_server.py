@@ -1,5 +1,7 @@
-"""A keeper whose store is not a file of this machine. What replaces the server is a file that the keeper does not
-know of: what is shown here is that it looks for none, and that the password goes nowhere it could be seen.
+"""A keeper whose store is no file on this machine.
+
+A file that the keeper does not know of stands in for the server: it must look for no file, and the password must
+appear nowhere.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Environment:
     def open(self) -> Keeper:
         return Keeper.open(str(self.project), home=str(self.home), store=URL, actor="ada")
 
-    def served(
+    def use_server(
         self, where: Address, *, writer: Callable[[], str], wall: Callable[[], int],
         here: Callable[[bool], str | None], renew: Callable[[], str], patience: float | None = None,
     ) -> Store:  # fmt: skip
@@ -58,8 +60,8 @@ class Environment:
         self.installations.append(here(False))
         return SqliteStore(str(self.root / "far away.db"), writer=writer, wall=wall)
 
-    def holding(self) -> dict[str, int]:
-        """The files of the home in which the password stands, and who may read them."""
+    def files_with_password(self) -> dict[str, int]:
+        """The files of the home that contain the password, and their modes."""
         return {
             str(path.relative_to(self.home)): stat.S_IMODE(path.stat().st_mode)
             for path in self.home.rglob("*")
@@ -80,8 +82,8 @@ def keeper(env: Environment) -> Iterator[Keeper]:
         yield keeper
 
 
-def test_a_server_always_counts_as_there(env: Environment, keeper: Keeper) -> None:
-    """Whether there is anything in it, it says itself; looking makes neither a home nor an installation."""
+def test_server_store_always_exists(env: Environment, keeper: Keeper) -> None:
+    """Opening it creates neither a home nor an installation."""
     assert keeper.existing_store() is not None
     assert keeper.current() is None
     assert env.installations == [None]
@@ -89,8 +91,8 @@ def test_a_server_always_counts_as_there(env: Environment, keeper: Keeper) -> No
     assert not list(env.root.glob("*postgres*"))
 
 
-def test_nothing_shown_of_a_server_contains_its_password(env: Environment, keeper: Keeper) -> None:
-    """The command to go on, the doctor's words, what status lines read, what the home keeps."""
+def test_password_of_a_server_is_never_shown(env: Environment, keeper: Keeper) -> None:
+    """Resume command, doctor, status cache, and files of the home."""
     session = keeper.start("Build the shop")
     resume = overview.session_card(keeper, session.id).resume
     assert f"HOLDFAST_STORE='{SHOWN}'" in resume
@@ -101,7 +103,7 @@ def test_nothing_shown_of_a_server_contains_its_password(env: Environment, keepe
 
 
 def test_doctor_checks_a_server_store(keeper: Keeper) -> None:
-    """The same checks as of a file, but for the library that files need; a repair is the store's own."""
+    """The same checks as for a file, except the library that files need; the store repairs itself."""
     keeper.start("Build the shop")
     checks = doctor.examine(keeper)
     assert [check.name for check in checks] == [name for name in NAMES if name != "sqlite"]
@@ -116,8 +118,8 @@ def test_doctor_checks_a_server_store(keeper: Keeper) -> None:
 @pytest.mark.parametrize(
     "error", [Unreachable("it cannot be reached", hint="Wait."), NotFound("empty", hint="Wait.")]
 )
-def test_doctor_names_a_server_that_is_away(env: Environment, error: HoldfastError) -> None:
-    """By its address without the password, and nothing is taken for an empty store."""
+def test_doctor_names_an_unreachable_server(env: Environment, error: HoldfastError) -> None:
+    """By its address without the password, and not as an empty store."""
     env.away = error
     with env.open() as keeper:
         checks = {check.name: check for check in doctor.examine(keeper)}
@@ -128,8 +130,8 @@ def test_doctor_names_a_server_that_is_away(env: Environment, error: HoldfastErr
     assert report == [f"The store was not repaired: {error.message}. Wait."]
 
 
-def test_messages_of_the_driver_are_not_passed_on(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows whether it repeats the address."""
+def test_driver_messages_are_not_shown(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may contain the address."""
 
     def broken(*_: object, **__: object) -> Store:
         raise RuntimeError(URL)
@@ -143,7 +145,7 @@ def test_messages_of_the_driver_are_not_passed_on(env: Environment, monkeypatch:
 
 @pytest.mark.parametrize("before", [None, 0o644])
 def test_hooks_read_the_address_from_a_private_file(env: Environment, keeper: Keeper, before: int | None) -> None:
-    """The only place where the password is kept, also where the file stood open to others before."""
+    """The only file with the password; it is made private if it was not."""
     places = AgentDirs(str(env.root), str(env.project), {"PATH": ""}, sys.platform)
     if before is not None:
         (env.home / "hooks").mkdir(parents=True)
@@ -156,10 +158,10 @@ def test_hooks_read_the_address_from_a_private_file(env: Environment, keeper: Ke
     assert not any(SECRET.encode() in line.read_bytes() for line in files)
 
 
-def test_background_process_gets_the_address_by_environment(
+def test_background_process_gets_the_address_in_its_environment(
     env: Environment, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where to sync goes by the environment: every user can read a program's words."""
+    """Every user can read a process's arguments."""
     begun: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
 
     def start(*words: str, around: Mapping[str, str]) -> bool:
@@ -185,7 +187,7 @@ def test_background_process_gets_the_address_by_environment(
 
 
 def test_change_feed_follows_a_server(env: Environment, keeper: Keeper) -> None:
-    """Though no file tells of what others record."""
+    """Without a file that shows what others record."""
     session = keeper.start("Build the shop")
     changed = threading.Event()
 
@@ -198,8 +200,8 @@ def test_change_feed_follows_a_server(env: Environment, keeper: Keeper) -> None:
         assert changed.wait(10)
 
 
-def test_what_was_read_is_remembered_for_this_server(env: Environment, keeper: Keeper) -> None:
-    """Until it is another database, which knows fewer events than this one did."""
+def test_cached_state_is_used_only_for_the_same_server(env: Environment, keeper: Keeper) -> None:
+    """Another database has fewer events than the cached one."""
     keeper.start("Build the shop")
     memory = BackfillProgress(str(env.home), "claude", lambda: store_mark(keeper))
     memory.note("/story", "1")
@@ -211,7 +213,7 @@ def test_what_was_read_is_remembered_for_this_server(env: Environment, keeper: K
 
 
 def test_doctor_reports_a_missing_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra is not installed: the check of the store says so and how to get it, and the others go on."""
+    """The check of the store says how to install the extra, and the others are made."""
     env = Environment(tmp_path)
     with env.open() as keeper:
         keeper.home.prepare()

@@ -1,4 +1,4 @@
-"""What is said of a store, which one a word means, moving from one file into another: all that needs no server."""
+"""Administration of a store without a server: status, store names, addresses, and copies from file to file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _keeper(home: Home, project: Path, store: str | None = None) -> Keeper:
 
 
 def test_store_status_warns_of_superusers_and_open_connections() -> None:
-    """Each thing that is wrong is a sentence; within one machine a line needs no encryption."""
+    """One sentence each; a connection within one machine needs no encryption."""
     fine = store_admin.StoreStatus(
         SERVER, there=True, person="ada", above=False, local=False, encrypted=True, proven=True
     )
@@ -46,8 +46,8 @@ def test_store_status_warns_of_superusers_and_open_connections() -> None:
     assert fine._replace(local=True, encrypted=False, proven=False).warnings == []
 
 
-def test_a_word_for_the_homes_own_store(home: Home) -> None:
-    """`home` is it; everything else is a URL, or refused without being repeated."""
+def test_store_option_accepts_the_default_store(home: Home) -> None:
+    """`home` is the home's own store; anything else is a URL, or refused without being repeated."""
     assert store_admin.named(home, "home") == SqliteAddress(home.store)
     assert store_admin.named(home, SERVER.secret) == SERVER
     with pytest.raises(Invalid) as caught:
@@ -56,8 +56,8 @@ def test_a_word_for_the_homes_own_store(home: Home) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=63))
-def test_a_vaults_name_comes_back_from_the_address(name: str) -> None:
-    """However it is spelled, whoever is given the address means the same vault."""
+def test_vault_name_round_trips_through_the_address(name: str) -> None:
+    """In any spelling."""
     for plain in (SERVER, PostgresAddress(f"{SERVER.secret}?sslmode=require")):
         named = store_admin._of_vault(plain, name)
         assert named.parameters == {**plain.parameters, "vault": name}
@@ -65,8 +65,7 @@ def test_a_vaults_name_comes_back_from_the_address(name: str) -> None:
         assert store_admin._of_vault(named, None) == named
 
 
-def test_the_address_for_others_is_without_oneself() -> None:
-    """Neither name nor password of whoever set it up is passed on."""
+def test_address_for_others_has_no_name_and_password() -> None:
     for written, shown in (
         ("postgresql://ada:hunter2@db.example.org/work", "postgresql://PERSON@db.example.org/work"),
         ("postgresql://db.example.org/work?user=ada&vault=x", "postgresql://PERSON@db.example.org/work?vault=x"),
@@ -77,8 +76,8 @@ def test_the_address_for_others_is_without_oneself() -> None:
         assert store_admin.for_others(where) == shown
 
 
-def test_a_file_has_no_people(home: Home, tmp_path: Path) -> None:
-    """Whatever is about a team is refused, and nothing is made for it."""
+def test_team_commands_are_refused_for_a_file_store(home: Home, tmp_path: Path) -> None:
+    """And create nothing."""
     with _keeper(home, tmp_path) as keeper:
         for act in (
             lambda: store_admin.admit(keeper, "ben"),
@@ -95,7 +94,7 @@ def test_a_file_has_no_people(home: Home, tmp_path: Path) -> None:
 
 
 def test_copy_continues_where_it_was_interrupted(home: Home, tmp_path: Path) -> None:
-    """The work tree is at its session in the other store too, and this home writes there as somebody else."""
+    """The work tree keeps its session in the other store, and this home becomes a new writer there."""
     target = f"sqlite:///{tmp_path}/other.db"
     with pytest.raises(NotFound):
         store_admin.copy(home, "home", target)
@@ -124,10 +123,10 @@ def test_copy_continues_where_it_was_interrupted(home: Home, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("data", [SessionDeleted(), SessionAborted(), EventErased(hashes=())])
-def test_copy_of_a_file_leaves_an_own_session_as_it_is_when_somebody_else_decides_over_it_there(
+def test_copy_of_a_file_leaves_an_own_session_unchanged_when_its_owner_there_is_another(
     home: Home, tmp_path: Path, data: EventData, *, known: bool
 ) -> None:
-    """Anybody can have written the file: with the id alone, or with what began the session as well."""
+    """Anybody can have written the file, with the session's id or with its first event too."""
     with _keeper(home, tmp_path) as keeper:
         session = keeper.start("Build the shop").id
         made = list(keeper.store().events(session))
@@ -147,9 +146,7 @@ def test_copy_of_a_file_leaves_an_own_session_as_it_is_when_somebody_else_decide
         assert list(keeper.store().events(session)) == made
 
 
-def test_copy_of_a_file_is_united_with_an_own_session_when_this_home_decided_over_it_there(
-    home: Home, tmp_path: Path
-) -> None:
+def test_copy_of_a_file_merges_into_an_own_session_that_this_home_owns_there(home: Home, tmp_path: Path) -> None:
     """Moved to a file, ended there, and moved back."""
     target = f"sqlite:///{tmp_path}/other.db"
     with _keeper(home, tmp_path) as keeper:
@@ -173,7 +170,7 @@ def test_copy_of_a_file_is_united_with_an_own_session_when_this_home_decided_ove
         (store_copy.IS_OTHERS, "Each is named with its reason"),
     ],
 )
-def test_incomplete_copy_says_what_to_ask_for(reason: str, asked: str) -> None:
+def test_incomplete_copy_names_what_is_missing(reason: str, asked: str) -> None:
     error = store_admin.incomplete(
         [NotCopied("s1", reason, None)], "copied", "run the same command again", file="there"
     )

@@ -1,4 +1,4 @@
-"""One repository on two devices is one project, whatever path and id each of them gave it."""
+"""Clones of one repository on two devices are one project, whatever their paths and ids."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from holdfast.workspace import projects
 from tests.support.two_devices import Devices, carry, git_at
 
 
-def test_devices_that_met_late_see_each_others_sessions(tmp_path: Path) -> None:
-    """Both made an id of their own for the repository; listings, the latest and files know both."""
+def test_project_with_two_ids_is_listed_as_one(tmp_path: Path) -> None:
+    """Both devices made an id of their own; listings, the latest session and files cover both."""
     devices = Devices(tmp_path, git=True)
     mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
     assert projects.project_ids(devices.laptop.store(), devices.laptop.place) != ()
@@ -32,8 +32,7 @@ def test_devices_that_met_late_see_each_others_sessions(tmp_path: Path) -> None:
     devices.laptop.session(theirs.id).changed("new.py", "created")
 
 
-def test_without_an_address_the_first_commit_tells(tmp_path: Path) -> None:
-    """A repository without a remote is known by where its history begins."""
+def test_project_without_a_remote_is_identified_by_its_first_commit(tmp_path: Path) -> None:
     devices = Devices(tmp_path, git=True, remote=None)
     mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
     devices.meet()
@@ -41,8 +40,8 @@ def test_without_an_address_the_first_commit_tells(tmp_path: Path) -> None:
     assert {row.id for row in devices.desktop.history()} == {mine.id, theirs.id}
 
 
-def test_an_address_given_later_does_not_part_them(tmp_path: Path) -> None:
-    """One of them has no remote yet: the common beginning is enough."""
+def test_project_stays_one_when_a_remote_is_added_on_one_device(tmp_path: Path) -> None:
+    """The common first commit is enough."""
     devices = Devices(tmp_path, git=True)
     git_at(devices.there, "remote", "remove", "origin")
     mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
@@ -51,8 +50,8 @@ def test_an_address_given_later_does_not_part_them(tmp_path: Path) -> None:
         assert {row.id for row in keeper.history()} == {mine.id, theirs.id}
 
 
-def test_a_fork_of_the_repository_is_another_project(tmp_path: Path) -> None:
-    """The same beginning under another address: sessions stay apart."""
+def test_fork_with_another_remote_is_another_project(tmp_path: Path) -> None:
+    """The first commit is the same, the remote is not."""
     devices = Devices(tmp_path, git=True)
     git_at(devices.there, "remote", "set-url", "origin", "https://example.org/other.git")
     mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
@@ -61,8 +60,8 @@ def test_a_fork_of_the_repository_is_another_project(tmp_path: Path) -> None:
     assert [row.id for row in devices.desktop.history()] == [theirs.id]
 
 
-def test_a_clone_that_never_saw_holdfast_finds_its_sessions(tmp_path: Path) -> None:
-    """Nothing was recorded there yet; the address alone finds what arrived, and new sessions take that id."""
+def test_new_clone_finds_its_sessions_by_the_remote(tmp_path: Path) -> None:
+    """Nothing was recorded there yet; new sessions take the known id."""
     devices = Devices(tmp_path, git=True)
     mine = devices.laptop.start("Mine")
     carry(devices.laptop, devices.desktop)
@@ -74,20 +73,19 @@ def test_a_clone_that_never_saw_holdfast_finds_its_sessions(tmp_path: Path) -> N
     assert before.id == after.id
 
 
-def test_a_foreign_path_says_nothing_here(tmp_path: Path) -> None:
-    """Another project at the path where the other device keeps its own must not be taken for it."""
+def test_project_is_not_identified_by_the_path_on_another_device(tmp_path: Path) -> None:
     devices = Devices(tmp_path)
     mine = devices.laptop.start("Mine")
     carry(devices.laptop, devices.desktop)
-    # The desktop, looking at the very path that the laptop named.
-    beside = devices.opened("desktop", devices.here)
-    assert beside.history() == []
-    assert beside.store().projects_with("path", str(devices.here)) == []
-    assert [row.id for row in beside.history(all_projects=True)] == [mine.id]
+    # The desktop, in the same path as the laptop.
+    sibling = devices.opened("desktop", devices.here)
+    assert sibling.history() == []
+    assert sibling.store().projects_with("path", str(devices.here)) == []
+    assert [row.id for row in sibling.history(all_projects=True)] == [mine.id]
 
 
-def test_a_person_says_where_a_project_without_evidence_is(tmp_path: Path) -> None:
-    """Going on with its session in a directory makes that directory its place; the rest of its history follows."""
+def test_project_without_git_is_located_by_resuming_there(tmp_path: Path) -> None:
+    """The directory becomes the project's place, and its other sessions follow."""
     devices = Devices(tmp_path)
     first = devices.laptop.start("First")
     second = devices.laptop.start("Second", replace=True)
@@ -100,8 +98,8 @@ def test_a_person_says_where_a_project_without_evidence_is(tmp_path: Path) -> No
     devices.desktop.session(second.id).changed("a.txt", "created")
 
 
-def test_a_directory_that_is_another_project_is_not_claimed(tmp_path: Path) -> None:
-    """There is a project here already: going on is refused, and with force nothing is mixed up."""
+def test_directory_of_another_project_is_not_claimed_by_resuming_there(tmp_path: Path) -> None:
+    """It is refused, and with force the projects stay separate."""
     devices = Devices(tmp_path)
     mine = devices.laptop.start("Mine")
     theirs = devices.desktop.start("Theirs")
@@ -114,7 +112,7 @@ def test_a_directory_that_is_another_project_is_not_claimed(tmp_path: Path) -> N
 
 
 def test_moved_directory_is_recognized_after_resuming_there(tmp_path: Path) -> None:
-    """On one device: a project without git was moved; resuming a session there says so."""
+    """On one device, without git."""
     devices = Devices(tmp_path)
     mine = devices.laptop.start("Mine")
     devices.laptop.close()
@@ -127,7 +125,7 @@ def test_moved_directory_is_recognized_after_resuming_there(tmp_path: Path) -> N
 
 
 def test_sibling_directory_is_not_claimed_while_the_project_exists(tmp_path: Path) -> None:
-    """On one device, in another directory: it goes on as ever, the difference is told, projects stay apart."""
+    """On one device: the resume reports the difference, and the projects stay separate."""
     devices = Devices(tmp_path)
     mine = devices.laptop.start("Mine")
     other = tmp_path / "other"
@@ -162,17 +160,17 @@ def listed(keeper: Keeper) -> list[str]:
 
 
 def project_of(keeper: Keeper, session: str) -> ProjectFacts:
-    found = keeper.state(session).project
-    assert found is not None
-    return found
+    summary = keeper.state(session).project
+    assert summary is not None
+    return summary
 
 
 def project_ids(keeper: Keeper, *, all_projects: bool = False) -> set[str]:
     return {project_of(keeper, row.id).id for row in keeper.history(all_projects=all_projects)}
 
 
-def test_projects_stay_apart_when_both_were_copied_from_one_template(tmp_path: Path) -> None:
-    """Both directories are there and no address connects them: no listing and no briefing mixes them."""
+def test_projects_copied_from_one_template_stay_separate(tmp_path: Path) -> None:
+    """Both directories exist and no remote connects them; neither listings nor briefings mix them."""
     copies = Copies(tmp_path, "customer-a", "customer-b")
     template, one, other = copies.devices.laptop, *copies.keepers
     started = [keeper.start(f"Work {number}") for number, keeper in enumerate((one, other, template))]
@@ -185,12 +183,12 @@ def test_projects_stay_apart_when_both_were_copied_from_one_template(tmp_path: P
         for each in started:
             is_same = projects.is_same_project(keeper.store(), keeper.place, project_of(keeper, each.id))
             assert is_same == (each is session)
-    # The project of a directory that was removed later is still another one.
+    # The project of a removed directory stays separate.
     shutil.rmtree(tmp_path / "customer-a")
     assert listed(other) == ["Work 1"]
 
 
-def test_clones_are_one_project_when_they_have_one_remote(tmp_path: Path) -> None:
+def test_clones_with_one_remote_are_one_project(tmp_path: Path) -> None:
     one, other = Copies(tmp_path, "main", "second", remote="https://example.org/shop.git").keepers
     one.start("Mine")
     assert listed(other) == ["Mine"]
@@ -200,9 +198,7 @@ def test_clones_are_one_project_when_they_have_one_remote(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("ending", ["", "/.git", "/."])
-def test_clone_is_the_same_project_when_its_remote_is_the_directory_it_was_cloned_from(
-    tmp_path: Path, ending: str
-) -> None:
+def test_clone_of_a_local_directory_is_the_same_project(tmp_path: Path, ending: str) -> None:
     copies = Copies(tmp_path)
     copies.devices.laptop.start("Mine")
     git_at(tmp_path, "clone", "-q", f"{copies.devices.here}{ending}", "clone")

@@ -1,4 +1,4 @@
-"""Settings that cannot be read: work goes on, they are named, and nothing leaves by itself meanwhile."""
+"""Settings that cannot be read are named, work continues, and nothing leaves the device meanwhile."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast.core.errors import Invalid
 from holdfast.sync import open_vault
 from holdfast.workspace.settings import BY_NAME, SETTINGS, Settings, load
 
-BROKEN = "[[["
-OUTWARD = ["sync.background", "capture.briefing", "capture.notify"]
+UNREADABLE = "[[["
+SENDING = ["sync.background", "capture.briefing", "capture.notify"]
 
 
 class Files:
@@ -34,43 +34,51 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_settings_are_the_defaults_when_no_file_can_be_read(files: Files) -> None:
-    """All but those that let something out: of these nobody knows whether the person switched them off."""
-    files.config.write_text(BROKEN)
-    files.shared.write_text(BROKEN)
-    found = files.load()
-    assert [problem.file for problem in found.problems] == [str(files.config), str(files.shared)]
+    """Except those that send data: the person may have switched them off."""
+    files.config.write_text(UNREADABLE)
+    files.shared.write_text(UNREADABLE)
+    settings = files.load()
+    assert [problem.file for problem in settings.problems] == [str(files.config), str(files.shared)]
     for setting in SETTINGS:
-        expected = False if setting.name in OUTWARD else setting.default
-        assert found[setting.name] == expected, setting.name
+        expected = False if setting.name in SENDING else setting.default
+        assert settings[setting.name] == expected, setting.name
 
 
-def test_settings_of_the_home_hold_when_those_of_the_project_cannot_be_read(files: Files) -> None:
-    """A repository cannot undo what a person chose by breaking its file; it may stop what it could switch off."""
+def test_home_settings_apply_when_the_project_settings_are_unreadable(files: Files) -> None:
+    """A broken file of a repository cannot undo a person's choice, but may stop what it could switch off."""
     files.config.write_text("[timer]\nidle_minutes = 3\n[sync]\nbackground = true\n[capture]\nbriefing = true\n")
-    files.shared.write_text(BROKEN)
-    found = files.load()
-    assert (found["timer.idle_minutes"], found["sync.background"], found["capture.briefing"]) == (3, True, False)
+    files.shared.write_text(UNREADABLE)
+    settings = files.load()
+    assert (settings["timer.idle_minutes"], settings["sync.background"], settings["capture.briefing"]) == (
+        3,
+        True,
+        False,
+    )
 
 
-def test_one_wrong_value_hides_only_its_setting(files: Files) -> None:
-    """The others in the file hold; the wrong one is closed if it lets something out, else as without it."""
+def test_invalid_value_affects_only_its_own_setting(files: Files) -> None:
+    """A setting that sends data is then off; any other has its default."""
     files.config.write_text("[sync]\nbackground = 'no'\n[history]\nlimit = 7\narchive_after_days = -1\n")
-    found = files.load()
-    assert (found["sync.background"], found["history.limit"]) == (False, 7)
-    assert found["history.archive_after_days"] == BY_NAME["history.archive_after_days"].default
-    assert len(found.problems) == 2
+    settings = files.load()
+    assert (settings["sync.background"], settings["history.limit"]) == (False, 7)
+    assert settings["history.archive_after_days"] == BY_NAME["history.archive_after_days"].default
+    assert len(settings.problems) == 2
 
 
-def test_a_readable_value_of_the_project_holds_when_the_home_cannot_be_read(files: Files) -> None:
-    """It stands over the home's in any case, but for what lets something out: that it can only close."""
-    files.config.write_text(BROKEN)
+def test_project_settings_apply_when_the_home_settings_are_unreadable(files: Files) -> None:
+    """Settings that send data can only be switched off."""
+    files.config.write_text(UNREADABLE)
     files.shared.write_text("[capture]\nbriefing = true\n[timer]\nidle_minutes = 4\n")
-    found = files.load()
-    assert (found["capture.briefing"], found["timer.idle_minutes"], found["sync.background"]) == (False, 4, False)
+    settings = files.load()
+    assert (settings["capture.briefing"], settings["timer.idle_minutes"], settings["sync.background"]) == (
+        False,
+        4,
+        False,
+    )
 
 
-def test_keys_are_not_made_while_it_is_not_known_where_they_belong(files: Files) -> None:
-    """Somebody who chose the keyring must not find secret keys in a file."""
+def test_keys_are_not_created_while_the_keyring_setting_is_unreadable(files: Files) -> None:
+    """Secret keys must not go to a file if the keyring was chosen."""
     home = files.root / "home"
     home.mkdir()
     (home / "config.toml").write_text('[device]\nkeys = "keyring"\nbroken')
@@ -81,17 +89,17 @@ def test_keys_are_not_made_while_it_is_not_known_where_they_belong(files: Files)
         assert not (home / "device.json").exists()
 
 
-def test_a_link_out_of_the_project_is_not_read_as_its_settings(files: Files) -> None:
-    """A repository must not choose among the files of a person."""
+def test_project_settings_are_not_read_through_a_link_out_of_it(files: Files) -> None:
+    """A repository must not choose among a person's files."""
     (files.root / "other.toml").write_text("[timer]\nidle_minutes = 3\n")
     files.shared.symlink_to("../other.toml")
-    found = files.load()
-    assert found["timer.idle_minutes"] == 5
-    assert "leads out of the project" in found.problems[0].message
+    settings = files.load()
+    assert settings["timer.idle_minutes"] == 5
+    assert "leads out of the project" in settings.problems[0].message
 
 
-def test_project_switches_the_briefing_off_and_never_on(files: Files) -> None:
-    """What a repository brings must not hand a record to an agent that the person keeps it from."""
+def test_project_can_only_switch_the_briefing_off(files: Files) -> None:
+    """A repository must not hand a record to an agent that the person keeps it from."""
     files.config.write_text("[capture]\nbriefing = false\n")
     files.shared.write_text("[capture]\nbriefing = true\n")
     assert files.load()["capture.briefing"] is False
