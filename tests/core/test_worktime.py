@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import reminders, view
+from holdfast.core.activity import add_activity, add_attended
 from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
@@ -45,7 +46,7 @@ from holdfast.core.fold import fold
 from holdfast.core.model import Time
 from holdfast.core.reminders import LimitRule
 from holdfast.core.state import AgentRun, PauseMark, State, TimeState
-from holdfast.core.worktime import ForegroundRun, WorkPause, WorkTime, add_activity, add_attended, measure
+from holdfast.core.worktime import ForegroundRun, WorkPause, WorkTime, measure
 from tests.support.histories import (
     MINUTE,
     NOON,

@@ -9,7 +9,7 @@ here stop nothing and writes do not wait for the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import DAY, MINUTE
 from holdfast.core.wording import PAUSES
+from holdfast.core.worktime import PAUSE_ORDER, turning_points
 from holdfast.machine import error_log, files
 from holdfast.sessions.ownership import session_of
 from holdfast.workspace import server_outage
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 _MAX_GOAL_LENGTH: Final = 200
 _WORDS: Final = {"break_40": "break", "warning_60": "break due", "timeout_90": status_cache.TIME_LIMIT}
-_STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
 Piece = tuple[int, int, int, str, int, int]
 
@@ -74,7 +74,8 @@ def work_pieces(state: State, now: int, rule: LimitRule) -> list[Piece]:
     Between two moments that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
     working time stands still or grows with the clock, so its value at these moments is enough.
     """
-    moments = sorted({now, *(at for at in _turning_points(state) if at > now)})
+    turning = (at for point in turning_points(state) for at in (point, point + 1))
+    moments = sorted({now, *(at for at in turning if at > now)})
     pieces: list[Piece] = []
     for at, following in zip(moments, [*moments[1:], None], strict=True):
         measured = _measured(state, at, rule)
@@ -91,7 +92,7 @@ def work_pieces(state: State, now: int, rule: LimitRule) -> list[Piece]:
 def _measured(state: State, at: int, rule: LimitRule) -> tuple[int, str, int, int]:
     work = view.worktime(state, at)
     lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
-    pause = min(lasting, key=lambda rest: _STRONGEST.index(rest.kind)) if lasting else None
+    pause = min(lasting, key=lambda rest: PAUSE_ORDER.index(rest.kind)) if lasting else None
     word, began = ("", 0) if pause is None else (PAUSES[pause.kind], pause.since)
     return work.working, word, began, counted_time(state, at, rule).working
 
@@ -100,34 +101,6 @@ def _piece_at(piece: Piece, at: int) -> tuple[int, str, int, int]:
     since, working, grows, word, began, count = piece
     grown = grows * (at - since)
     return working + grown, word, began, count + grown
-
-
-def _turning_points(state: State) -> Iterator[int]:
-    """Every moment at which, or right after which, working time may change its course."""
-    for at in _moments(state):
-        yield at
-        yield at + 1
-
-
-def _moments(state: State) -> Iterator[int]:
-    time = state.time
-    idle, task = time.timer.idle, time.timer.task
-    yield from (time.start, time.start + idle, state.updated_at, state.updated_at + idle)
-    for mark in time.marks:
-        yield from (mark.at, mark.at + idle, mark.at if mark.until is None else mark.until)
-    for run in time.active:
-        last = run.since if run.until is None else run.until
-        yield from (run.since, last, last + idle)
-    if len(time.signs) > 1:  # a pause does not hold where others worked who did not know of it
-        yield from (at for own in time.signs.values() for signs in own for at in (signs.since, signs.until))
-    for run in time.attended:
-        last = run.since if run.until is None else run.until
-        yield from (run.since, last, last + idle, last + task)
-    for agent in state.agents.values():
-        for run in agent.runs:
-            yield from (run.since, run.since + task, run.since + idle)
-            if run.until is not None:
-                yield from (run.until, run.until + idle)
 
 
 # ── made when first asked for ─────────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.core.activity import last_message
 from holdfast.core.envelope import Event
 from holdfast.core.events import (
     AgentAborted,
@@ -23,7 +24,6 @@ from holdfast.core.events import (
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.registers import add_contradiction, current_write, write_status
 from holdfast.core.state import AgentFailure, AgentRun, AgentState, State, Write
-from holdfast.core.worktime import last_message
 
 FAILED = frozenset({"error", "timeout", "interrupted"})
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})

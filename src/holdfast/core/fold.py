@@ -14,6 +14,16 @@ from itertools import islice
 from msgspec.structs import replace
 
 from holdfast.core import agents, tasks
+from holdfast.core.activity import (
+    add_activity,
+    add_attended,
+    add_mark,
+    add_watched_span,
+    add_writer_activity,
+    last_activity,
+    note_seen_pauses,
+    pause_mark,
+)
 from holdfast.core.canonical import MAX_SAFE_INTEGER, with_json_numbers
 from holdfast.core.clock import adjusted_clocks, log_position
 from holdfast.core.envelope import Event
@@ -89,16 +99,6 @@ from holdfast.core.state import (
     TaskState,
     WaitState,
     Write,
-)
-from holdfast.core.worktime import (
-    add_activity,
-    add_attended,
-    add_mark,
-    add_watched_span,
-    add_writer_activity,
-    last_activity,
-    note_seen_pauses,
-    pause_mark,
 )
 
 __all__ = ["apply", "fold", "in_log_order", "read_data", "skip_duplicate"]

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import msgspec
 
+from holdfast.core import activity, modes
 from holdfast.core import agents as agents_of
-from holdfast.core import modes
 from holdfast.core import tasks as tasks_of
 from holdfast.core.canonical import Json
 from holdfast.core.lifecycle import FINAL, FINISHED
@@ -117,19 +117,16 @@ def ended_at(state: State) -> int | None:
 def worktime(state: State, now: int) -> WorkTime:
     """Work time as of `now`; of an ended session, as of its end."""
     end = ended_at(state)
-    if _unbroken(state, now if end is None else end):
-        elapsed = max(0, (now if end is None else end) - state.time.start)
-        return WorkTime(elapsed, elapsed, 0, None, ())
-    stretches = [
+    runs = (
         ForegroundRun(run.since, run.until, f"Agent at work: {agent.task or agent.type}", agent.writer)
         for agent in state.agents.values()
         if not agent.background
         for run in agent.runs
-    ]
+    )
     time = state.time
     if state.created_at is None:
         time = msgspec.structs.replace(time, start=counted_from(state))
-    return measure(time, stretches, end=end, now=now)
+    return measure(time, runs, end=end, now=now)
 
 
 def counted_from(state: State) -> int:
@@ -137,22 +134,6 @@ def counted_from(state: State) -> int:
     if state.created_at is not None:
         return state.time.start
     return state.time.active[0].since if state.time.active else state.updated_at
-
-
-def _unbroken(state: State, stop: int) -> bool:
-    """Whether there is no pause of any kind: true of most sessions, and cheap to decide."""
-    time = state.time
-    if time.marks or len(time.active) != 1 or state.created_at is None:
-        return False
-    only, idle, task = time.active[0], time.timer.idle, time.timer.task
-    if only.since - time.start > idle or stop - (only.until or only.since) > idle:
-        return False
-    return all(
-        (stop if run.until is None else run.until) - run.since <= task
-        for agent in state.agents.values()
-        if not agent.background
-        for run in agent.runs
-    )
 
 
 def progress_of(state: State) -> float:
@@ -476,10 +457,7 @@ def is_lookup_name(name: str) -> bool:
 
 def last_activity(state: State) -> int:
     """The time of the last activity of a person or an agent in the session."""
-    if not state.time.active:
-        return state.time.start
-    last = state.time.active[-1]
-    return last.since if last.until is None else last.until
+    return activity.last_activity(state.time, state.time.start)
 
 
 def native_name(agent: str, conversation: str) -> str:

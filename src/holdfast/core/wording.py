@@ -14,6 +14,7 @@ from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.model import Commit, FileChange, Pause, Session, Time
 from holdfast.core.modes import limits
 from holdfast.core.times import DAY, HOUR, MINUTE, format_duration, format_time
+from holdfast.core.worktime import PAUSE_ORDER
 
 if TYPE_CHECKING:
     from holdfast.core.envelope import Event
@@ -157,7 +158,7 @@ def open_pause(session: Session) -> Pause | None:
     lasting = [pause for pause in session.time.pauses if pause.ended_at is None]
     if session.ended_at is not None or not lasting:
         return None
-    return min(lasting, key=lambda pause: ("manual", "timeout", "task", "idle").index(pause.kind))
+    return min(lasting, key=lambda pause: PAUSE_ORDER.index(pause.kind))
 
 
 def limit_words(mode: str) -> str:

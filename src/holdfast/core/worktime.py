@@ -18,20 +18,20 @@ than the idle threshold.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Container, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.core.envelope import Event
+from holdfast.core.activity import STOPPING_KINDS, end_of
 from holdfast.core.model import PauseKind
-from holdfast.core.state import ActivitySpan, AgentRun, PauseMark, State, TimeState
-from holdfast.core.times import MINUTE
+from holdfast.core.state import PauseMark, State, TimeState
 
 Span = tuple[int, int]
 
-_KINDS: dict[str, PauseKind] = {"manual": "manual", "idle": "idle", "task": "task", "timeout": "timeout"}
+# Where several pauses last, the first of these is shown.
+PAUSE_ORDER: Final[tuple[PauseKind, ...]] = ("manual", "timeout", "task", "idle")
+_KINDS: Final[dict[str, PauseKind]] = {kind: kind for kind in PAUSE_ORDER}
 _PAUSED: Final[dict[str, PauseKind]] = {"manual": "manual", "timeout": "timeout"}
-_STOPPING_KINDS: Final = frozenset(_PAUSED)
 
 
 class ForegroundRun(NamedTuple):
@@ -61,144 +61,6 @@ class WorkTime(NamedTuple):
     pauses: tuple[WorkPause, ...]
 
 
-def add_activity(time: TimeState, at: int) -> None:
-    """Add a sign of activity: usually the newest, but a late one may fall anywhere."""
-    idle, active = time.timer.idle, time.active
-    if active and active[-1].since <= at:
-        last = active[-1]
-        end = _end(last)
-        if at <= end:
-            return
-        if at - end <= idle:
-            last.until = at
-        else:
-            active.append(AgentRun(at, at))
-        return
-    place = bisect_right(active, at, key=lambda run: run.since)
-    before = active[place - 1] if place else None
-    if before is not None and at <= _end(before):
-        return
-    active.insert(place, AgentRun(at, at))
-    for left in (place, place - 1):  # join the neighbours it connects
-        if left >= 0 and left + 1 < len(active):
-            earlier, later = active[left], active[left + 1]
-            if later.since - _end(earlier) <= idle:
-                earlier.until = max(_end(earlier), _end(later))
-                del active[left + 1]
-
-
-def add_watched_span(time: TimeState, since: int, until: int) -> None:
-    """Add a span of activity that another program observed, without gaps."""
-    add_activity(time, since)
-    add_activity(time, until)
-    idle, active = max(time.timer.idle, 0), time.active
-    first = bisect_left(active, since - idle, key=_end)
-    beyond = bisect_right(active, until + idle, key=_since)
-    active[first:beyond] = [AgentRun(min(since, active[first].since), max(until, _end(active[beyond - 1])))]
-
-
-def last_activity(time: TimeState, otherwise: int) -> int:
-    """The time of the last sign of activity: spans do not overlap, so the last one ends last."""
-    return _end(time.active[-1]) if time.active else otherwise
-
-
-def last_message(time: TimeState) -> int | None:
-    """When the person wrote last, or a little earlier where a `resume` soon after hides the exact time."""
-    resumed = {mark.at for mark in time.marks if mark.kind == "resumed"}
-    moments = (moment for run in reversed(time.attended) for moment in (_end(run), run.since))
-    return next((moment for moment in moments if moment not in resumed), None)
-
-
-def add_attended(time: TimeState, since: int, until: int) -> None:
-    """Record that the person was at work from `since` to `until`, whatever agent ran.
-
-    Spans no further apart than the task threshold are joined, since the time between them is working time. They stay
-    separate where another program recorded the beginning of an agent's pause, which counts however short it is.
-    """
-    attended = time.attended
-    if not attended or _end(attended[-1]) <= since:
-        if attended and _are_joined(time, _end(attended[-1]), since):
-            attended[-1].until = until
-        else:
-            attended.append(AgentRun(since, until))
-        return
-    place = bisect_right(attended, since, key=_since)
-    if place and _are_joined(time, _end(attended[place - 1]), since):
-        place -= 1
-        since, until = attended[place].since, max(until, _end(attended[place]))
-    beyond = place
-    while beyond < len(attended) and _are_joined(time, until, attended[beyond].since):
-        until = max(until, _end(attended[beyond]))
-        beyond += 1
-    attended[place:beyond] = [AgentRun(since, until)]
-
-
-def _are_joined(time: TimeState, end: int, since: int) -> bool:
-    if since <= end:
-        return True
-    begins = time.task_begins
-    place = bisect_left(begins, end)
-    return since - end <= time.timer.task and not (place < len(begins) and begins[place] < since)
-
-
-def add_mark(time: TimeState, mark: PauseMark) -> None:
-    """Record what opens, ends or corrects a pause."""
-    if mark.kind in _STOPPING_KINDS:
-        insort(time.pauses.setdefault(mark.writer, []), (mark.seq, len(time.marks)))
-    if mark.pause == "task" and mark.until == mark.at:
-        insort(time.task_begins, mark.at)
-    time.marks.append(mark)
-
-
-def add_writer_activity(time: TimeState, event: Event, since: int, until: int) -> None:
-    """Record whose sign it was. Signs within one minute are kept as one, unless a pause lies between."""
-    own = time.signs.setdefault(event.writer, [])
-    last = own[-1] if own else None
-    near = min(MINUTE, time.timer.idle)
-    if (
-        last is not None
-        and last.marks == len(time.marks)
-        and last.last <= event.seq
-        and last.until <= since
-        and until - last.since <= near
-    ):
-        last.last, last.until = event.seq, until
-    else:
-        own.append(ActivitySpan(event.seq, event.seq, since, until, len(time.marks)))
-
-
-def pause_mark(state: State, event: Event, kind: str, reason: str | None) -> PauseMark:
-    """A pause, with what its writer had seen, and the writers that claim to have seen it already."""
-    learned = {
-        writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq
-    }
-    saw = dict(state.seen.get(event.writer, {}))
-    return PauseMark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, learned=learned)
-
-
-def note_seen_pauses(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
-    """Record which pauses of another writer the writer of this event has learned of.
-
-    It had seen the other's stream up to `before`, and has seen it up to `now`.
-    """
-    pauses = time.pauses.get(other, ())
-    for place in range(bisect_right(pauses, before, key=_first), bisect_right(pauses, now, key=_first)):
-        mark = time.marks[pauses[place][1]]
-        if event.writer not in mark.learned:
-            mark.learned[event.writer] = (event.seq, event.at)
-            own = time.signs.get(event.writer)
-            if own:
-                own[-1].marks = -1  # later signs must not join those from before it knew
-
-
-def _since(run: AgentRun) -> int:
-    return run.since
-
-
-def _end(run: AgentRun) -> int:
-    return run.since if run.until is None else run.until
-
-
 def _first(pair: tuple[int, int]) -> int:
     return pair[0]
 
@@ -212,6 +74,9 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
     start = time.start
     stop = max(start, now if end is None else end)
     live = end is None
+    foreground_runs = list(foreground_runs)
+    if _is_unbroken(time, foreground_runs, stop):
+        return WorkTime(stop - start, stop - start, 0, None, ())
     begun = _begun(time, "task")
     runs = [
         run
@@ -239,7 +104,7 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
     for kind, reason, since, until in _marked(time, runs):
         add_pause(kind, reason, since, until)
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
-    cuts = [(run.since, _end(run)) for run in time.attended]
+    cuts = [(run.since, end_of(run)) for run in time.attended]
     following = list(range(len(cuts) + 1))
     for run in runs:
         for low, high, lasts in _pieces(cuts, following, run, stop):
@@ -259,6 +124,16 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
     paused = sum(rest.length for rest in pauses)
     idle_since = next((rest.since for rest in pauses if rest.kind == "idle" and rest.until is None), None)
     return WorkTime(stop - start, stop - start - paused, paused, idle_since, tuple(pauses))
+
+
+def _is_unbroken(time: TimeState, foreground_runs: Iterable[ForegroundRun], stop: int) -> bool:
+    """Whether there is no pause of any kind: true of most sessions, and cheap to decide."""
+    if time.marks or len(time.active) != 1:
+        return False
+    only, idle = time.active[0], time.timer.idle
+    if only.since - time.start > idle or stop - end_of(only) > idle:
+        return False
+    return all((stop if run.until is None else run.until) - run.since <= time.timer.task for run in foreground_runs)
 
 
 def _corrections(time: TimeState) -> list[Span]:
@@ -304,14 +179,14 @@ def _marked(
             paused, _ = pauses.pop()
             pauses.append((paused, max(mark.at, paused[0].at)))
             is_open = False
-        elif mark.kind in _STOPPING_KINDS and is_open:  # two devices paused at once: one pause
+        elif mark.kind in STOPPING_KINDS and is_open:  # two devices paused at once: one pause
             pauses[-1][0].append(mark)
-        elif mark.kind in _STOPPING_KINDS:
+        elif mark.kind in STOPPING_KINDS:
             pauses.append(([mark], None))
             is_open = True
     for paused, until in reversed(pauses):
         yield from _effective_parts(time, paused, until, foreground_runs)
-    away, last = _begun(time, "idle"), _end(time.active[-1]) if time.active else time.start
+    away, last = _begun(time, "idle"), end_of(time.active[-1]) if time.active else time.start
     entered: dict[tuple[str, int], tuple[str | None, int]] = {}
     for mark in time.marks:
         if mark.kind == "away" and mark.until is not None:
@@ -366,12 +241,7 @@ def _unaware(time: TimeState, mark: PauseMark, foreground_runs: Sequence[Foregro
                 ended = high if run.until is None else run.until
                 own.append((max(run.since, low), ended if when is None else min(ended, max(high, when))))
         unaware += own
-    joined: list[Span] = []
-    for low, high in sorted(span for span in unaware if span[0] <= span[1]):
-        if joined and low - joined[-1][1] <= time.timer.idle:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
-        else:
-            joined.append((low, high))
+    joined = join_spans(sorted(span for span in unaware if span[0] <= span[1]), time.timer.idle)
     return [(low, high) for low, high in joined if low < high]
 
 
@@ -434,11 +304,42 @@ def _gaps(time: TimeState, start: int, stop: int, away: Container[int]) -> Itera
         edge = min(run.since, stop)
         if edge - previous > idle:
             yield (previous, edge, run.since > stop)
-        previous = max(previous, _end(run))
+        previous = max(previous, end_of(run))
         if previous > stop:
             return
     if stop - previous > max(idle, 0) or previous in away:
         yield (previous, stop, True)
+
+
+def join_spans(spans: Iterable[Span], idle: int) -> list[Span]:
+    """Join sorted spans where no gap between them is longer than the threshold."""
+    joined: list[Span] = []
+    for low, high in spans:
+        if joined and low - joined[-1][1] <= idle:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def turning_points(state: State) -> Iterator[int]:
+    """Every moment at which working time may change its course; it may also do so one millisecond later."""
+    time = state.time
+    idle, task = time.timer.idle, time.timer.task
+    yield from (time.start, time.start + idle, state.updated_at, state.updated_at + idle)
+    for mark in time.marks:
+        yield from (mark.at, mark.at + idle, mark.at if mark.until is None else mark.until)
+    for run in time.active:
+        yield from (run.since, end_of(run), end_of(run) + idle)
+    if len(time.signs) > 1:  # a pause does not hold where others worked who did not know of it
+        yield from (at for own in time.signs.values() for signs in own for at in (signs.since, signs.until))
+    for run in time.attended:
+        yield from (run.since, end_of(run), end_of(run) + idle, end_of(run) + task)
+    for agent in state.agents.values():
+        for run in agent.runs:
+            yield from (run.since, run.since + task, run.since + idle)
+            if run.until is not None:
+                yield from (run.until, run.until + idle)
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:

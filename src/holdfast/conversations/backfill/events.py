@@ -57,6 +57,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.text import check_relative_path
 from holdfast.core.times import DAY, MINUTE
+from holdfast.core.worktime import join_spans
 
 _MOST: Final = 500
 _MOVES: Final[dict[str, type[TaskEvent]]] = {
@@ -163,7 +164,7 @@ def part(
     lines = list(_happened(shown, agents, signs, roots, story.cwd, began, now))
     lines += [
         KeyedEvent(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
-        for since, until in stretches(signs, timer.idle)
+        for since, until in join_spans(((at, at) for at in signs), timer.idle)
         if until > began  # the start is a sign by itself
     ]
     prompts = sorted(
@@ -177,19 +178,6 @@ def part(
     lines.sort(key=lambda line: line.at)
     goals = (goal_of(line.signal.text) for line in shown if isinstance(line.signal, Prompted))
     return TranscriptPart(began, ended, next((goal for goal in goals if goal), None), lines, agents.open())
-
-
-def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
-    """Join signs of activity where no gap is longer than the threshold."""
-    if not signs:
-        return
-    since = until = signs[0]
-    for at in signs:
-        if at - until > idle:
-            yield since, until
-            since = at
-        until = at
-    yield since, until
 
 
 def interrupted(part: TranscriptPart) -> Iterator[KeyedEvent]:
