@@ -1,4 +1,4 @@
-"""A feature of the contract for the tests of its directory: made by Holdfast, with its whole history."""
+"""A feature of the contract for the tests of its directory: written by Holdfast, with its whole history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASIDE = ".rejected-20261106T212000Z"
 
 
 class Feature:
-    """A feature made by Holdfast, with its whole history, in a directory that no store knows."""
+    """A feature with its whole history, in a directory that no store knows."""
 
     def __init__(self, root: Path, home: Path, feature: str = "login", *, paused: bool = False) -> None:
         project = home / "elsewhere"
@@ -47,20 +47,20 @@ class Feature:
     def path(self, name: str) -> Path:
         return self.root / self.id / name
 
-    def whole(self) -> None:
-        """Every file says what it said, and nothing is left to put right."""
+    def assert_restored(self) -> None:
+        """Every file has its original content, and nothing is left to repair."""
         assert loaded(self.path("state.yaml")) == self.document["state"]
         assert loaded(self.path("implementation-plan.yaml")) == self.document["plan"]
         assert registry.entry(str(self.root), self.id) == self.document["entry"]
-        assert mendable(self.root) == []
+        assert repairable(self.root) == []
 
 
-def mendable(root: Path) -> list[str]:
+def repairable(root: Path) -> list[str]:
     return [finding.detail for finding in examine(str(root)) if finding.advice is None]
 
 
-def doubtful(root: Path) -> list[str]:
-    """What is told, and only a person can do something about."""
+def undecidable(root: Path) -> list[str]:
+    """Findings that only a person can resolve."""
     return [finding.detail for finding in examine(str(root)) if finding.advice is not None]
 
 

@@ -1,4 +1,4 @@
-"""The program called as a script does, for the tests of mirrors: in this process, with a home and a project."""
+"""Calls the program in this process as a script does, for the tests of mirrors."""
 
 from __future__ import annotations
 

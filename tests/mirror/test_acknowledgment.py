@@ -1,4 +1,4 @@
-"""Acknowledging the contract: one section per agent, in the contract's shape, and whether it still holds."""
+"""Acknowledging the contract: one section per agent, in the contract's form, and whether it is still valid."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def text(root: Path) -> str:
     return (root / "contract-acknowledgment.md").read_text()
 
 
-def test_the_file_has_the_shape_the_contract_gives(root: Path, spec: Path) -> None:
-    """Heading, four facts and the sentence, and nothing else."""
+def test_acknowledgment_has_the_form_of_the_contract(root: Path, spec: Path) -> None:
+    """Heading, four facts and the sentence, nothing else."""
     acknowledge(root, spec, "agent-1")
     checksum = hashlib.sha256(spec.read_bytes()).hexdigest()
     assert text(root).split("\n") == [
@@ -56,7 +56,7 @@ def test_the_file_has_the_shape_the_contract_gives(root: Path, spec: Path) -> No
     assert (root / "contract-acknowledgment.md").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_second_agent_adds_a_section_and_the_first_stays(root: Path, spec: Path) -> None:
+def test_second_agent_adds_a_section(root: Path, spec: Path) -> None:
     acknowledge(root, spec, "one")
     before = text(root)
     acknowledge(root, spec, "two")
@@ -64,8 +64,8 @@ def test_a_second_agent_adds_a_section_and_the_first_stays(root: Path, spec: Pat
     assert [item.agent for item in acknowledgment.acknowledged(str(root))] == ["one", "two"]
 
 
-def test_the_same_agent_again_renews_its_own_section(root: Path, spec: Path) -> None:
-    """What people wrote around it and the other agent's section stay as they are."""
+def test_agent_that_acknowledges_again_renews_only_its_section(root: Path, spec: Path) -> None:
+    """Other sections and text written by people stay."""
     acknowledge(root, spec, "one")
     acknowledge(root, spec, "two")
     path = root / "contract-acknowledgment.md"
@@ -88,14 +88,14 @@ def test_acknowledging_twice_changes_only_the_date(root: Path, spec: Path) -> No
     assert text(root) == before.replace("21:20:00Z", "21:20:01Z")
 
 
-def test_verify_holds_for_the_text_that_was_acknowledged(root: Path, spec: Path) -> None:
+def test_verify_succeeds_for_the_acknowledged_text(root: Path, spec: Path) -> None:
     acknowledge(root, spec, "one")
     acknowledge(root, spec, "two")
     assert len(acknowledgment.verify(str(root), str(spec))) == 2
     assert [item.agent for item in acknowledgment.verify(str(root), str(spec), "two")] == ["two"]
 
 
-def test_verify_raises_not_found_without_acknowledgments(root: Path, spec: Path) -> None:
+def test_verify_fails_without_acknowledgments(root: Path, spec: Path) -> None:
     with pytest.raises(NotFound):
         acknowledgment.verify(str(root), str(spec))
     acknowledge(root, spec, "one")
@@ -114,7 +114,7 @@ def test_verify_refuses_another_version_and_a_changed_text(root: Path, spec: Pat
         acknowledgment.verify(str(root), str(spec))
 
 
-def test_without_an_agent_every_section_must_hold(root: Path, spec: Path) -> None:
+def test_verify_without_an_agent_checks_every_section(root: Path, spec: Path) -> None:
     acknowledge(root, spec, "one")
     spec.write_text(SPEC + "More.\n")
     acknowledge(root, spec, "two")
@@ -125,7 +125,7 @@ def test_without_an_agent_every_section_must_hold(root: Path, spec: Path) -> Non
 
 
 @pytest.mark.parametrize("line", ["Date", "Contract Version", "Checksum"])
-def test_a_section_that_lacks_a_line_is_invalid(root: Path, spec: Path, line: str) -> None:
+def test_section_with_a_missing_line_is_invalid(root: Path, spec: Path, line: str) -> None:
     acknowledge(root, spec, "one")
     path = root / "contract-acknowledgment.md"
     path.write_text(re.sub(f"(?m)^{line}:.*\n", "", text(root)))
@@ -134,7 +134,7 @@ def test_a_section_that_lacks_a_line_is_invalid(root: Path, spec: Path, line: st
 
 
 @pytest.mark.parametrize("agent", ["", "  ", "a\nAgent: b", "a\x1b[31m", "x" * 201, "\ud800"])
-def test_a_name_that_could_not_be_read_back_is_refused(root: Path, spec: Path, agent: str) -> None:
+def test_agent_name_that_could_not_be_read_back_is_refused(root: Path, spec: Path, agent: str) -> None:
     with pytest.raises(Invalid):
         acknowledge(root, spec, agent)
     assert not root.exists()
@@ -151,18 +151,18 @@ def test_a_name_that_could_not_be_read_back_is_refused(root: Path, spec: Path, a
         ("Version bump required: 2 people", "1.0"),
     ],
 )
-def test_the_version_is_what_the_text_says(tmp_path: Path, written: str, version: str) -> None:
+def test_version_is_read_from_the_text(tmp_path: Path, written: str, version: str) -> None:
     path = tmp_path / "spec.md"
     path.write_text(f"# T\n\n{written}\n")
     assert acknowledgment.specification(str(path)).version == version
 
 
-def test_headings_leave_out_those_in_examples(spec: Path) -> None:
+def test_headings_in_examples_are_ignored(spec: Path) -> None:
     headings = acknowledgment.specification(str(spec)).headings
     assert [(heading.level, heading.text) for heading in headings] == [(1, "Rules"), (2, "Files"), (3, "Small ones")]
 
 
-def test_an_unfinished_merge_is_left_alone(root: Path, spec: Path) -> None:
+def test_file_with_conflict_markers_is_left_alone(root: Path, spec: Path) -> None:
     acknowledge(root, spec, "one")
     path = root / "contract-acknowledgment.md"
     path.write_text("<<<<<<< HEAD\n" + text(root) + "=======\n>>>>>>> other\n")
@@ -172,7 +172,7 @@ def test_an_unfinished_merge_is_left_alone(root: Path, spec: Path) -> None:
     assert text(root) == before
 
 
-def test_a_file_that_is_no_text_is_left_alone(root: Path, spec: Path) -> None:
+def test_binary_file_is_left_alone(root: Path, spec: Path) -> None:
     root.mkdir(parents=True)
     path = root / "contract-acknowledgment.md"
     path.write_bytes(b"\xff\xfe\x00")
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_text_is_left_alone(root: Path, spec: Path) -> None:
     assert path.read_bytes() == b"\xff\xfe\x00"
 
 
-def test_a_link_in_its_place_is_not_followed(root: Path, spec: Path, tmp_path: Path) -> None:
+def test_link_in_place_of_the_file_is_not_followed(root: Path, spec: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     root.parent.mkdir()
@@ -228,8 +228,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Call(tmp_path / "project", capsys)
 
 
-def test_the_command_acknowledges_and_verifies(call: Call, spec: Path, root: Path) -> None:
-    """0 when it holds, 3 when nobody acknowledged, 1 when the text changed, 2 without a text."""
+def test_command_acknowledges_and_verifies(call: Call, spec: Path, root: Path) -> None:
+    """Exit code 0 if valid, 3 without an acknowledgment, 1 if the text changed, 2 without a text."""
     there = ("--spec", str(spec))
     assert call("verify", *there)[0] == 3
     code, answer = call.document("acknowledge", *there, "--agent", "claude")
@@ -253,8 +253,8 @@ def test_the_command_acknowledges_and_verifies(call: Call, spec: Path, root: Pat
     assert call("verify", "--spec", str(spec) + "-missing")[0] == 3
 
 
-def test_the_summary_tells_what_there_is(call: Call, spec: Path) -> None:
-    """It works before there is anything, and names who acknowledged, and whether that holds."""
+def test_summary_lists_acknowledgments_and_their_validity(call: Call, spec: Path) -> None:
+    """It also works when nothing exists yet."""
     there = ("--spec", str(spec))
     code, shown = call("summary", *there)
     assert code == 0
@@ -273,8 +273,8 @@ def test_the_summary_tells_what_there_is(call: Call, spec: Path) -> None:
     assert [match["agent"] for match in answer["summary"]["acknowledged"]] == ["two"]
 
 
-def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec: Path, root: Path) -> None:
-    """Status, task at hand, tasks done, last activity; a damaged file is named and does not stop it."""
+def test_summary_lists_features_with_their_damage(call: Call, spec: Path, root: Path) -> None:
+    """Status, current task, finished tasks, last activity; a damaged file is named and does not stop it."""
     tasks: list[Any] = [{"task_id": "a", "status": "completed"}, {"task_id": "b", "status": "in_progress"}]
     for name in ("login-2026-11-15", "search-2026-11-15"):
         times = {"started_at": "2026-11-15T10:00:00Z"}

@@ -1,6 +1,6 @@
-"""Any edit of any mirrored file: after one look, every file is valid and says what an export says.
+"""After any edit of any mirrored file and one command, every file is valid and equals an export.
 
-What somebody wrote is taken in, or kept beside under another name; what they left out was not removed.
+What was written is imported or set aside under another name; what was left out is not removed.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def is_derived(name: str, place: tuple[Any, ...]) -> bool:
     return covered(registry.named(kind).derived, meant)
 
 
-def look(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:
-    """Edit a file at one place; then what must hold."""
+def check_edit_of(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:
+    """Edit a file at one place, then check what must be true."""
     path = path_of(project, name)
     with project.open() as keeper:
         before = keeper.session().document()
@@ -81,7 +81,7 @@ def look(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:
         assert [agent.status for agent in document.agents] == [agent.status for agent in before.agents]
 
 
-def furnished(root: Path) -> Project:
+def project_with_content(root: Path) -> Project:
     project = Project(root, *FORMATS)
     with project.open() as keeper:
         session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
@@ -94,11 +94,11 @@ def furnished(root: Path) -> Project:
     return project
 
 
-def test_after_any_edit_every_file_is_valid_and_nothing_is_lost(tmp_path: Path) -> None:
-    """Each edit is made to the same project as it was at first: making that is most of the work."""
+def test_every_file_is_valid_after_any_edit_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Every edit starts from the same copied project, since creating that is most of the work."""
     at, kept = tmp_path / "at", tmp_path / "kept"
     at.mkdir()
-    project = furnished(at)
+    project = project_with_content(at)
     shutil.copytree(at, kept, symlinks=True)
 
     @settings(max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=list(HealthCheck))
@@ -108,10 +108,10 @@ def test_after_any_edit_every_file_is_valid_and_nothing_is_lost(tmp_path: Path) 
         shutil.rmtree(at)
         shutil.copytree(kept, at, symlinks=True)
         with project.open() as keeper:
-            keeper.session()  # looks: the files are others than those it wrote, and say the same
+            keeper.session()  # reads the files: they are copies with the same content
             assert keeper.mirrors.changed_outside() == set()
         path = path_of(project, name)
         every = list(places(read(project.file(path).read_bytes(), path).value))
-        look(project, name, every[where % len(every)], new)
+        check_edit_of(project, name, every[where % len(every)], new)
 
     check_edit()

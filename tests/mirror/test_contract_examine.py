@@ -1,4 +1,4 @@
-"""Looking at an `.ai-session/` directory: what `validate` calls an error the doctor finds, and says who mends it."""
+"""Checking an `.ai-session/` directory: the doctor finds what `validate` calls an error, and who can repair it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast import Keeper
 from holdfast.formats.mirror.contract.restore import restore
 from holdfast.formats.validate import Validator
 from holdfast.workspace.followers import REPAIR_COMMAND, Check
-from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, mendable
+from tests.mirror.contract_feature import ASIDE, NOW, Feature, repairable, undecidable
 
 REGISTRY, PLAN, STATE = "active-features.yaml", "implementation-plan.yaml", "state.yaml"
 GHOST = "  - {feature_id: ghost-2026-11-15, started_at: '2026-11-15T10:00:00Z', last_active: '2026-11-15T10:00:00Z',"
@@ -26,7 +26,7 @@ def feature(tmp_path: Path) -> Feature:
 
 
 def errors(root: Path) -> list[str]:
-    """The files `validate` finds errors in."""
+    """The files in which `validate` finds errors."""
     checking = Validator(format_name=None, lenient=False, now=2**44, offset=lambda _: timedelta(0))
     verdicts = checking.check([str(root)])
     return [
@@ -76,50 +76,50 @@ def test_check_finds_and_restore_repairs_what_validate_refuses(
     path.write_text(damage(path.read_text()))
     broken = path.read_bytes()
     assert name in errors(feature.root)
-    assert len(mendable(feature.root)) == 1
+    assert len(repairable(feature.root)) == 1
     check_ = check(feature, tmp_path)
     assert (check_.status, check_.fix) == ("failed", REPAIR_COMMAND)
     assert len(restore(str(feature.root), now=NOW)) == 1
-    feature.whole()
+    feature.assert_restored()
     assert Path(f"{path}{ASIDE}").read_bytes() == broken
     assert errors(feature.root) == []
     assert check(feature, tmp_path).status == "ok"
 
 
-def test_plan_lacking_tasks_of_the_history_is_damaged(feature: Feature) -> None:
-    """It is valid, but leaving a task out never meant that it is gone."""
+def test_plan_without_tasks_of_the_history_is_damaged(feature: Feature) -> None:
+    """It is valid, but leaving a task out does not remove it."""
     path = feature.path(PLAN)
     path.write_text(replaced(r"phases:.*", "phases: []\n")(path.read_text()))
     feature.path(STATE).write_text(
         replaced(r'active_task: "\w+"', "active_task: null")(feature.path(STATE).read_text())
     )
-    (sentence,) = mendable(feature.root)
+    (sentence,) = repairable(feature.root)
     assert "its tasks are missing, and the history knows 2 tasks" in sentence
     restore(str(feature.root), now=NOW)
     assert 'task_id: "design"' in path.read_text()
-    assert mendable(feature.root) == []
+    assert repairable(feature.root) == []
 
 
-def test_what_people_edited_is_no_damage(feature: Feature) -> None:
-    """A file that is valid and says something else than the history stays as it is."""
+def test_edit_by_a_person_is_no_damage(feature: Feature) -> None:
+    """A valid file that differs from the history stays unchanged."""
     path = feature.path(PLAN)
     path.write_text(
         "# mine\n" + path.read_text().replace("Design it", "Design it well").replace("Build", "Construct")
     )
     before = path.read_bytes()
-    assert (mendable(feature.root), doubtful(feature.root)) == ([], [])
+    assert (repairable(feature.root), undecidable(feature.root)) == ([], [])
     assert restore(str(feature.root), now=NOW) == []
     assert path.read_bytes() == before
 
 
-def test_a_missing_readme_comes_back(feature: Feature) -> None:
+def test_missing_readme_is_restored(feature: Feature) -> None:
     readme = feature.root / "README.md"
     before = readme.read_bytes()
     readme.unlink()
-    assert mendable(feature.root) == ["README.md is missing"]
+    assert repairable(feature.root) == ["README.md is missing"]
     assert restore(str(feature.root), now=NOW) == ["README.md was missing: restored."]
     assert readme.read_bytes() == before
-    assert mendable(feature.root) == []
+    assert repairable(feature.root) == []
 
 
 DOUBTS: list[tuple[str, Callable[[str], str], str, str]] = [
@@ -132,13 +132,14 @@ DOUBTS: list[tuple[str, Callable[[str], str], str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "change", "sentence", "advice"), DOUBTS)
-def test_decisions_for_a_person_are_warnings_and_left_alone(
+def test_damage_that_only_a_person_can_resolve_is_a_warning(
     feature: Feature, tmp_path: Path, name: str, change: Callable[[str], str], sentence: str, advice: str
 ) -> None:
+    """Nothing is changed."""
     path = feature.root / name if name == REGISTRY else feature.path(name)
     path.write_text(change(path.read_text()))
     before = path.read_bytes()
-    (finding,) = doubtful(feature.root)
+    (finding,) = undecidable(feature.root)
     assert sentence in finding
     restore(str(feature.root), now=NOW)
     assert path.read_bytes() == before
@@ -149,19 +150,19 @@ def test_decisions_for_a_person_are_warnings_and_left_alone(
     assert "--repair" not in seen.fix
 
 
-def test_a_line_that_was_cut_off_and_added_anew_is_no_doubt(feature: Feature) -> None:
+def test_torn_line_that_was_added_again_is_no_warning(feature: Feature) -> None:
     path = feature.path("history.jsonl")
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:-1], lines[-1][:40] + "\n", lines[-1]]))
-    assert doubtful(feature.root) == []
+    assert undecidable(feature.root) == []
 
 
-def test_entries_of_a_damaged_registry_keep_what_can_be_kept(feature: Feature) -> None:
-    """One of a feature that is elsewhere: its status is not a word of the contract, the rest is as it was."""
+def test_entries_of_a_damaged_registry_keep_their_valid_fields(feature: Feature) -> None:
+    """One of an unknown feature: its status is not in the contract, the rest is unchanged."""
     path = feature.root / REGISTRY
     path.write_text("# ours\n" + path.read_text() + GHOST + " status: zzz, owner: bo}\n")
     restore(str(feature.root), now=NOW)
-    feature.whole()
+    feature.assert_restored()
     assert path.read_text().startswith("# ours\n")
     assert "owner: bo" in path.read_text().replace('"', "")
     assert errors(feature.root) == []

@@ -1,4 +1,4 @@
-"""Lines taken out of a history: the gap is seen, said, and closed where the store still knows what was in it."""
+"""Lines removed from a history: the gap is detected, reported, and closed where the store still has the events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.formats.mirror.contract import registry
 from holdfast.formats.mirror.contract.history import PresentEvents
 from holdfast.formats.mirror.contract.restore import restore
 from holdfast.workspace.followers import Check
-from tests.mirror.contract_feature import NOW, Feature, doubtful, loaded, mendable
+from tests.mirror.contract_feature import NOW, Feature, loaded, repairable, undecidable
 from tests.support.mirrored_project import Project
 
 
@@ -26,7 +26,7 @@ def feature(tmp_path: Path) -> Feature:
 
 
 def without(path: Path, *numbers: int) -> None:
-    """Take out lines, counted from 0."""
+    """Remove lines, counted from 0."""
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for number, line in enumerate(lines) if number not in numbers))
 
@@ -36,24 +36,24 @@ def kept(feature: Feature, part: str) -> Any:
 
 
 @pytest.mark.parametrize(("numbers", "finding"), [((0,), "1 event of session"), ((1, 2, 4), "3 events of session")])
-def test_a_line_that_is_taken_out_is_noticed(feature: Feature, numbers: tuple[int, ...], finding: str) -> None:
+def test_removed_line_is_reported(feature: Feature, numbers: tuple[int, ...], finding: str) -> None:
     without(feature.path("history.jsonl"), *numbers)
-    (findings,) = doubtful(feature.root)
+    (findings,) = undecidable(feature.root)
     assert f"{feature.id}/history.jsonl lacks {finding}" in findings
     before = feature.path("history.jsonl").read_bytes()
     assert restore(str(feature.root), now=NOW) == []
     assert feature.path("history.jsonl").read_bytes() == before
 
 
-def test_lines_that_a_merge_doubled_and_mixed_are_no_gap(feature: Feature) -> None:
+def test_duplicated_and_reordered_lines_are_no_gap(feature: Feature) -> None:
     path = feature.path("history.jsonl")
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*reversed(lines), *lines]))
-    assert doubtful(feature.root) == []
+    assert undecidable(feature.root) == []
 
 
-def test_an_event_that_another_writer_had_seen_is_missed_too(feature: Feature) -> None:
-    """The last of a writer leaves no gap of its own, but whoever went on from it names it."""
+def test_missing_last_event_of_a_writer_is_reported_when_another_names_it(feature: Feature) -> None:
+    """It leaves no gap in its own stream."""
     events = events_of(json.loads(line) for line in feature.path("history.jsonl").read_text().splitlines())
     later = msgspec.structs.replace(events[0], writer="other", seq=1, seen=(events[-1].head,))
     present = PresentEvents()
@@ -65,8 +65,8 @@ def test_an_event_that_another_writer_had_seen_is_missed_too(feature: Feature) -
 
 
 @pytest.mark.parametrize("name", ["state.yaml", "implementation-plan.yaml"])
-def test_restore_invents_nothing_when_the_history_lacks_its_beginning(feature: Feature, name: str) -> None:
-    """Goal, start and model come from the files that are left, and what is uncertain is said."""
+def test_restore_invents_nothing_when_the_history_has_lost_its_start(feature: Feature, name: str) -> None:
+    """Goal, start and model come from the remaining files, and uncertain values are reported."""
     without(feature.path("history.jsonl"), 0)
     feature.path(name).write_text("torn: [")
     (sentences,) = restore(str(feature.root), now=NOW)
@@ -76,11 +76,11 @@ def test_restore_invents_nothing_when_the_history_lacks_its_beginning(feature: F
     assert now["started_at"] == about["created_at"] == kept(feature, "entry")["started_at"]
     assert now["model_in_use"] == kept(feature, "state")["current_state"]["model_in_use"]
     assert about["name"] == ("Build the login" if name == "state.yaml" else "Login")
-    assert mendable(feature.root) == []
-    assert ["lacks 1 event" in finding for finding in doubtful(feature.root)] == [True]
+    assert repairable(feature.root) == []
+    assert ["lacks 1 event" in finding for finding in undecidable(feature.root)] == [True]
 
 
-def test_what_can_be_read_of_a_damaged_plan_is_kept_where_history_has_gaps(feature: Feature) -> None:
+def test_readable_parts_of_a_damaged_plan_are_kept_where_history_has_gaps(feature: Feature) -> None:
     path = feature.path("implementation-plan.yaml")
     without(feature.path("history.jsonl"), 0, 3)
     path.write_text(path.read_text().replace('status: "in_progress"', 'status: "busy"'))
@@ -88,7 +88,7 @@ def test_what_can_be_read_of_a_damaged_plan_is_kept_where_history_has_gaps(featu
     assert loaded(path) == kept(feature, "plan")
 
 
-def test_without_any_event_the_readable_parts_of_a_plan_are_kept(feature: Feature) -> None:
+def test_readable_parts_of_a_plan_are_kept_without_any_event(feature: Feature) -> None:
     path = feature.path("implementation-plan.yaml")
     feature.path("history.jsonl").write_text("")
     path.write_text(path.read_text().replace('status: "completed"', 'status: "finished"') + "owner: bo\n")
@@ -99,7 +99,7 @@ def test_without_any_event_the_readable_parts_of_a_plan_are_kept(feature: Featur
     assert loaded(path)["feature"]["name"] == "Build the login"
 
 
-def test_a_registry_made_anew_from_a_gapped_history_keeps_the_start(feature: Feature) -> None:
+def test_registry_rebuilt_from_a_history_with_gaps_keeps_the_start(feature: Feature) -> None:
     without(feature.path("history.jsonl"), 0)
     (feature.root / "active-features.yaml").unlink()
     restore(str(feature.root), now=NOW)
@@ -114,8 +114,8 @@ def check(keeper: Keeper) -> Check:
 
 
 @pytest.mark.parametrize("change", ["taken out", "changed", "all gone"])
-def test_the_doctor_adds_again_what_the_store_knows(tmp_path: Path, change: str) -> None:
-    """At the end of the file: a history is only ever added to."""
+def test_doctor_appends_missing_events_from_the_store(tmp_path: Path, change: str) -> None:
+    """At the end of the file: a history only grows."""
     project = Project(tmp_path, "contract")
     with project.open() as keeper:
         session = keeper.start("Build the shop")
@@ -142,7 +142,7 @@ def test_the_doctor_adds_again_what_the_store_knows(tmp_path: Path, change: str)
         assert check(keeper).status == ("warning" if change == "changed" else "ok")
 
 
-def test_a_home_that_does_not_know_the_session_warns_and_goes_on_warning(tmp_path: Path) -> None:
+def test_doctor_keeps_warning_when_the_home_does_not_have_the_session(tmp_path: Path) -> None:
     project = Project(tmp_path, "contract")
     with project.open() as keeper:
         keeper.start("Build the shop").note("half-way")

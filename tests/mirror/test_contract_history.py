@@ -1,4 +1,4 @@
-"""`history.jsonl`: lines are only added, each event once, and nothing a crash leaves stops the next."""
+"""`history.jsonl` is append-only, has each event once, and survives whatever a crash leaves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def commands(path: str) -> list[Any]:
     return [item["command"] if isinstance(item, dict) else None for _, item in history.read(path)]
 
 
-def test_lines_are_added_and_what_was_there_stays(path: str) -> None:
+def test_lines_are_appended(path: str) -> None:
     history.append(path, [line(1)])
     before = Path(path).read_bytes()
     assert history.append(path, [line(2), line(3)]) == 2
@@ -39,21 +39,21 @@ def test_lines_are_added_and_what_was_there_stays(path: str) -> None:
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-def test_an_event_is_there_once(path: str) -> None:
-    """Told twice, in one call or in two, by one process or another."""
+def test_event_is_appended_once(path: str) -> None:
+    """Given twice, in one call or two, by one process or another."""
     history.append(path, [line(1), line(1)])
     assert history.append(path, [line(1), line(2)]) == 1
     assert commands(path) == ["c1", "c2"]
 
 
-def test_lines_without_events_are_added_each_time(path: str) -> None:
+def test_line_without_an_event_is_appended_each_time(path: str) -> None:
     plain = {"timestamp": "2026-11-15T10:00:00Z", "command": "same"}
     history.append(path, [plain])
     history.append(path, [plain])
     assert commands(path) == ["same", "same"]
 
 
-def test_a_torn_last_line_becomes_a_bad_line_of_its_own(path: str) -> None:
+def test_torn_last_line_stays_separate_from_the_next(path: str) -> None:
     history.append(path, [line(1)])
     with open(path, "ab") as file:
         file.write(b'{"timestamp": "2026-')
@@ -63,7 +63,7 @@ def test_a_torn_last_line_becomes_a_bad_line_of_its_own(path: str) -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_bad_history_lines_are_given_by_number(path: str) -> None:
+def test_bad_history_lines_are_reported_by_number(path: str) -> None:
     bad = b"\xef\xbb\xbf{}\n\n[1]\r\nnonsense\n" + b"[" * 100_000 + b'\n\xff\n{"a": 1}\r\n{"cut'
     Path(path).write_bytes(bad)
     lines_read = list(history.read(path))
@@ -75,15 +75,15 @@ def test_bad_history_lines_are_given_by_number(path: str) -> None:
     assert "cut off" in error_text
 
 
-def test_reading_has_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_is_limited(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append(path, [line(1)])
     monkeypatch.setattr(history, "MAX_SIZE", 10)
     with pytest.raises(Invalid, match="larger than"):
         list(history.read(path))
 
 
-def test_the_tail_tells_which_events_are_there(path: str) -> None:
-    """Of a long file only the end is read: a writer's last event vouches for those before it."""
+def test_tail_shows_which_events_exist(path: str) -> None:
+    """Only the end of a long file is read: a writer's last event implies the earlier ones."""
     history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
     assert os.stat(path).st_size > 3 * history._TAIL
     there = history.last_events(path)
@@ -95,7 +95,7 @@ def test_the_tail_tells_which_events_are_there(path: str) -> None:
     assert history.last_events(path, whole=True).has(line(1, "stranger")) is False
 
 
-def test_a_writer_not_seen_in_the_tail_is_looked_for_in_the_whole(path: str) -> None:
+def test_writer_missing_in_the_tail_is_searched_in_the_whole_file(path: str) -> None:
     history.append(path, [line(1, "early")])
     history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
     assert history.append(path, [line(1, "early"), line(2, "early")]) == 1
@@ -103,7 +103,7 @@ def test_a_writer_not_seen_in_the_tail_is_looked_for_in_the_whole(path: str) -> 
     assert len(commands(path)) == 403
 
 
-def test_appending_reads_the_same_however_long_the_file_is(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_reads_a_constant_amount(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
     asked: list[int | None] = []
     real = history._written
@@ -117,13 +117,13 @@ def test_appending_reads_the_same_however_long_the_file_is(path: str, monkeypatc
     assert asked == [history._TAIL]
 
 
-def test_a_missing_file_holds_nothing(path: str) -> None:
+def test_missing_file_is_empty(path: str) -> None:
     assert history.last_events(path) == (frozenset(), {}, True)
     assert not os.path.exists(path)
 
 
-def test_processes_do_not_mix_their_lines(path: str) -> None:
-    """Ours under a lock, a stranger's with none: every line is whole, each event once, in its writer's order."""
+def test_concurrent_processes_do_not_mix_their_lines(path: str) -> None:
+    """With or without our lock, every line is whole, each event is there once, in its writer's order."""
     code = textwrap.dedent("""
         import sys
         from holdfast.formats.mirror.contract import history
@@ -160,7 +160,7 @@ def test_partial_line_is_reported_and_ended_by_the_next_writer(path: str, monkey
     assert commands(path) == ["c1", None, "c2"]
 
 
-def test_a_link_in_its_place_is_not_followed(path: str, tmp_path: Path) -> None:
+def test_link_in_place_of_the_file_is_not_followed(path: str, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("keep\n")
     os.symlink(tmp_path / "other", path)
     with pytest.raises(Refused):
@@ -168,8 +168,8 @@ def test_a_link_in_its_place_is_not_followed(path: str, tmp_path: Path) -> None:
     assert (tmp_path / "other").read_text() == "keep\n"
 
 
-def test_a_thorough_append_believes_no_line_about_those_before_it(path: str) -> None:
-    """Nor one whose event was changed: what is added is what is not there as it was written."""
+def test_thorough_append_checks_every_event(path: str) -> None:
+    """A later line implies nothing, and a changed event counts as missing."""
     history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
     before = Path(path).read_bytes()
     assert history.append(path, [line(7)]) == 0

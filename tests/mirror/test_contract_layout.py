@@ -1,4 +1,4 @@
-"""The live `.ai-session/` directory: features are made whole or not at all, and the registry drops nobody."""
+"""The live `.ai-session/` directory: a feature is created completely or not at all, and the registry loses none."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def loaded(path: Path) -> Any:
     return read_yaml(path.read_bytes(), str(path)).value
 
 
-def names(root: Path) -> list[str]:
-    """What can be seen: locks and temporaries begin with a dot."""
+def visible_names(root: Path) -> list[str]:
+    """Locks and temporary files start with a dot."""
     return sorted(name for name in os.listdir(root) if not name.startswith("."))
 
 
@@ -61,9 +61,9 @@ def ids(root: Path) -> list[object]:
 # ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_feature_has_every_file_of_the_contract(root: Path) -> None:
+def test_feature_has_every_file_of_the_contract(root: Path) -> None:
     made = feature_dirs.create(str(root), document(), history=[{"command": "plan"}])
-    assert names(root) == ["README.md", "active-features.yaml", ID]
+    assert visible_names(root) == ["README.md", "active-features.yaml", ID]
     assert sorted(os.listdir(root / ID)) == ["artifacts", "history.jsonl", "implementation-plan.yaml", "state.yaml"]
     assert loaded(Path(made.state)) == document()["state"]
     assert loaded(Path(made.plan)) == document()["plan"]
@@ -72,7 +72,7 @@ def test_a_feature_has_every_file_of_the_contract(root: Path) -> None:
     assert [name for name in os.listdir(root) if name.startswith(".creating-")] == []
 
 
-def test_what_is_made_is_private(root: Path) -> None:
+def test_created_files_are_private(root: Path) -> None:
     old = os.umask(0)
     try:
         feature_dirs.create(str(root), document())
@@ -83,14 +83,14 @@ def test_what_is_made_is_private(root: Path) -> None:
         assert stat.S_IMODE(info.st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_a_readme_that_is_there_stays(root: Path) -> None:
+def test_existing_readme_stays(root: Path) -> None:
     root.mkdir()
     (root / "README.md").write_text("Ours.\n")
     feature_dirs.create(str(root), document())
     assert (root / "README.md").read_text() == "Ours.\n"
 
 
-def test_git_does_not_see_locks_and_temporaries(root: Path) -> None:
+def test_git_ignores_locks_and_temporaries(root: Path) -> None:
     feature_dirs.create(str(root), document())
     feature_files.update(str(root), document(), [{"command": "x"}])
     subprocess.run(["git", "init", "-q", str(root.parent)], check=True)
@@ -108,14 +108,14 @@ def test_git_does_not_see_locks_and_temporaries(root: Path) -> None:
     ["", "login", "Login-2026-11-15", "login-2026-02-30", "../login-2026-11-15", "a--b-2026-11-15",
      "login-2026-11-15\n", "-2026-11-15", "lögin-2026-11-15", ".login-2026-11-15", "a" * 250 + "-2026-11-15"],
 )  # fmt: skip
-def test_what_is_no_feature_id_makes_nothing(root: Path, name: str) -> None:
+def test_invalid_feature_id_creates_nothing(root: Path, name: str) -> None:
     with pytest.raises(Invalid) as caught:
         feature_dirs.create(str(root), document(name))
     assert caught.value.operation == "create"
     assert not root.exists()
 
 
-def test_a_second_feature_of_the_same_id_is_refused(root: Path) -> None:
+def test_second_feature_with_the_same_id_is_refused(root: Path) -> None:
     feature_dirs.create(str(root), document())
     before = {path: path.read_bytes() for path in root.rglob("*.yaml")}
     with pytest.raises(Conflict) as caught:
@@ -124,8 +124,8 @@ def test_a_second_feature_of_the_same_id_is_refused(root: Path) -> None:
     assert {path: path.read_bytes() for path in root.rglob("*.yaml")} == before
 
 
-def test_an_id_that_only_the_registry_knows_is_taken_too(root: Path) -> None:
-    """Unless its directory was lost and is made again."""
+def test_id_known_only_to_the_registry_is_taken(root: Path) -> None:
+    """Unless its directory was lost and is created again."""
     root.mkdir()
     registry.put(str(root), document()["entry"])
     with pytest.raises(Conflict):
@@ -135,7 +135,8 @@ def test_an_id_that_only_the_registry_knows_is_taken_too(root: Path) -> None:
     assert ids(root) == [ID]
 
 
-def test_a_registry_nobody_merged_stops_a_creation_before_anything_is_made(root: Path) -> None:
+def test_registry_with_conflict_markers_stops_a_creation(root: Path) -> None:
+    """Before any file is written."""
     feature_dirs.create(str(root), document())
     path = root / "active-features.yaml"
     torn = f"<<<<<<< HEAD\n{path.read_text()}=======\nactive_features: []\n>>>>>>> other\n"
@@ -143,10 +144,10 @@ def test_a_registry_nobody_merged_stops_a_creation_before_anything_is_made(root:
     with pytest.raises(Conflict, match="merge"):
         feature_dirs.create(str(root), document("other-2026-11-15"))
     assert path.read_text() == torn
-    assert names(root) == ["README.md", "active-features.yaml", ID]
+    assert visible_names(root) == ["README.md", "active-features.yaml", ID]
 
 
-def test_a_creation_that_cannot_be_registered_is_undone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_is_undone_when_it_cannot_be_registered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise Failed("the disk is full")
 
@@ -154,15 +155,15 @@ def test_a_creation_that_cannot_be_registered_is_undone(root: Path, monkeypatch:
     with pytest.raises(Failed) as caught:
         feature_dirs.create(str(root), document())
     assert (caught.value.operation, caught.value.feature_id) == ("create", ID)
-    assert names(root) == ["README.md"]
+    assert visible_names(root) == ["README.md"]
     assert [name for name in os.listdir(root) if name.startswith(".creating-")] == []
 
 
 @pytest.mark.parametrize("failing", range(1, 8))
-def test_a_creation_that_fails_at_any_write_leaves_nothing(
+def test_creation_that_fails_at_any_write_leaves_nothing(
     root: Path, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever file finds no room: no directory, no entry, no temporary."""
+    """No directory, no entry, no temporary file, whichever write fails."""
     count = 0
     real = files.write_atomic
 
@@ -177,7 +178,7 @@ def test_a_creation_that_fails_at_any_write_leaves_nothing(
         monkeypatch.setattr(module, "write_atomic", write)
     with pytest.raises(Failed):
         feature_dirs.create(str(root), document())
-    assert set(names(root)) <= {"README.md"}
+    assert set(visible_names(root)) <= {"README.md"}
     assert [name for name in os.listdir(root) if name.startswith((".creating-", ".holdfast-"))] == []
     monkeypatch.undo()
     feature_dirs.create(str(root), document())
@@ -187,7 +188,7 @@ def test_a_creation_that_fails_at_any_write_leaves_nothing(
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_creation_that_died_before_its_directory_had_a_name_is_undone(root: Path) -> None:
+def test_creation_that_died_before_its_rename_is_undone(root: Path) -> None:
     feature_dirs.create(str(root), document())
     dead = root / ".creating-0123"
     (dead / "artifacts").mkdir(parents=True)
@@ -198,7 +199,7 @@ def test_a_creation_that_died_before_its_directory_had_a_name_is_undone(root: Pa
     assert feature_dirs.settle(str(root)) == []
 
 
-def test_a_creation_that_died_before_its_entry_is_completed(root: Path) -> None:
+def test_creation_that_died_before_its_registry_entry_is_completed(root: Path) -> None:
     feature_dirs.create(str(root), document())
     (root / "active-features.yaml").unlink()
     (root / ID / ".unregistered").write_text(json.dumps(document(status="paused")["entry"]))
@@ -207,7 +208,7 @@ def test_a_creation_that_died_before_its_entry_is_completed(root: Path) -> None:
     assert not (root / ID / ".unregistered").exists()
 
 
-def test_what_somebody_else_put_into_a_temporary_is_not_removed(root: Path) -> None:
+def test_foreign_file_in_a_temporary_directory_is_not_removed(root: Path) -> None:
     root.mkdir()
     (root / ".creating-0123").mkdir()
     (root / ".creating-0123" / "thesis.doc").write_text("keep")
@@ -215,7 +216,7 @@ def test_what_somebody_else_put_into_a_temporary_is_not_removed(root: Path) -> N
     assert (root / ".creating-0123" / "thesis.doc").read_text() == "keep"
 
 
-def test_settling_an_unmerged_registry_leaves_it_alone(root: Path) -> None:
+def test_settle_leaves_an_unmerged_registry_alone(root: Path) -> None:
     feature_dirs.create(str(root), document())
     (root / "active-features.yaml").write_text("<<<<<<< a\n=======\n>>>>>>> b\n")
     (root / ID / ".unregistered").write_text(json.dumps(document()["entry"]))
@@ -235,19 +236,19 @@ CREATE = textwrap.dedent("""
 """)
 
 
-def test_fifty_processes_create_a_feature_each(root: Path) -> None:
-    """Every feature is there exactly once, and nothing else is left."""
+def test_fifty_concurrent_processes_create_a_feature_each(root: Path) -> None:
+    """Every feature exists exactly once, and nothing else is left."""
     words = [sys.executable, "-c", CREATE, str(root)]
     many = [subprocess.Popen([*words, str(number), json.dumps(document())]) for number in range(50)]
     assert [popen.wait() for popen in many] == [0] * 50
     expected = sorted(f"feature-{number}-2026-11-15" for number in range(50))
     assert sorted(map(str, ids(root))) == expected
-    assert names(root) == sorted(["README.md", "active-features.yaml", *expected])
+    assert visible_names(root) == sorted(["README.md", "active-features.yaml", *expected])
     assert feature_dirs.settle(str(root)) == []
     assert [name for name in os.listdir(root) if name.endswith(".tmp")] == []
 
 
-def test_others_entries_comments_and_keys_survive(root: Path) -> None:
+def test_foreign_entries_comments_and_keys_survive(root: Path) -> None:
     root.mkdir()
     path = root / "active-features.yaml"
     path.write_text(
@@ -268,7 +269,7 @@ def test_others_entries_comments_and_keys_survive(root: Path) -> None:
     assert second == document()["entry"]
 
 
-def test_an_entry_that_says_nothing_new_writes_nothing(root: Path) -> None:
+def test_unchanged_entry_writes_nothing(root: Path) -> None:
     feature_dirs.create(str(root), document())
     before = (root / "active-features.yaml").stat()
     registry.put(str(root), document()["entry"])
@@ -284,7 +285,7 @@ def test_last_active_never_goes_back(root: Path) -> None:
     assert registry.entry(str(root), ID) == document(at="2026-11-15T12:30:00+02:00")["entry"]
 
 
-def test_nothing_leads_back_from_completed(root: Path) -> None:
+def test_completed_status_is_final(root: Path) -> None:
     feature_dirs.create(str(root), document())
     for status in ("paused", "active", "paused", "completed"):
         registry.put(str(root), document(status=status)["entry"])
@@ -298,7 +299,7 @@ def test_nothing_leads_back_from_completed(root: Path) -> None:
     "text",
     ["active_features: 3\n", "- 1\n", "active_features:\n  - 7\n", "a: b: c\n", "active_features: [{}]\n", "\xff"],
 )
-def test_a_registry_that_is_none_is_damaged_and_stays(root: Path, text: str) -> None:
+def test_invalid_registry_is_damaged_and_stays(root: Path, text: str) -> None:
     root.mkdir()
     path = root / "active-features.yaml"
     path.write_bytes(text.encode("latin-1"))
@@ -311,7 +312,7 @@ def test_a_registry_that_is_none_is_damaged_and_stays(root: Path, text: str) -> 
 
 
 @pytest.mark.parametrize("text", ["active_features:\n", "active_features: []\n"])
-def test_an_empty_list_is_a_registry(root: Path, text: str) -> None:
+def test_empty_list_is_a_registry(root: Path, text: str) -> None:
     root.mkdir()
     (root / "active-features.yaml").write_text(text)
     registry.put(str(root), document()["entry"])
@@ -321,7 +322,7 @@ def test_an_empty_list_is_a_registry(root: Path, text: str) -> None:
 # ── updating ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_update_writes_everything_and_adds_to_history(root: Path) -> None:
+def test_update_writes_all_files_and_appends_to_history(root: Path) -> None:
     feature_dirs.create(str(root), document())
     later = document(at="2026-11-15T11:00:00Z", status="paused")
     later["plan"]["feature"]["name"] = "Log in"
@@ -342,7 +343,7 @@ def test_last_updated_never_goes_back(root: Path) -> None:
     assert feature_now.state.value == document(at="2026-11-15T10:00:00Z")["state"]
 
 
-def test_comments_in_a_state_survive_an_update(root: Path) -> None:
+def test_comments_in_state_survive_an_update(root: Path) -> None:
     feature_dirs.create(str(root), document())
     path = root / ID / "state.yaml"
     path.write_text("# mine\n" + path.read_text() + "reviewer: bo # asked\n")
@@ -353,7 +354,7 @@ def test_comments_in_a_state_survive_an_update(root: Path) -> None:
     assert "2026-11-15T11:00:00Z" in text
 
 
-def test_an_update_of_what_is_not_there_or_damaged_writes_nothing(root: Path) -> None:
+def test_update_of_a_missing_or_damaged_feature_writes_nothing(root: Path) -> None:
     with pytest.raises(NotFound):
         feature_files.update(str(root), document())
     feature_dirs.create(str(root), document())
@@ -367,11 +368,11 @@ def test_an_update_of_what_is_not_there_or_damaged_writes_nothing(root: Path) ->
     assert loaded(root / ID / "state.yaml") == document()["state"]
 
 
-# ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
+# ── obstacles ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def everything(root: Path) -> list[HoldfastError]:
-    """What each way of writing says."""
+def all_writes(root: Path) -> list[HoldfastError]:
+    """Each way of writing."""
     errors: list[HoldfastError] = []
     for attempt in (
         lambda: feature_dirs.create(str(root), document()),
@@ -387,31 +388,31 @@ def everything(root: Path) -> list[HoldfastError]:
     return errors
 
 
-def test_a_linked_directory_is_not_written_through(root: Path, tmp_path: Path) -> None:
+def test_linked_directory_is_not_written_through(root: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     root.symlink_to(elsewhere)
-    assert [type(error) for error in everything(root)] == [Refused] * 5
+    assert [type(error) for error in all_writes(root)] == [Refused] * 5
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_linked_feature_is_not_written_through(root: Path, tmp_path: Path) -> None:
+def test_linked_feature_is_not_written_through(root: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     root.mkdir()
     (root / ID).symlink_to(elsewhere)
-    assert [type(error) for error in everything(root)] == [Conflict, NotFound, NotFound]
+    assert [type(error) for error in all_writes(root)] == [Conflict, NotFound, NotFound]
     assert layout.features(str(root)) == []
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_file_in_the_way_stays(root: Path) -> None:
+def test_file_in_place_of_the_directory_stays(root: Path) -> None:
     root.write_text("keep")
-    assert [type(error) for error in everything(root)] == [Invalid] * 5
+    assert [type(error) for error in all_writes(root)] == [Invalid] * 5
     assert root.read_text() == "keep"
 
 
-def test_a_linked_file_is_not_written_through(root: Path, tmp_path: Path) -> None:
+def test_linked_file_is_not_written_through(root: Path, tmp_path: Path) -> None:
     feature_dirs.create(str(root), document())
     for name in ("state.yaml", "implementation-plan.yaml", "history.jsonl"):
         secret = tmp_path / name

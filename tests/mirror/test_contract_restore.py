@@ -1,4 +1,4 @@
-"""Restoring an `.ai-session/` directory from history alone: no store, nothing deleted, nothing made up."""
+"""Restoring an `.ai-session/` directory from history alone: without a store, nothing deleted, nothing invented."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.formats import registry as formats
 from holdfast.formats.mirror.contract import layout, registry, yaml_files
 from holdfast.formats.mirror.contract.check import examine
 from holdfast.formats.mirror.contract.restore import restore
-from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, loaded, tree
+from tests.mirror.contract_feature import ASIDE, NOW, Feature, loaded, tree, undecidable
 
 FILES = ("state.yaml", "implementation-plan.yaml")
 
@@ -31,20 +31,20 @@ def feature(root: Path, tmp_path: Path) -> Feature:
     return Feature(root, tmp_path / "other")
 
 
-def test_what_is_whole_is_left_as_it_is(feature: Feature) -> None:
+def test_intact_directory_is_left_unchanged(feature: Feature) -> None:
     before = tree(feature.root)
     assert restore(str(feature.root), now=NOW) == []
     assert examine(str(feature.root)) == []
     assert tree(feature.root) == before
 
 
-def test_there_is_nothing_to_restore_where_there_is_nothing(root: Path) -> None:
+def test_empty_directory_has_nothing_to_restore(root: Path) -> None:
     assert (examine(str(root)), restore(str(root), now=NOW)) == ([], [])
     assert not root.exists()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_comes_back_from_the_events_in_history(feature: Feature, name: str) -> None:
+def test_missing_file_is_restored_from_history(feature: Feature, name: str) -> None:
     feature.path(name).unlink()
     assert [(finding.detail, finding.feature) for finding in examine(str(feature.root))] == [
         (f"{feature.id}/{name} is missing", feature.id)
@@ -52,7 +52,7 @@ def test_a_missing_file_comes_back_from_the_events_in_history(feature: Feature, 
     assert restore(str(feature.root), now=NOW) == [
         f"{feature.id}/{name} was missing: restored from the events in its history."
     ]
-    feature.whole()
+    feature.assert_restored()
 
 
 DAMAGE: list[bytes] = [
@@ -64,17 +64,17 @@ DAMAGE: list[bytes] = [
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_set_aside_and_comes_back(feature: Feature, name: str, damage: bytes) -> None:
+def test_damaged_file_is_set_aside_and_restored(feature: Feature, name: str, damage: bytes) -> None:
     feature.path(name).write_bytes(damage)
     history = feature.path("history.jsonl").read_bytes()
     assert len(examine(str(feature.root))) == 1
     assert len(restore(str(feature.root), now=NOW)) == 1
-    feature.whole()
+    feature.assert_restored()
     assert feature.path(name + ASIDE).read_bytes() == damage
     assert feature.path("history.jsonl").read_bytes() == history
 
 
-def test_a_file_cut_anywhere_comes_back_or_is_still_whole(feature: Feature) -> None:
+def test_truncated_file_is_restored_or_still_whole(feature: Feature) -> None:
     """Whatever a crash of another program leaves of a state."""
     whole = feature.path("state.yaml").read_bytes()
     for size in range(0, len(whole), 7):
@@ -84,7 +84,7 @@ def test_a_file_cut_anywhere_comes_back_or_is_still_whole(feature: Feature) -> N
         assert loaded(feature.path("state.yaml"))["feature_id"] == feature.id
 
 
-def test_two_files_set_aside_at_one_moment_are_both_kept(feature: Feature) -> None:
+def test_files_set_aside_at_the_same_time_are_both_kept(feature: Feature) -> None:
     for content in (b"one\n", b"two\n"):
         feature.path("state.yaml").write_bytes(content)
         restore(str(feature.root), now=NOW)
@@ -92,7 +92,7 @@ def test_two_files_set_aside_at_one_moment_are_both_kept(feature: Feature) -> No
     assert kept == [b"one\n", b"two\n"]
 
 
-def test_everything_comes_back_when_only_history_is_left(root: Path, tmp_path: Path) -> None:
+def test_everything_is_restored_when_only_history_is_left(root: Path, tmp_path: Path) -> None:
     """Two features, one of them paused: states, plans and the registry with their statuses."""
     root.parent.mkdir()
     features = [Feature(root, tmp_path / "a", "login"), Feature(root, tmp_path / "b", "billing", paused=True)]
@@ -100,12 +100,12 @@ def test_everything_comes_back_when_only_history_is_left(root: Path, tmp_path: P
         path.unlink()
     restore(str(root), now=NOW)
     for item in features:
-        item.whole()
+        item.assert_restored()
     assert sorted(str(entry["status"]) for entry in registry.entries(str(root))) == ["active", "paused"]
 
 
-def test_a_history_that_git_united_is_sorted_and_each_event_counted_once(feature: Feature) -> None:
-    """Lines mixed, doubled, with a stranger's and a torn one among them; and history stays byte for byte."""
+def test_merged_history_is_sorted_and_each_event_counts_once(feature: Feature) -> None:
+    """Mixed and duplicate lines, foreign and torn ones; history itself stays byte for byte."""
     path = feature.path("history.jsonl")
     lines = path.read_bytes().splitlines(keepends=True) * 2
     random.Random(7).shuffle(lines)
@@ -115,21 +115,21 @@ def test_a_history_that_git_united_is_sorted_and_each_event_counted_once(feature
     for name in FILES:
         feature.path(name).unlink()
     restore(str(feature.root), now=NOW)
-    feature.whole()
+    feature.assert_restored()
     assert path.read_bytes() == history
-    assert [finding.partition("history.jsonl ")[2][:38] for finding in doubtful(feature.root)] == [
+    assert [finding.partition("history.jsonl ")[2][:38] for finding in undecidable(feature.root)] == [
         "has 2 lines that cannot be read: line ", "has 1 line that the contract does not "
     ]  # fmt: skip
 
 
-def test_tampered_event_is_not_believed(feature: Feature) -> None:
+def test_tampered_event_is_ignored(feature: Feature) -> None:
     path = feature.path("history.jsonl")
     path.write_text(path.read_text().replace("half-way", "all-done"))
     feature.path("state.yaml").unlink()
     assert (
         "which has 1 line that somebody changed: what it said there is not" in restore(str(feature.root), now=NOW)[0]
     )
-    assert ["changed since Holdfast wrote it" in finding for finding in doubtful(feature.root)] == [True]
+    assert ["changed since Holdfast wrote it" in finding for finding in undecidable(feature.root)] == [True]
     assert "all-done" not in feature.path("state.yaml").read_text()
 
 
@@ -148,13 +148,14 @@ OLD = "ai-orchestrator-2025-01-09"
 
 @pytest.fixture
 def foreign(root: Path) -> Path:
-    """A directory as another program left it: history, and nothing else."""
+    """A directory as another program left it, with history only."""
     (root / OLD).mkdir(parents=True)
     (root / OLD / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     return root
 
 
-def test_lines_without_events_restore_what_they_contain_and_the_source_is_named(foreign: Path) -> None:
+def test_foreign_lines_restore_what_they_contain(foreign: Path) -> None:
+    """The source is named."""
     sentences = restore(str(foreign), now=NOW)
     assert "from 2 lines of its history, without events" in sentences[0]
     assert loaded(foreign / OLD / "state.yaml") == {
@@ -174,14 +175,14 @@ def test_lines_without_events_restore_what_they_contain_and_the_source_is_named(
         {"feature_id": OLD, "started_at": "2025-01-09T10:00:00Z", "last_active": "2025-01-09T12:00:00Z",
          "status": "active"}
     ]  # fmt: skip
-    (finding,) = doubtful(foreign)
+    (finding,) = undecidable(foreign)
     assert f"{OLD}/history.jsonl has 1 line that the contract does not allow: line 2, $.timestamp must be" in finding
     assert len(examine(str(foreign))) == 1
     assert restore(str(foreign), now=NOW) == []
 
 
 @pytest.mark.parametrize("lines", [LINES, []])
-def test_what_is_restored_is_valid_by_the_contract(foreign: Path, lines: list[dict[str, Any]]) -> None:
+def test_restored_files_are_valid_by_the_contract(foreign: Path, lines: list[dict[str, Any]]) -> None:
     (foreign / OLD / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     restore(str(foreign), now=NOW)
     rules = formats.named("contract")
@@ -192,7 +193,7 @@ def test_what_is_restored_is_valid_by_the_contract(foreign: Path, lines: list[di
         assert [problem for problem in rules.problems(value, kind) if problem.severity == "error"] == []
 
 
-def test_without_any_history_what_the_other_files_know_has_to_do(feature: Feature) -> None:
+def test_other_files_are_used_without_any_history(feature: Feature) -> None:
     feature.path("history.jsonl").write_bytes(b"")
     feature.path("state.yaml").unlink()
     assert "only when it began is known" in restore(str(feature.root), now=NOW)[0]
@@ -204,7 +205,7 @@ def test_without_any_history_what_the_other_files_know_has_to_do(feature: Featur
     }  # fmt: skip
 
 
-def test_an_empty_directory_is_dated_by_its_name(root: Path) -> None:
+def test_empty_feature_directory_is_dated_by_its_name(root: Path) -> None:
     (root / OLD).mkdir(parents=True)
     restore(str(root), now=NOW)
     assert loaded(root / OLD / "state.yaml")["current_state"]["started_at"] == "2025-01-09T00:00:00Z"
@@ -215,7 +216,8 @@ def test_an_empty_directory_is_dated_by_its_name(root: Path) -> None:
 # ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_entry_that_is_missing_is_added_and_the_others_stay(feature: Feature) -> None:
+def test_missing_registry_entry_is_added(feature: Feature) -> None:
+    """The others stay."""
     path = feature.root / "active-features.yaml"
     path.write_text(
         "# ours\nactive_features:\n  - feature_id: gone-2026-01-01\n    started_at: '2026-01-01T00:00:00Z'\n"
@@ -224,11 +226,11 @@ def test_an_entry_that_is_missing_is_added_and_the_others_stay(feature: Feature)
     assert restore(str(feature.root), now=NOW) == [f"{feature.id} was not listed in the registry: it is now."]
     assert [entry["feature_id"] for entry in registry.entries(str(feature.root))] == ["gone-2026-01-01", feature.id]
     assert path.read_text().startswith("# ours\n")
-    feature.whole()
+    feature.assert_restored()
 
 
 def test_damaged_registry_is_rebuilt_and_loses_no_feature(feature: Feature) -> None:
-    """Entries that can still be read are kept, even of features whose directory is elsewhere."""
+    """Readable entries are kept, even of features whose directory is elsewhere."""
     path = feature.root / "active-features.yaml"
     torn = (
         "active_features:\n  - feature_id: gone-2026-01-01\n    started_at: '2026-01-01T00:00:00Z'\n"
@@ -243,14 +245,14 @@ def test_damaged_registry_is_rebuilt_and_loses_no_feature(feature: Feature) -> N
     missing, own = registry.entries(str(feature.root))
     assert (missing["feature_id"], missing["owner"], missing["status"]) == ("gone-2026-01-01", "bo", "completed")
     assert own == feature.document["entry"]
-    feature.whole()
+    feature.assert_restored()
 
 
 MARKS = "<<<<<<< HEAD\n{0}=======\n{0}>>>>>>> theirs\n"
 
 
 @pytest.mark.parametrize("name", ["active-features.yaml", *FILES])
-def test_what_git_left_unmerged_is_reported_and_left_alone(feature: Feature, name: str) -> None:
+def test_unmerged_file_is_reported_and_left_alone(feature: Feature, name: str) -> None:
     path = feature.root / name if name.startswith("active") else feature.path(name)
     path.write_text(MARKS.format(path.read_text()))
     before = tree(feature.root)
@@ -263,7 +265,7 @@ def test_what_git_left_unmerged_is_reported_and_left_alone(feature: Feature, nam
     assert not list(feature.root.rglob("*.rejected-*"))
 
 
-# ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
+# ── obstacles ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def link(path: Path, outside: Path) -> None:
@@ -297,7 +299,7 @@ def test_planted_links_are_reported_and_neither_followed_nor_moved(
     assert outside.read_text() == "keep"
 
 
-def test_one_that_cannot_be_restored_does_not_keep_the_others(root: Path, tmp_path: Path) -> None:
+def test_feature_that_cannot_be_restored_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
     root.parent.mkdir()
     first, second = Feature(root, tmp_path / "a", "alpha"), Feature(root, tmp_path / "b", "beta")
     first.path("history.jsonl").unlink()
@@ -310,7 +312,7 @@ def test_one_that_cannot_be_restored_does_not_keep_the_others(root: Path, tmp_pa
     assert second_state == second.document["state"]
 
 
-def test_nothing_but_feature_directories_is_touched(feature: Feature) -> None:
+def test_only_feature_directories_are_touched(feature: Feature) -> None:
     (feature.root / "notes").mkdir()
     (feature.root / "notes" / "state.yaml").write_text("broken: [")
     (feature.root / "Login-2026-13-45").mkdir()
@@ -320,7 +322,7 @@ def test_nothing_but_feature_directories_is_touched(feature: Feature) -> None:
     assert [item.id for item in layout.features(str(feature.root))] == [feature.id]
 
 
-def test_a_creation_cut_short_is_settled_first(feature: Feature) -> None:
+def test_interrupted_creation_is_settled_first(feature: Feature) -> None:
     (feature.root / ".creating-00").mkdir()
     assert len(restore(str(feature.root), now=NOW)) == 1
     assert not (feature.root / ".creating-00").exists()

@@ -1,4 +1,4 @@
-"""The index of craft sessions is another program's too: what that wrote into it stays."""
+"""The index of craft sessions is shared with other programs: what they write into it stays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rejected(project: Project) -> list[Path]:
     return sorted(project.file(CRAFT).glob("index.json.rejected-*"))
 
 
-def test_entries_and_keys_of_others_stay_in_an_index_that_was_there_before_the_mirror(tmp_path: Path) -> None:
+def test_foreign_entries_and_keys_stay_in_an_existing_index(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write(INDEX, FOREIGN)
     before = project.file(INDEX).read_bytes()
@@ -59,9 +59,7 @@ def test_entries_and_keys_of_others_stay_in_an_index_that_was_there_before_the_m
         assert (rejected(project), keeper.notices) == ([], [])
 
 
-def test_keys_that_another_program_adds_to_our_entry_stay_when_it_is_brought_up_to_date(
-    project: Project, keeper: Keeper
-) -> None:
+def test_foreign_keys_in_our_entry_stay_when_it_is_updated(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
 
     def change(document: Any) -> None:
@@ -80,7 +78,7 @@ def test_keys_that_another_program_adds_to_our_entry_stay_when_it_is_brought_up_
     assert keeper.notices == []
 
 
-def test_an_index_that_says_the_same_in_another_layout_is_not_written_again(project: Project, keeper: Keeper) -> None:
+def test_index_in_another_layout_is_not_rewritten(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     text = json.dumps(project.json(INDEX), indent=7)
     project.write(INDEX, text)
@@ -91,7 +89,7 @@ def test_an_index_that_says_the_same_in_another_layout_is_not_written_again(proj
 
 
 @pytest.mark.parametrize("label", [{}, {"label": "my pet name"}])
-def test_the_entry_of_a_deleted_session_goes_and_those_of_others_stay(
+def test_entry_of_a_deleted_session_is_removed_and_others_stay(
     label: dict[str, str], project: Project, keeper: Keeper
 ) -> None:
     session = keeper.start("Unspeakable")
@@ -103,7 +101,7 @@ def test_the_entry_of_a_deleted_session_goes_and_those_of_others_stay(
     assert "Unspeakable" not in project.file(INDEX).read_text()
 
 
-def test_the_entry_of_the_last_session_goes_though_another_program_touched_it(
+def test_entry_of_the_last_session_is_removed_even_if_another_program_edited_it(
     project: Project, keeper: Keeper
 ) -> None:
     session = keeper.start("Unspeakable")
@@ -133,14 +131,14 @@ def test_unusable_index_is_set_aside_and_reported(text: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", [["a"], {"a": 1}, None, 7])
-def test_an_entry_whose_id_is_no_text_stays(name: object, project: Project, keeper: Keeper) -> None:
+def test_entry_whose_id_is_not_a_string_stays(name: object, project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     project.edit(INDEX, lambda document: document["sessions"].append({"session_id": name, "label": "odd"}))
     session.note("on")
     assert {"session_id": name, "label": "odd"} in project.json(INDEX)["sessions"]
 
 
-def test_what_another_program_writes_into_the_index_in_the_very_moment_stays(
+def test_concurrent_write_to_the_index_by_another_program_stays(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = keeper.start("Build the shop")

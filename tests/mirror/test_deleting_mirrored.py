@@ -1,4 +1,4 @@
-"""Deleting a session that is mirrored: what Holdfast wrote of it goes from the project, what others wrote stays."""
+"""Deleting a mirrored session removes what Holdfast wrote of it from the project; what others wrote stays."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def keeper(project: Project) -> Iterator[Keeper]:
         yield keeper
 
 
-def doctor_is_content(keeper: Keeper) -> None:
+def assert_doctor_is_content(keeper: Keeper) -> None:
     checks, _ = keeper.doctor()
     assert {check.name: (check.status, check.detail) for check in checks if check.status != "ok"} == {}
 
 
-def nowhere(project: Project, text: str) -> None:
+def assert_in_no_file(project: Project, text: str) -> None:
     paths = [path for path in project.path.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
     assert paths == []
 
 
-def test_every_file_of_a_deleted_session_goes(project: Project, keeper: Keeper) -> None:
-    """The current one, in all four formats; nothing of its words is left, and nothing brings it back."""
+def test_every_file_of_a_deleted_session_is_removed(project: Project, keeper: Keeper) -> None:
+    """In all four formats; nothing of its text is left, and nothing restores it."""
     session = keeper.start(SECRET)
     session.add_task("Paint it")
     feature = project.feature()
@@ -50,14 +50,14 @@ def test_every_file_of_a_deleted_session_goes(project: Project, keeper: Keeper) 
     assert not feature.exists()
     assert [project.file(name).exists() for name in (ORCHESTRATOR, TIMER)] == [False, False]
     assert list(project.file(CRAFT).glob("*")) == []
-    nowhere(project, "unspeakable")
-    doctor_is_content(keeper)
+    assert_in_no_file(project, "unspeakable")
+    assert_doctor_is_content(keeper)
     keeper.doctor(repair=True)
     assert not feature.exists()
     assert (keeper.history(), keeper.notices) == ([], [])
 
 
-def test_an_archived_session_goes_and_the_others_stay(project: Project, keeper: Keeper) -> None:
+def test_deleted_archived_session_is_removed_and_others_stay(project: Project, keeper: Keeper) -> None:
     first = keeper.start(SECRET)
     first.stop()
     second = keeper.start("Repair the shop")
@@ -69,12 +69,12 @@ def test_an_archived_session_goes_and_the_others_stay(project: Project, keeper: 
         project.feature().name
     ]
     assert project.json(ORCHESTRATOR)["goal"] == "Repair the shop"
-    nowhere(project, "unspeakable")
-    doctor_is_content(keeper)
+    assert_in_no_file(project, "unspeakable")
+    assert_doctor_is_content(keeper)
     project.in_step(keeper)
 
 
-def test_others_entries_and_comments_stay_in_the_registry(project: Project, keeper: Keeper) -> None:
+def test_foreign_entries_and_comments_stay_in_the_registry(project: Project, keeper: Keeper) -> None:
     keeper.start("Repair the shop").stop()
     session = keeper.start(SECRET)
     theirs = '# Ask Grace about these.\n- feature_id: "billing-2026-11-01" # hers\n'
@@ -89,8 +89,8 @@ def test_others_entries_and_comments_stay_in_the_registry(project: Project, keep
     assert [str(entry["feature_id"])[:6] for entry in registry.entries(str(path.parent))] == ["repair", "billin"]
 
 
-def test_lines_of_other_programs_stay(project: Project, keeper: Keeper) -> None:
-    """Theirs and only theirs, as they wrote them; and the doctor does not take the rest for a loss."""
+def test_history_lines_of_other_programs_stay(project: Project, keeper: Keeper) -> None:
+    """Only theirs, as they wrote them; the doctor reports no loss."""
     session = keeper.start(SECRET)
     feature = project.feature()
     line = json.dumps(FOREIGN) + "\n"
@@ -101,8 +101,8 @@ def test_lines_of_other_programs_stay(project: Project, keeper: Keeper) -> None:
     assert (feature / "history.jsonl").read_text() == line + "scribble\n"
     assert not (feature / "state.yaml").exists()
     assert not (feature / "implementation-plan.yaml").exists()
-    nowhere(project, "unspeakable")
-    doctor_is_content(keeper)
+    assert_in_no_file(project, "unspeakable")
+    assert_doctor_is_content(keeper)
     keeper.doctor(repair=True)
     assert not (feature / "state.yaml").exists()
     assert registry.entries(str(project.file(CONTRACT))) == []
@@ -117,10 +117,10 @@ def test_artifacts_stay(project: Project, keeper: Keeper) -> None:
         "artifacts",
         "artifacts/plan.txt",
     ]
-    doctor_is_content(keeper)
+    assert_doctor_is_content(keeper)
 
 
-def test_a_session_of_the_same_name_begins_anew_where_lines_were_left(project: Project, keeper: Keeper) -> None:
+def test_new_session_of_the_same_name_starts_next_to_remaining_lines(project: Project, keeper: Keeper) -> None:
     session = keeper.start(SECRET)
     feature = project.feature()
     with (feature / "history.jsonl").open("a") as file:
@@ -132,11 +132,11 @@ def test_a_session_of_the_same_name_begins_anew_where_lines_were_left(project: P
     with project.open() as again:
         again.session()
     assert (feature / "state.yaml").exists()
-    doctor_is_content(keeper)
+    assert_doctor_is_content(keeper)
 
 
-def test_a_deletion_elsewhere_is_followed_up_by_the_next_command(project: Project, keeper: Keeper) -> None:
-    """Whoever deletes without the project at hand leaves the files to the next command that runs there."""
+def test_deletion_elsewhere_removes_files_with_the_next_command(project: Project, keeper: Keeper) -> None:
+    """The next one that runs in the project."""
     session = keeper.start(SECRET)
     feature = project.feature()
     elsewhere = project.path.parent / "elsewhere"
@@ -146,12 +146,12 @@ def test_a_deletion_elsewhere_is_followed_up_by_the_next_command(project: Projec
     assert feature.exists()
     with project.open() as again:
         assert again.current() is None
-        doctor_is_content(again)
+        assert_doctor_is_content(again)
     assert not feature.exists()
-    nowhere(project, "unspeakable")
+    assert_in_no_file(project, "unspeakable")
 
 
-def test_a_registry_that_waits_for_a_merge_delays_the_erasing(project: Project, keeper: Keeper) -> None:
+def test_unmerged_registry_delays_the_removal(project: Project, keeper: Keeper) -> None:
     session = keeper.start(SECRET)
     feature = project.feature()
     whole = project.file(REGISTRY).read_text()
@@ -165,7 +165,7 @@ def test_a_registry_that_waits_for_a_merge_delays_the_erasing(project: Project, 
     assert registry.entries(str(project.file(CONTRACT))) == []
 
 
-def test_a_line_that_a_crash_cut_off_is_ours_by_its_beginning() -> None:
+def test_torn_line_is_recognized_as_ours_by_its_start() -> None:
     own = json.dumps({"timestamp": "2026-11-15T10:00:00Z", "command": "x", OWN: {"hash": "1"}}).encode()
     torn = b'{"timestamp":"2026-11-15T10:00:00Z","command":"note.added","arguments":"unspeak'
     theirs = json.dumps(FOREIGN).encode()
@@ -173,10 +173,8 @@ def test_a_line_that_a_crash_cut_off_is_ours_by_its_beginning() -> None:
     assert feature_dirs.foreign_lines(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
 
 
-def test_a_line_added_in_the_very_moment_stays(
-    project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between our reading and the rename somebody appends, who knows no lock."""
+def test_concurrently_appended_line_stays(project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody appends without a lock between our read and our rename."""
     session = keeper.start(SECRET)
     feature = layout.Feature(project.feature().name, str(project.feature()))
     real, line = feature_dirs.foreign_lines, json.dumps(FOREIGN) + "\n"
@@ -194,7 +192,7 @@ def test_a_line_added_in_the_very_moment_stays(
     assert Path(feature.history).read_text() == line
 
 
-def test_archives_in_the_history_folder_are_read_by_name(project: Project, keeper: Keeper) -> None:
+def test_archives_are_recognized_by_their_names(project: Project, keeper: Keeper) -> None:
     session = keeper.start(SECRET)
     session.abort()
     (name,) = project.archives()

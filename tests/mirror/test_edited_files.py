@@ -1,4 +1,4 @@
-"""Edits of mirrored files: facts that are corrected are taken in; what cannot be changed is refused and set aside."""
+"""Edits of mirrored files: corrected facts are imported; changes that are impossible are refused and set aside."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def session(keeper: Keeper) -> SessionHandle:
 
 
 def facts_of(session: SessionHandle) -> object:
-    """What a session says, whatever time it is."""
+    """What a session contains, at any time."""
     document = session.document()
     return (
         document.id, document.goal, document.status, document.mode, document.created_at, document.progress,
@@ -65,10 +65,10 @@ def plan(project: Project) -> Any:
     return read_yaml(project.file(project.plan()).read_bytes(), "").value
 
 
-# ── facts that are corrected ─────────────────────────────────────────────────────────────────────────────
+# ── corrected facts ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_tasks_words_agent_and_files_are_taken_from_the_plan(
+def test_text_agent_and_files_of_a_task_are_read_from_the_plan(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     document = plan(project)
@@ -84,9 +84,7 @@ def test_a_tasks_words_agent_and_files_are_taken_from_the_plan(
     project.in_step(keeper)
 
 
-def test_a_task_that_moved_stands_in_its_new_phase_alone(
-    project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
+def test_moved_task_is_only_in_its_new_phase(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     document = plan(project)
     task = document["phases"][0]["tasks"].pop(0)
     document["phases"].append({"phase_id": "later", "name": "Later", "tasks": [task]})
@@ -97,7 +95,7 @@ def test_a_task_that_moved_stands_in_its_new_phase_alone(
     project.in_step(keeper)
 
 
-def test_facts_about_agents_are_taken_from_either_format(
+def test_facts_about_agents_are_read_from_either_format(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     def orchestrator(document: Any) -> None:
@@ -123,14 +121,14 @@ def test_facts_about_agents_are_taken_from_either_format(
     project.in_step(keeper)
 
 
-def test_work_that_was_corrected_was_done_when_it_was_done(project: Project, session: SessionHandle) -> None:
+def test_corrected_work_keeps_its_time(project: Project, session: SessionHandle) -> None:
     before = session.document().tasks[1].completed_at
     project.edit(ORCHESTRATOR, lambda document: document["completed_work"][0].update(outcome="Blue"))
     assert session.document().tasks[1].outcome == "Blue"
     assert session.document().tasks[1].completed_at == before
 
 
-# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
+# ── refused edits ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def in_json(name: Callable[[Project], str], *place: str | int, value: object) -> Callable[[Project], str]:
@@ -155,7 +153,7 @@ def in_text(name: Callable[[Project], str], old: str, new: str) -> Callable[[Pro
 
 
 def since(name: Callable[[Project], str], key: str) -> Callable[[Project], str]:
-    """Another beginning, in a YAML file."""
+    """Another start, in a YAML file."""
 
     def edit(project: Project) -> str:
         lines = project.file(name(project)).read_text().splitlines()
@@ -196,7 +194,7 @@ REFUSED: dict[str, tuple[Callable[[Project], str], str]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_breaks_the_rules_is_set_aside_and_restored(
+def test_edit_that_breaks_the_rules_is_set_aside_and_the_file_restored(
     kind: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     edit, why = REFUSED[kind]
@@ -213,7 +211,7 @@ def test_what_breaks_the_rules_is_set_aside_and_restored(
     project.in_step(keeper)
 
 
-def test_another_id_in_an_archive_is_refused(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_changed_id_in_an_archive_is_refused(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     session.stop()
     archive = f"{HISTORY}/{project.archives()[0]}"
     project.edit(archive, lambda document: document.update(session_id="2026-11-02-abcdef"))
@@ -222,10 +220,8 @@ def test_another_id_in_an_archive_is_refused(project: Project, keeper: Keeper, s
     project.in_step(keeper)
 
 
-def test_what_is_only_spelled_otherwise_is_understood(
-    project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
-    """Tolerance: another word for complete, numbers as text, times with an offset, plain text for an object."""
+def test_other_spellings_are_understood(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+    """A synonym of complete, numbers as text, times with an offset, plain text for an object."""
 
     def change(document: Any) -> None:
         document["agents"][1].update(status="Completed", completed=document["updated"].replace("Z", "+00:00"))
@@ -241,15 +237,13 @@ def test_what_is_only_spelled_otherwise_is_understood(
     project.in_step(keeper)
 
 
-# ── what is left out ─────────────────────────────────────────────────────────────────────────────────────
+# ── omissions ────────────────────────────────────────────────────────────────────────────────────────────
 
 KEYS = ("goal", "status", "mode", "agents", "session_id", "created", "completed_work", "context_usage", "project")
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_what_is_left_out_is_not_assumed_to_be_otherwise(
-    key: str, project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
+def test_omitted_key_changes_nothing(key: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
     session.pause()
     before = facts_of(session)
     project.edit(ORCHESTRATOR, lambda document: document.pop(key))
@@ -259,7 +253,7 @@ def test_what_is_left_out_is_not_assumed_to_be_otherwise(
     project.in_step(keeper)
 
 
-def test_a_plan_without_its_phases_is_written_again(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_plan_without_its_phases_is_rewritten(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     text = project.file(project.plan()).read_text()
     project.write(project.plan(), text[: text.index("phases:")])
     assert len(session.document().tasks) == 2
@@ -284,10 +278,10 @@ def test_mirror_is_refused_in_a_linked_folder(name: str, folder: str, tmp_path: 
     assert os.listdir(outside) == []
 
 
-def test_what_a_killed_writer_left_is_swept_up(
+def test_leftovers_of_a_killed_writer_are_removed(
     project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a minute: ours and what is torn goes; what somebody else wrote is kept under another name."""
+    """After a minute: ours and torn ones; what somebody else wrote is kept under another name."""
     ours = project.file(ORCHESTRATOR).read_bytes()
     theirs = json.dumps({**json.loads(ours), "goal": "Sell the shop"})
     folder = project.file(ORCHESTRATOR).parent
@@ -306,10 +300,10 @@ def test_what_a_killed_writer_left_is_swept_up(
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_who_was_served_by_another_does_not_settle_again(
+def test_process_served_by_the_lock_holder_does_not_wait_for_the_lock(
     project: Project, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While somebody else holds the lock, and says that what was asked for is written, nobody waits for the lock."""
+    """The holder announces that the requested state is written."""
     settled: list[str] = []
     settle = mirror_settle._settle_for_all
 
@@ -337,10 +331,10 @@ def test_who_was_served_by_another_does_not_settle_again(
     assert settled == ["MainThread"]
 
 
-def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
+def test_lock_holder_writes_what_others_record_meanwhile(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Something recorded while files are written is written before the lock is let go, whatever the clock says."""
+    """Before it releases the lock, whatever the clock says."""
     memory, root = keeper.mirrors.stored, str(project.path)
     turns: list[int] = []
     settle = mirror_settle._settle
@@ -355,7 +349,7 @@ def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
     assert memory.tree(root).served >= turns[0]
 
 
-def test_those_who_asked_are_counted_anew_when_they_are_many(project: Project, keeper: Keeper) -> None:
+def test_request_counter_starts_again_when_it_is_large(project: Project, keeper: Keeper) -> None:
     memory, root = keeper.mirrors.stored, str(project.path)
     memory.ask(root)
     with open(memory.place(root) + ".asked", "ab") as file:
@@ -369,10 +363,10 @@ def test_those_who_asked_are_counted_anew_when_they_are_many(project: Project, k
 # ── lines of history ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_line_that_another_program_wrote_is_not_written_again(
+def test_event_of_a_foreign_line_is_not_written_as_a_second_line(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
-    """What came from a line rides along with the next of ours: nothing is told twice, and nothing is lacking."""
+    """It is stored with our next line: no event is repeated, and none is missing."""
     history = project.feature() / "history.jsonl"
     foreign = {
         "timestamp": "2026-11-15T10:00:00Z", "command": "deploy", "arguments": "--now", "model": "gemini",

@@ -105,7 +105,9 @@ ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session],
 
 
 @pytest.mark.parametrize("kind", ORCHESTRATOR_EDITS)
-def test_edits_of_the_orchestrators_file(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_edit_of_the_orchestrator_file_becomes_events(
+    kind: str, project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
     edit, look, expected = ORCHESTRATOR_EDITS[kind]
     project.edit(ORCHESTRATOR, edit)
     assert look(session.document()) == expected
@@ -137,7 +139,9 @@ TIMER_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object
 
 
 @pytest.mark.parametrize("kind", TIMER_EDITS)
-def test_edits_of_the_timers_file(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_edit_of_the_timer_file_becomes_events(
+    kind: str, project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
     edit, look, expected = TIMER_EDITS[kind]
     project.edit(TIMER, edit)
     assert look(session.document()) == expected
@@ -160,7 +164,9 @@ CRAFT_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object
 
 
 @pytest.mark.parametrize("kind", CRAFT_EDITS)
-def test_edits_of_a_craft_file(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_edit_of_a_craft_file_becomes_events(
+    kind: str, project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
     edit, look, expected = CRAFT_EDITS[kind]
     project.edit(project.craft(), edit)
     assert look(session.document()) == expected
@@ -186,7 +192,9 @@ CONTRACT_EDITS: dict[str, tuple[str, str, str, Callable[[Session], object], obje
 
 
 @pytest.mark.parametrize("kind", CONTRACT_EDITS)
-def test_edits_of_the_contracts_files(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_edit_of_the_contract_files_becomes_events(
+    kind: str, project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
     part, old, new, look, expected = CONTRACT_EDITS[kind]
     name = {"state": project.state(), "plan": project.plan(), "registry": REGISTRY}[part]
     text = project.file(name).read_text()
@@ -198,10 +206,8 @@ def test_edits_of_the_contracts_files(kind: str, project: Project, keeper: Keepe
     project.in_step(keeper)
 
 
-def test_a_line_that_others_add_to_the_history_is_a_command(
-    project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
-    """Each line once, however often the file is looked at and added to."""
+def test_foreign_history_line_becomes_a_command(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+    """Each line once, however often the file is read and appended to."""
     line = {
         "timestamp": "2026-11-15T10:00:00Z", "command": "deploy", "arguments": "--all", "model": "opus",
         "agent": "code-1", "task_id": None, "status": "success", "duration_ms": 12,
@@ -217,7 +223,7 @@ def test_a_line_that_others_add_to_the_history_is_a_command(
     project.in_step(keeper)
 
 
-# ── what survives ────────────────────────────────────────────────────────────────────────────────────────
+# ── merging ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "timer", "craft"])
@@ -249,8 +255,8 @@ def test_comments_in_yaml_survive(project: Project, keeper: Keeper, session: Ses
     assert 'status: "completed"' in project.file(project.plan()).read_text()
 
 
-def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: SessionHandle) -> None:
-    """An agent holds a copy, the session goes on, the agent writes its copy with its change."""
+def test_changes_of_both_sides_survive(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+    """An agent writes back its copy with a change, after the session changed too."""
     copy = project.json(ORCHESTRATOR)
     session.decide("Brick")
     session.edit(mode="debug")
@@ -268,9 +274,7 @@ def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: S
     project.in_step(keeper)
 
 
-def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
-    project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
+def test_very_old_copy_loses_nobodys_changes(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     for path in (ORCHESTRATOR, project.craft()):
         copy = project.json(path)
         session.edit(goal=f"Goal of {path}.")
@@ -286,10 +290,10 @@ def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
         project.in_step(keeper)
 
 
-def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Keeper, session: SessionHandle) -> None:
-    """Both values are told; ours stands until somebody decides. Once, however often it is looked at."""
+def test_field_changed_on_both_sides_is_a_conflict(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+    """Both values are reported once; ours counts until somebody decides."""
     copy = project.json(ORCHESTRATOR)
-    time.sleep(1.1)  # the file tells versions apart by seconds
+    time.sleep(1.1)  # the file distinguishes versions by seconds
     session.edit(goal="Sell the shop")
     copy["goal"] = "Burn the shop"
     project.write(ORCHESTRATOR, copy)
@@ -317,8 +321,8 @@ def test_omission_never_removes(project: Project, keeper: Keeper, session: Sessi
     project.in_step(keeper)
 
 
-def test_absence_is_no_edit(project: Project, keeper: Keeper, session: SessionHandle) -> None:
-    """Files that are gone come back, and nothing is recorded. (Deleting the timer's is how a program stops.)"""
+def test_missing_file_is_no_edit(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+    """It is restored, and nothing is recorded. (Deleting the timer's file means stop.)"""
     count = len(keeper.events(session.id))
     for name in (ORCHESTRATOR, project.craft(), f"{CRAFT}/index.json", project.state(), project.plan()):
         project.file(name).unlink()
@@ -327,7 +331,7 @@ def test_absence_is_no_edit(project: Project, keeper: Keeper, session: SessionHa
     project.in_step(keeper)
 
 
-def test_a_lost_directory_comes_back(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_missing_directory_is_restored(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     for name in (".claude", ".craft", CONTRACT):
         os.rename(project.file(name), project.file(f"{name}-gone"))
     session.note("on")

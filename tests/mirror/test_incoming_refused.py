@@ -1,4 +1,4 @@
-"""Incoming: what breaks the rules is set aside, what is another session becomes one, what was there is taken in."""
+"""Incoming: invalid changes are set aside, other sessions in a file and existing files are imported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def put(key: str, value: object) -> Callable[[Any], object]:
     return lambda document: document.__setitem__(key, value)
 
 
-# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
+# ── refused changes ──────────────────────────────────────────────────────────────────────────────────────
 
 
 BROKEN: dict[str, tuple[str, Callable[[Project], str]]] = {
@@ -65,7 +65,7 @@ BROKEN: dict[str, tuple[str, Callable[[Project], str]]] = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_is_set_aside_and_restored(
+def test_broken_file_is_set_aside_and_restored(
     kind: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     name, broken = BROKEN[kind]
@@ -86,7 +86,7 @@ def test_a_broken_file_is_set_aside_and_restored(
 
 
 @pytest.mark.parametrize("part", ["state", "plan", "registry"])
-def test_a_broken_file_of_the_contract_is_set_aside_and_restored(
+def test_broken_contract_file_is_set_aside_and_restored(
     part: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     name = {"state": project.state(), "plan": project.plan(), "registry": REGISTRY}[part]
@@ -100,7 +100,7 @@ def test_a_broken_file_of_the_contract_is_set_aside_and_restored(
 def test_only_the_broken_one_of_two_changed_files_is_set_aside(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
-    """State was changed well, the plan badly: the change of the state counts."""
+    """The valid change of the state counts; the plan is broken."""
     project.write(project.state(), project.file(project.state()).read_text().replace('"sonnet"', '"opus"'))
     project.write(project.plan(), "a: [1\n b: }{\n")
     assert session.document().model == "opus"
@@ -109,9 +109,11 @@ def test_only_the_broken_one_of_two_changed_files_is_set_aside(
     project.in_step(keeper)
 
 
-def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, session: SessionHandle) -> None:
-    """completed -> in_progress breaks the rules, in every format that can say it."""
-    time.sleep(1.1)  # a registry to the letter as it was would be an earlier version come back
+def test_completed_session_cannot_be_continued_by_its_file(
+    project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
+    """completed -> in_progress breaks the rules, in every format that can express it."""
+    time.sleep(1.1)  # a registry with exactly its old content would be a restored earlier version
     session.stop()
     archive = f"{HISTORY}/{project.archives()[0]}"
     project.edit(archive, put("status", "in_progress"))
@@ -122,7 +124,7 @@ def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, sess
     project.in_step(keeper)
 
 
-def test_a_finished_task_of_a_plan_does_not_go_back(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_finished_task_of_a_plan_does_not_go_back(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     session.finish_task("tests")
     text = project.file(project.plan()).read_text()
     project.write(project.plan(), text.replace('status: "completed"', 'status: "pending"'))
@@ -131,10 +133,10 @@ def test_a_finished_task_of_a_plan_does_not_go_back(project: Project, keeper: Ke
     project.in_step(keeper)
 
 
-def test_a_file_that_is_being_filled_is_waited_for(
+def test_file_that_is_being_written_is_not_set_aside(
     project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program has emptied the file and not yet filled it when we look: nothing is set aside."""
+    """A program has emptied the file and not yet filled it."""
     full = json.dumps({**project.json(ORCHESTRATOR), "goal": "Sell the shop"})
     project.write(ORCHESTRATOR, "")
     slept = time.sleep
@@ -152,7 +154,7 @@ def test_a_file_that_is_being_filled_is_waited_for(
 def test_foreign_file_in_a_mirrored_folder_is_left_alone(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
-    """It never was ours: it stays where it is, and is told of once."""
+    """It was never ours: it stays, and is reported once."""
     project.write(f"{CRAFT}/notes.json", {"my": "notes"})
     session.note("on")
     assert project.json(f"{CRAFT}/notes.json") == {"my": "notes"}
@@ -189,7 +191,7 @@ def test_another_session_in_the_file_becomes_current(
     project.in_step(keeper)
 
 
-def test_the_orchestrators_own_archiving_is_understood(
+def test_archiving_by_the_orchestrator_is_understood(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """It writes the archive itself and removes the current file."""
@@ -203,16 +205,14 @@ def test_the_orchestrators_own_archiving_is_understood(
     project.in_step(keeper)
 
 
-def test_an_unfinished_archive_does_not_become_current(
-    project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
+def test_unfinished_archive_does_not_become_current(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     project.write(f"{HISTORY}/2026-11-02-abcdef.json", {**other(project), "status": "paused"})
     assert keeper.session().id == session.id
     assert keeper.session("2026-11-02-abcdef").document().status == "paused"
     project.in_step(keeper)
 
 
-def test_a_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+def test_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     name = "0b5ed5d4-6a4f-4a3e-9a51-1f6a2d3c4b5e"
     document = {**project.json(project.craft()), "session_id": name, "goal": "Another goal."}
     project.write(f"{CRAFT}/{name}.json", document)
@@ -221,11 +221,11 @@ def test_a_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, se
     assert {item["session_id"] for item in project.json(f"{CRAFT}/index.json")["sessions"]} == {name, session.id}
 
 
-# ── what was there before ────────────────────────────────────────────────────────────────────────────────
+# ── existing files ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_switching_on_takes_in_what_is_there(tmp_path: Path) -> None:
-    """The current file, the archives, a craft directory and the contract's features become sessions, once."""
+def test_mirror_on_imports_existing_files_once(tmp_path: Path) -> None:
+    """The current file, archives, a craft directory and the contract's features."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     first, second = Project(tmp_path / "a", *FORMATS), Project(tmp_path / "b")
@@ -248,7 +248,7 @@ def test_switching_on_takes_in_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["timer", "contract", "craft"])
-def test_each_format_alone_takes_in_what_is_there(name: str, tmp_path: Path) -> None:
+def test_mirror_on_for_one_format_imports_its_files(name: str, tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     first, second = Project(tmp_path / "a", name), Project(tmp_path / "b")
@@ -266,7 +266,7 @@ def test_each_format_alone_takes_in_what_is_there(name: str, tmp_path: Path) -> 
 
 
 def test_mirror_is_refused_over_a_handmade_file(tmp_path: Path) -> None:
-    """What somebody keeps under the same name is neither taken nor touched."""
+    """It is neither imported nor changed."""
     project = Project(tmp_path)
     mine = {"working_on": "the shop", "next_steps": ["paint"]}
     project.write(TIMER, mine)

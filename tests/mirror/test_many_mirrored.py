@@ -1,4 +1,4 @@
-"""Many sessions in one project: a change to one of them costs what one costs, whatever else is mirrored."""
+"""Many sessions in one project: a change to one of them costs the same, whatever else is mirrored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ active_features:
 """
 
 
-def test_only_what_changed_is_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_changed_session_is_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = Project(tmp_path, *FORMATS)
     with project.open() as keeper:
         for number in range(4):
@@ -61,13 +61,13 @@ def test_only_what_changed_is_rendered(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["one-2026-11-01", "two-2026-11-02"])
-def test_an_entry_changed_in_place_reads_as_one_changed_in_the_whole(name: str, tmp_path: Path) -> None:
+def test_registry_entry_edited_in_place_equals_a_full_rewrite(name: str, tmp_path: Path) -> None:
     entry = {"feature_id": name, "last_active": "2026-11-15T09:00:00Z", "status": "completed"}
     path = tmp_path / "active-features.yaml"
     path.write_bytes(PLAIN)
     registry.put(str(tmp_path), {**entry})
     quick = path.read_bytes()
-    # A mark that only the whole way copes with.
+    # A mark that only a full rewrite handles.
     path.write_bytes(PLAIN + b"other: [1]\n")
     registry.put(str(tmp_path), {**entry})
     whole = yaml_files.load(str(path))
@@ -77,7 +77,7 @@ def test_an_entry_changed_in_place_reads_as_one_changed_in_the_whole(name: str, 
     assert len(quick.splitlines()) == len(PLAIN.splitlines())
 
 
-def test_an_entry_that_says_nothing_new_leaves_the_file_alone(tmp_path: Path) -> None:
+def test_unchanged_registry_entry_leaves_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "active-features.yaml"
     path.write_bytes(PLAIN)
     before = path.stat()

@@ -1,4 +1,4 @@
-"""`holdfast mirror`, and what other commands do for mirrored files, as a script sees it."""
+"""`holdfast mirror`, and what other commands do for mirrored files, as scripts see it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def only(document: Any) -> dict[str, Any]:
     return dict(one)
 
 
-def test_status_without_mirrors(hf: Calls) -> None:
+def test_status_without_mirrors_shows_all_off(hf: Calls) -> None:
     assert hf.json("mirror", "status") == {"holdfast": 1, "mirrors": []}
     code, out, err = hf("mirror", "status")
     assert (code, err) == (0, "")
     assert "holdfast mirror on" in out
 
 
-def test_on_status_and_off(hf: Calls) -> None:
+def test_mirror_can_be_switched_on_and_off(hf: Calls) -> None:
     one = only(hf.json("mirror", "on", "orchestrator"))
     assert (one["format"], one["paths"], one["last_written"]) == ("orchestrator", [], None)
     hf.json("start", "Build the shop")
@@ -48,14 +48,14 @@ def test_on_status_and_off(hf: Calls) -> None:
     assert (hf.project / ORCHESTRATOR).exists()
 
 
-def test_what_is_wrong_has_its_exit_code(hf: Calls) -> None:
+def test_each_error_has_its_exit_code(hf: Calls) -> None:
     assert hf("mirror", "on", "nothing")[0] in (2, 4)
     assert hf.json("mirror", "off", "timer", code=5)["error"]["kind"] == "conflict"
     hf.json("mirror", "on", "timer")
     assert hf.json("mirror", "on", "timer", code=5)["error"]["kind"] == "conflict"
 
 
-def test_a_hand_made_file_is_exit_5_and_untouched(hf: Calls) -> None:
+def test_handmade_file_gives_exit_code_5_and_is_untouched(hf: Calls) -> None:
     (hf.project / ".claude").mkdir()
     (hf.project / TIMER).write_text('{"working_on": "the shop"}\n')
     error = hf.json("mirror", "on", "timer", code=5)["error"]
@@ -64,8 +64,8 @@ def test_a_hand_made_file_is_exit_5_and_untouched(hf: Calls) -> None:
     assert hf.json("mirror", "status")["mirrors"] == []
 
 
-def test_an_edit_is_in_the_answer_of_the_command_that_noticed(hf: Calls) -> None:
-    """Taken in before anything is answered, by a command that only looks."""
+def test_edit_is_in_the_answer_of_the_command_that_notices_it(hf: Calls) -> None:
+    """Even of a read-only command: edits are imported first."""
     hf.json("mirror", "on", "orchestrator")
     hf.json("start", "Build the shop")
     document = json.loads((hf.project / ORCHESTRATOR).read_text())
@@ -73,7 +73,7 @@ def test_an_edit_is_in_the_answer_of_the_command_that_noticed(hf: Calls) -> None
     assert hf.json("status")["session"]["goal"] == "Sell the shop"
 
 
-def test_status_says_that_somebody_else_changed_it(hf: Calls) -> None:
+def test_status_reports_changes_by_others(hf: Calls) -> None:
     hf.json("mirror", "on", "orchestrator")
     hf.json("start", "Build the shop")
     document = json.loads((hf.project / ORCHESTRATOR).read_text())
@@ -100,7 +100,7 @@ def test_broken_file_is_reported_and_the_command_does_its_job(hf: Calls) -> None
     assert json.loads((hf.project / ORCHESTRATOR).read_text())["goal"] == "Build the shop"
 
 
-def test_the_mirrored_file_is_what_export_gives(hf: Calls) -> None:
+def test_mirrored_file_equals_the_export(hf: Calls) -> None:
     for name in ("orchestrator", "timer", "craft", "contract"):
         hf.json("mirror", "on", name)
     hf.json("start", "Build the shop")

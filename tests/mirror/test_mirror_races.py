@@ -1,4 +1,4 @@
-"""Races: whoever writes a mirrored file in the very moment we do loses nothing, and nobody ever sees half a file."""
+"""Races: a concurrent write to a mirrored file is never lost, and nobody ever reads half a file."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def by_renaming(path: Path, text: str) -> None:
     os.replace(other, path)
 
 
-def in_the_instant(
+def write_before_replace(
     monkeypatch: pytest.MonkeyPatch, path: Path, write: Callable[[Path, str], None], text: str, *, exchange: bool
 ) -> list[Path]:
-    """Somebody writes the file right before it is replaced, once; with or without a system that exchanges names."""
+    """Write the file once, right before it is replaced; with or without a system that can exchange names."""
     done: list[Path] = []
     put = files._Directory.put
 
@@ -103,14 +103,14 @@ EDITS: dict[str, tuple[Callable[[Project], str], Callable[[str], str], Callable[
 @pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("write", [in_place, by_renaming])
 @pytest.mark.parametrize("name", EDITS)
-def test_a_write_between_check_and_rename_is_taken_in(
+def test_write_between_check_and_rename_is_imported(
     name: str, write: Callable[[Path, str], None], exchange: bool, project: Project, keeper: Keeper,
     session: SessionHandle, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     path, change, look, expected = EDITS[name]
     file = project.file(path(project))
     time.sleep(1.1)  # so that the contract's file, which counts seconds, is written at all
-    done = in_the_instant(monkeypatch, file, write, change(file.read_text()), exchange=exchange)
+    done = write_before_replace(monkeypatch, file, write, change(file.read_text()), exchange=exchange)
     session.decide("Brick")
     assert done == [file]
     assert look(session) == expected
@@ -120,20 +120,20 @@ def test_a_write_between_check_and_rename_is_taken_in(
     project.in_step(keeper)
 
 
-def test_rubbish_in_that_instant_is_set_aside(
+def test_garbage_written_between_check_and_rename_is_set_aside(
     project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_the_instant(monkeypatch, project.file(ORCHESTRATOR), in_place, "{not json", exchange=True)
+    write_before_replace(monkeypatch, project.file(ORCHESTRATOR), in_place, "{not json", exchange=True)
     session.decide("Brick")
     (aside,) = project.rejected()
     assert project.file(aside).read_text() == "{not json"
     project.in_step(keeper)
 
 
-def test_a_file_that_appears_in_the_instant_we_make_it_is_taken_in(
+def test_file_that_appears_while_we_create_it_is_imported(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent begins a session by writing the file while we begin one."""
+    """An agent starts a session by writing the file while we start one."""
     example = {
         "schema_version": "1.0", "session_id": "2026-11-02-abcdef", "created": "2026-11-02T10:00:00Z",
         "updated": "2026-11-02T11:00:00Z", "project": {"name": "shop", "path": None, "git_branch": None},
@@ -157,10 +157,10 @@ def test_a_file_that_appears_in_the_instant_we_make_it_is_taken_in(
     project.in_step(keeper)
 
 
-def test_a_write_in_the_instant_the_file_is_taken_away_is_not_lost(
+def test_write_during_the_removal_of_the_timer_file_is_kept_aside(
     project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timer's file goes at stop; what somebody wrote just then cannot be true any more, and is kept aside."""
+    """It cannot be true any more after the stop."""
     real = os.rename
     theirs = json.dumps({**project.json(TIMER), "scope": "Market"})
 
@@ -177,10 +177,10 @@ def test_a_write_in_the_instant_the_file_is_taken_away_is_not_lost(
     assert project.leftovers() == []
 
 
-def test_a_write_right_after_ours_is_noticed(
+def test_write_right_after_ours_is_noticed(
     project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before we have looked at what we wrote: theirs must not pass for ours."""
+    """Before we stat our own file: theirs must not pass for ours."""
     real = files.write_atomic
     done: list[str] = []
 
@@ -201,10 +201,10 @@ def test_a_write_right_after_ours_is_noticed(
 # ── young files ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_edit_that_leaves_no_trace_in_the_fingerprint_is_noticed(
+def test_edit_with_an_unchanged_fingerprint_is_noticed(
     project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Same size, same times, same inode, as within one tick of the clock: a young entry is read again."""
+    """Same size, times and inode, within one clock tick: a young file is read again."""
     before = project.file(ORCHESTRATOR).read_text()
     kept = keeper.mirrors.stored.tree(keeper.place.root).files["orchestrator"][ORCHESTRATOR].print
     assert kept.is_young
@@ -223,13 +223,14 @@ def test_an_edit_that_leaves_no_trace_in_the_fingerprint_is_noticed(
 
 
 @pytest.mark.parametrize("formats", [FORMATS, ("timer",)])
-def test_one_stat_a_file_and_nothing_read_when_nothing_changed(
+def test_unchanged_files_cost_one_stat_each(
     formats: tuple[str, ...],
     project: Project,
     keeper: Keeper,
     session: SessionHandle,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Nothing is read."""
     for name in set(FORMATS) - set(formats):
         keeper.mirrors.switch_off(name)
     session.note("the last that is written")
@@ -270,18 +271,18 @@ def test_one_stat_a_file_and_nothing_read_when_nothing_changed(
 watched: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     for item in watched:
         item(event, arguments)
 
 
-sys.addaudithook(_hear)  # cannot be taken away again; it costs nothing while nobody listens
+sys.addaudithook(_audit)  # an audit hook cannot be removed; it costs nothing while unused
 
 
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_eight_processes_at_once_leave_the_files_in_step(
+def test_files_are_in_step_after_eight_concurrent_processes(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     script = (
@@ -303,12 +304,12 @@ def test_eight_processes_at_once_leave_the_files_in_step(
 
 
 @pytest.mark.parametrize("verb", ["note", "stop", "replace"])
-def test_what_died_before_writing_is_made_good_by_the_next_look(
+def test_next_command_writes_the_files_of_a_killed_one(
     verb: str, project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between commit and files: even a command that only looks brings them up to date."""
+    """Even a read-only command, if the kill came between commit and files."""
     time.sleep(0.05)
-    session.document()  # so that no file is looked at for its youth alone
+    session.document()  # so that no file is read only because it is young
     with monkeypatch.context() as patch:
         patch.setattr(Mirrors, "write", lambda _: None)
         patch.setattr(Mirrors, "collect", lambda _: None)
@@ -324,14 +325,14 @@ def test_what_died_before_writing_is_made_good_by_the_next_look(
     assert project.file(TIMER).exists() == (verb != "stop")
 
 
-# ── while something long-running is up ───────────────────────────────────────────────────────────────────
+# ── while a follower runs ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_an_edit_is_absorbed_while_something_follows(
+def test_edit_is_imported_while_a_follower_runs(
     installed: bool, project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody runs a command: the edit comes in by itself, and whoever follows is told whose it was."""
+    """Without a command; the follower learns whose edit it was."""
     if not installed:
         monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
     changes_reported: list[Changes] = []

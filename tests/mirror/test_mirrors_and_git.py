@@ -51,7 +51,7 @@ def commit(project: Project, *, where: Path | None = None) -> str:
 # ── ignored ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_timers_file_is_ignored_and_the_others_are_not(project: Project, keeper: Keeper) -> None:
+def test_only_the_timer_file_is_ignored(project: Project, keeper: Keeper) -> None:
     keeper.start("Build the shop")
     listed = git(project.path, "status", "--porcelain", "--untracked-files=all")
     assert TIMER not in listed
@@ -62,7 +62,7 @@ def test_the_timers_file_is_ignored_and_the_others_are_not(project: Project, kee
 # ── earlier versions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_checkout_of_an_older_commit_is_no_edit(project: Project, keeper: Keeper) -> None:
+def test_checkout_of_an_older_commit_is_no_edit(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     first = commit(project)
     session.decide("Brick")
@@ -76,7 +76,7 @@ def test_a_checkout_of_an_older_commit_is_no_edit(project: Project, keeper: Keep
     project.in_step(keeper)
 
 
-def test_a_stash_and_its_return_are_no_edits(project: Project, keeper: Keeper) -> None:
+def test_stash_and_stash_pop_are_no_edits(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     commit(project)
     session.edit(goal="Sell the shop")
@@ -91,7 +91,7 @@ def test_a_stash_and_its_return_are_no_edits(project: Project, keeper: Keeper) -
     project.in_step(keeper)
 
 
-def test_a_branch_without_the_files_is_no_edit(project: Project, keeper: Keeper) -> None:
+def test_branch_without_the_files_is_no_edit(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     git(project.path, "checkout", "-q", "-b", "with")
     commit(project)
@@ -104,7 +104,7 @@ def test_a_branch_without_the_files_is_no_edit(project: Project, keeper: Keeper)
 # ── other people's versions ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_teammates_version_is_pulled(project: Project, keeper: Keeper, tmp_path: Path) -> None:
+def test_pulled_version_of_a_teammate_is_imported(project: Project, keeper: Keeper, tmp_path: Path) -> None:
     """They changed the same session's file in their clone, without Holdfast."""
     session = keeper.start("Build the shop")
     commit(project)
@@ -120,8 +120,8 @@ def test_a_teammates_version_is_pulled(project: Project, keeper: Keeper, tmp_pat
     project.in_step(keeper)
 
 
-def conflicting(project: Project, keeper: Keeper) -> str:
-    """A merge of two versions of the orchestrator's file that git cannot unite."""
+def conflicting_merge(project: Project, keeper: Keeper) -> str:
+    """A merge of two versions of the orchestrator's file that git cannot resolve."""
     session = keeper.start("Build the shop")
     commit(project)
     git(project.path, "checkout", "-q", "-b", "other")
@@ -135,8 +135,8 @@ def conflicting(project: Project, keeper: Keeper) -> str:
     return session.id
 
 
-def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Project, keeper: Keeper) -> None:
-    name = conflicting(project, keeper)
+def test_conflicting_merge_is_left_alone_until_it_is_resolved(project: Project, keeper: Keeper) -> None:
+    name = conflicting_merge(project, keeper)
     git(project.path, "merge", "other", check=False)
     text = project.file(ORCHESTRATOR).read_text()
     assert "<<<<<<<" in text
@@ -166,8 +166,8 @@ def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Proje
     project.in_step(keeper)
 
 
-def test_a_rebase_that_stopped_is_left_alone(project: Project, keeper: Keeper) -> None:
-    name = conflicting(project, keeper)
+def test_stopped_rebase_is_left_alone(project: Project, keeper: Keeper) -> None:
+    name = conflicting_merge(project, keeper)
     git(project.path, "rebase", "other", check=False)
     text = project.file(ORCHESTRATOR).read_text()
     assert "<<<<<<<" in text
@@ -181,7 +181,7 @@ def test_a_rebase_that_stopped_is_left_alone(project: Project, keeper: Keeper) -
     assert keeper.session(name).document().notes[-1].text == "gone on"
 
 
-def test_markers_without_git_are_left_alone_too(project: Project, keeper: Keeper) -> None:
+def test_conflict_markers_without_git_are_left_alone(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     lines = project.file(ORCHESTRATOR).read_text().replace('  "goal"', '<<<<<<< ours\n  "goal"', 1)
     project.write(ORCHESTRATOR, lines + ">>>>>>> theirs\n")
@@ -193,8 +193,8 @@ def test_markers_without_git_are_left_alone_too(project: Project, keeper: Keeper
     project.in_step(keeper)
 
 
-def test_a_contract_with_markers_is_left_alone(project: Project, keeper: Keeper) -> None:
-    """State is not written while its plan waits for somebody."""
+def test_contract_files_with_conflict_markers_are_left_alone(project: Project, keeper: Keeper) -> None:
+    """State is not written while its plan is unmerged."""
     session = keeper.start("Build the shop")
     session.add_task("Paint it", task_id="paint")
     text = project.file(project.plan()).read_text()
@@ -213,8 +213,8 @@ def test_a_contract_with_markers_is_left_alone(project: Project, keeper: Keeper)
 # ── work trees ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_two_work_trees_show_a_session_each(project: Project, keeper: Keeper, tmp_path: Path) -> None:
-    """The second has the first one's file by its checkout: that is neither an edit nor its own session."""
+def test_two_work_trees_each_show_their_session(project: Project, keeper: Keeper, tmp_path: Path) -> None:
+    """The checkout gives the second the file of the first: neither an edit nor its own session."""
     session = keeper.start("Build the shop")
     commit(project)
     second = tmp_path / "second"
@@ -238,8 +238,8 @@ def test_two_work_trees_show_a_session_each(project: Project, keeper: Keeper, tm
     project.in_step(keeper)
 
 
-def test_an_edit_in_the_other_work_trees_copy_counts(project: Project, keeper: Keeper, tmp_path: Path) -> None:
-    """An agent there edits the copy that git checked out: both trees show it then."""
+def test_edit_in_another_work_tree_is_imported(project: Project, keeper: Keeper, tmp_path: Path) -> None:
+    """An agent edits the copy that git checked out there: both trees show it then."""
     session = keeper.start("Build the shop")
     commit(project)
     second = tmp_path / "second"
@@ -252,8 +252,8 @@ def test_an_edit_in_the_other_work_trees_copy_counts(project: Project, keeper: K
     assert project.json(ORCHESTRATOR)["mode"] == "debug"
 
 
-def test_a_branch_of_its_own_is_kept_with_mirrors_on(project: Project, keeper: Keeper) -> None:
-    """Mirrored files are no dirt."""
+def test_session_branch_can_be_kept_with_mirrors_on(project: Project, keeper: Keeper) -> None:
+    """Mirrored files do not make the tree dirty."""
     git(project.path, "add", "-A")
     git(project.path, "commit", "-q", "-m", "ignore")
     session = keeper.start("Build the shop", branch=True)

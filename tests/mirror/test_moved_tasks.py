@@ -1,4 +1,4 @@
-"""Finishing a task in a mirrored file: its string leaves the pending ones, and an entry is added to the completed."""
+"""Finishing a task in a mirrored file: its text moves from the pending tasks to the completed ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tasks:
     def __init__(self, root: Path, name: str) -> None:
         self.project = Project(root, name)
         self.name = name
-        self.ahead = 0  # nanoseconds, which the clock is put forward by
+        self.ahead = 0  # nanoseconds by which the clock is advanced
         wall = Wall(lambda: time.time_ns() + self.ahead)
         self.keeper = Keeper.open(str(self.project.path), home=str(self.project.home), wall=wall)
         self.session = self.keeper.start("Build the shop")
@@ -35,7 +35,7 @@ class Tasks:
         return text if self.name == "craft" else {"task": text, "outcome": "It works", "files": []}
 
     def write(self, document: dict[str, Any], *, at: int | None = None) -> None:
-        """`at`: the writer says so many seconds from now as the time of it."""
+        """`at`: the time the writer claims, in seconds from now."""
         if at is not None:
             key = "updated" if self.name == "orchestrator" else "updated_at"
             document[key] = times.format_time(self.keeper.now() + at * times.SECOND)
@@ -50,7 +50,7 @@ class Tasks:
         return {task.text: task.status for task in self.session.document().tasks}
 
     def shown(self) -> tuple[list[str], list[str]]:
-        """What the file says is pending, and what is done."""
+        """Pending and completed tasks in the file."""
         document = self.project.json(self.path)
         done = [entry["task"] if isinstance(entry, dict) else entry for entry in document["completed_work"]]
         return document["pending_tasks"], done
@@ -76,8 +76,8 @@ def test_task_moved_from_pending_to_completed_in_other_words_is_done(tasks: Task
     assert "Repaired the login" in tasks.shown()[0]
 
 
-def test_task_moved_in_words_that_share_nothing_is_done(tasks: Tasks) -> None:
-    """The other tasks are still there: whoever wrote this had read the version with all of them."""
+def test_task_completed_in_entirely_different_words_is_done(tasks: Tasks) -> None:
+    """The other tasks are still in the file: the writer had read the version with all of them."""
     document = tasks.project.json(tasks.path)
     document["pending_tasks"].remove("Fix the login form")
     document["completed_work"].append(tasks.completed("OAuth is back"))
@@ -85,7 +85,7 @@ def test_task_moved_in_words_that_share_nothing_is_done(tasks: Tasks) -> None:
     assert tasks.shown() == (["Write tests for the cart", "Deploy"], ["OAuth is back"])
 
 
-def test_closest_text_is_completed_and_the_rest_dropped_when_several_are_taken_out(tasks: Tasks) -> None:
+def test_closest_task_is_completed_and_the_rest_dropped_when_several_are_removed(tasks: Tasks) -> None:
     document = tasks.project.json(tasks.path)
     document["pending_tasks"] = ["Deploy"]
     document["completed_work"].append(tasks.completed("Tested the cart"))
@@ -95,7 +95,7 @@ def test_closest_text_is_completed_and_the_rest_dropped_when_several_are_taken_o
 
 
 def test_task_that_the_writer_never_read_stays_pending(tasks: Tasks) -> None:
-    """A program that writes back the copy it had read before the task was added."""
+    """A program writes back a copy from before the task was added."""
     copy = tasks.project.json(tasks.path)
     tasks.session.add_task("Renew the certificate")
     copy["pending_tasks"].remove("Deploy")
@@ -119,14 +119,14 @@ def test_order_of_the_pending_tasks_stays_as_a_program_wrote_it(tasks: Tasks) ->
     assert tasks.shown()[0] == [*copy, "Renew the certificate", "Sell it"]
 
 
-def test_list_that_is_left_out_removes_nothing(tasks: Tasks) -> None:
+def test_omitted_list_removes_nothing(tasks: Tasks) -> None:
     document = tasks.project.json(tasks.path)
     del document["pending_tasks"]
     tasks.write(document)
     assert tasks.shown()[0] == ["Fix the login form", "Write tests for the cart", "Deploy"]
 
 
-def test_one_of_two_equal_tasks_is_taken_out(tasks: Tasks) -> None:
+def test_only_one_of_two_equal_tasks_is_removed(tasks: Tasks) -> None:
     tasks.session.add_task("Deploy")
     document = tasks.project.json(tasks.path)
     document["pending_tasks"].remove("Deploy")
@@ -147,12 +147,12 @@ def test_same_edit_read_twice_is_one_edit(tasks: Tasks) -> None:
     assert tasks.shown()[1] == ["OAuth is back"]
 
 
-# ── what was read ────────────────────────────────────────────────────────────────────────────────────────
+# ── the version that was read ────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("adds", ["program", "holdfast"])
-def test_task_added_last_is_done_when_it_is_finished_in_words_that_share_nothing(adds: str, tasks: Tasks) -> None:
-    """Earlier versions explain the edit too, without the task; but a program reads the file before it writes it."""
+def test_last_added_task_completed_in_entirely_different_words_is_done(adds: str, tasks: Tasks) -> None:
+    """Older versions without the task explain the edit too, but a program reads the file before it writes."""
     if adds == "program":
         document = tasks.project.json(tasks.path)
         document["pending_tasks"].append("Post the mailer")
@@ -167,7 +167,7 @@ def test_task_added_last_is_done_when_it_is_finished_in_words_that_share_nothing
     assert len(tasks.statuses()) == 4
 
 
-def test_task_added_last_is_dropped_and_reported_when_taken_out(tasks: Tasks) -> None:
+def test_last_added_task_is_dropped_and_reported_when_removed(tasks: Tasks) -> None:
     tasks.session.add_task("Renew the certificate")
     document = tasks.project.json(tasks.path)
     document["pending_tasks"].remove("Renew the certificate")
@@ -176,7 +176,7 @@ def test_task_added_last_is_dropped_and_reported_when_taken_out(tasks: Tasks) ->
     assert "holdfast task reopen" in tasks.notice_about("Renew the certificate")
 
 
-def test_task_added_since_the_read_stays_when_the_copy_lacks_what_else_came_since(tasks: Tasks) -> None:
+def test_task_added_after_the_read_stays_when_the_copy_lacks_other_changes_too(tasks: Tasks) -> None:
     copy = tasks.project.json(tasks.path)
     tasks.session.decide("Use TLS 1.3")
     tasks.session.add_task("Renew the certificate")
@@ -186,7 +186,7 @@ def test_task_added_since_the_read_stays_when_the_copy_lacks_what_else_came_sinc
     assert "still pending" in tasks.notice_about("Renew the certificate")
 
 
-def test_task_added_since_the_read_stays_when_every_added_entry_finishes_another(tasks: Tasks) -> None:
+def test_task_added_after_the_read_stays_when_every_new_entry_completes_another(tasks: Tasks) -> None:
     copy = tasks.project.json(tasks.path)
     tasks.session.add_task("Renew the certificate")
     copy["pending_tasks"].remove("Fix the login form")
@@ -196,7 +196,7 @@ def test_task_added_since_the_read_stays_when_every_added_entry_finishes_another
     assert "still pending" in tasks.notice_about("Renew the certificate")
 
 
-def test_task_that_another_program_has_read_stays_when_a_copy_from_before_it_is_written_back(tasks: Tasks) -> None:
+def test_task_read_by_one_program_stays_when_another_writes_back_an_older_copy(tasks: Tasks) -> None:
     stale = tasks.project.json(tasks.path)
     tasks.session.add_task("Renew the certificate")
     document = tasks.project.json(tasks.path)
@@ -208,7 +208,7 @@ def test_task_that_another_program_has_read_stays_when_a_copy_from_before_it_is_
     assert "still pending" in tasks.notice_about("Renew the certificate")
 
 
-def test_list_that_is_left_out_of_a_copy_removes_no_task_that_was_added_since(tasks: Tasks) -> None:
+def test_list_omitted_from_a_copy_removes_no_later_task(tasks: Tasks) -> None:
     copy = tasks.project.json(tasks.path)
     tasks.session.add_task("Renew the certificate")
     del copy["pending_tasks"]
@@ -217,14 +217,14 @@ def test_list_that_is_left_out_of_a_copy_removes_no_task_that_was_added_since(ta
 
 
 class Program:
-    """Somebody who keeps the file by its specification: reads it, changes it, writes it."""
+    """Somebody who follows the file's specification: reads it, changes it, writes it."""
 
     def __init__(self, tasks: Tasks, seed: int) -> None:
         self._tasks, self._random = tasks, random.Random(seed)
         self.round = 0
 
     def change(self, document: dict[str, Any]) -> tuple[list[str], list[str]]:
-        """What is pending and what is done then: it finishes tasks or drops one, may add some, and reorders them."""
+        """Complete tasks or drop one, perhaps add and reorder some; return what is pending and done then."""
         pending, done = document["pending_tasks"], document["completed_work"]
         if self._random.random() < 0.3 and pending:
             pending.pop(self._random.randrange(len(pending)))
@@ -240,10 +240,10 @@ class Program:
         return list(pending), sorted(entry["task"] if isinstance(entry, dict) else entry for entry in done)
 
     def holdfast_acts(self) -> list[str]:
-        """The tasks that were added meanwhile."""
+        """Add tasks meanwhile; returns them."""
         added = [f"Own task {self.round}.{number}" for number in range(self._random.randrange(3))]
         for text in added:
-            self._tasks.ahead += 1_000_000_000  # versions of one second are alike
+            self._tasks.ahead += 1_000_000_000  # versions of one second cannot be distinguished
             self._tasks.session.add_task(text)
         if self._random.random() < 0.3:
             self._tasks.session.decide(f"Decision {self.round}")
@@ -252,12 +252,12 @@ class Program:
         return added
 
     def moment(self) -> int | None:
-        """When it says that it wrote the file, in seconds from now; None if it leaves that as it was."""
+        """The write time the program claims, in seconds from now; None if it does not update it."""
         return self.round if self._random.random() < 0.7 else None
 
 
 @pytest.mark.parametrize("seed", range(scale(2, 10, 200)))
-def test_nothing_that_a_program_wrote_is_undone_when_it_had_read_the_newest_file(seed: int, tasks: Tasks) -> None:
+def test_edit_of_the_newest_file_is_never_undone(seed: int, tasks: Tasks) -> None:
     program = Program(tasks, seed)
     for _ in range(8):
         program.holdfast_acts()
@@ -269,7 +269,7 @@ def test_nothing_that_a_program_wrote_is_undone_when_it_had_read_the_newest_file
 
 
 @pytest.mark.parametrize("seed", range(scale(2, 10, 200)))
-def test_no_task_is_lost_without_a_notice_when_a_program_had_read_an_older_file(seed: int, tasks: Tasks) -> None:
+def test_edit_of_an_older_file_loses_no_task_without_a_notice(seed: int, tasks: Tasks) -> None:
     program = Program(tasks, seed)
     for _ in range(8):
         stale = tasks.project.json(tasks.path)

@@ -1,4 +1,4 @@
-"""Features of a newer version of the contract: left alone and named, while the others are mirrored."""
+"""Features of a newer version of the contract are left alone and reported, while the others are mirrored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def snapshot(calls: Calls) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".yaml"}
 
 
-def test_recover_reads_a_newer_feature_and_says_so(calls: Calls) -> None:
+def test_recover_reads_a_newer_feature_and_reports_its_version(calls: Calls) -> None:
     code, out, err = calls("recover", STATE, "--start")
     assert code == 0
     assert "Mow the lawn" in out
@@ -77,8 +77,8 @@ def test_mirror_leaves_a_newer_feature_alone_and_shows_the_others(calls: Calls, 
     assert STATE in calls("mirror", "status")[1]
 
 
-def test_mirror_on_names_the_file_of_a_feature_that_breaks_the_rules(calls: Calls) -> None:
-    """Not the registry, in which nothing is wrong."""
+def test_mirror_on_names_the_file_of_an_invalid_feature(calls: Calls) -> None:
+    """Not the registry, which is valid."""
     (calls.project / STATE).write_text("version: '1.0'\ncurrent_state: {}\n")
     (calls.project / STATE).with_name("implementation-plan.yaml").unlink()
     (calls.project / ".ai-session/active-features.yaml").write_text("active_features: []\n")

@@ -1,4 +1,4 @@
-"""Outgoing: after every change, every mirrored file is what an export would give."""
+"""Outgoing: after every change, every mirrored file equals an export."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def keeper(project: Project) -> Iterator[Keeper]:
 # ── switching on ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_switching_on_without_a_session_makes_the_contracts_directory(project: Project) -> None:
-    """README and an empty registry; the others have nothing to show yet."""
+def test_mirror_on_without_a_session_creates_the_contract_directory(project: Project) -> None:
+    """README and an empty registry; the other formats have nothing to show yet."""
     assert "history.jsonl" in project.file(f"{CONTRACT}/README.md").read_text()
     assert "active_features" in project.file(REGISTRY).read_text()
     assert not project.file(ORCHESTRATOR).exists()
@@ -41,8 +41,8 @@ def test_switching_on_without_a_session_makes_the_contracts_directory(project: P
     assert not project.file(CRAFT).exists()
 
 
-def test_switching_on_shows_the_session_that_is_there(tmp_path: Path) -> None:
-    """A mirror that is switched on in the middle of the work begins with all of it."""
+def test_mirror_on_shows_the_current_session(tmp_path: Path) -> None:
+    """With its whole content."""
     project = Project(tmp_path)
     with project.open() as keeper:
         keeper.start("Build the shop").note("one")
@@ -53,7 +53,7 @@ def test_switching_on_shows_the_session_that_is_there(tmp_path: Path) -> None:
         assert [line["command"] for line in lines if isinstance(line, dict)][:2] == ["session.started", "note.added"]
 
 
-def test_switching_on_twice_and_off_twice_is_a_conflict(keeper: Keeper) -> None:
+def test_mirror_on_or_off_twice_is_a_conflict(keeper: Keeper) -> None:
     with pytest.raises(Conflict, match="on already"):
         keeper.mirrors.switch_on("timer")
     keeper.mirrors.switch_off("timer")
@@ -61,7 +61,7 @@ def test_switching_on_twice_and_off_twice_is_a_conflict(keeper: Keeper) -> None:
         keeper.mirrors.switch_off("timer")
 
 
-def test_off_leaves_the_files_and_stops_writing(project: Project, keeper: Keeper) -> None:
+def test_mirror_off_leaves_the_files_and_stops_writing(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     before = {name: project.file(name).read_bytes() for name in (ORCHESTRATOR, TIMER, project.craft())}
     for item in FORMATS:
@@ -72,8 +72,8 @@ def test_off_leaves_the_files_and_stops_writing(project: Project, keeper: Keeper
     assert keeper.mirrors.status() == []
 
 
-def test_on_again_catches_up(project: Project, keeper: Keeper) -> None:
-    """What happened while it was off is shown; the file of a session that is over goes."""
+def test_mirror_on_again_catches_up(project: Project, keeper: Keeper) -> None:
+    """Changes made while it was off are shown; the file of an ended session is removed."""
     session = keeper.start("Build the shop")
     for name in FORMATS:
         keeper.mirrors.switch_off(name)
@@ -104,7 +104,7 @@ TRIGGERS: dict[str, Callable[[SessionHandle], object]] = {
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_every_trigger_saves(trigger: str, project: Project, keeper: Keeper) -> None:
-    """Every trigger of the orchestrator's text, and the others' files with it."""
+    """Every trigger of the orchestrator's text, for all formats."""
     session = keeper.start("Build the shop")
     session.agent("code-1", type="code", task="Code")
     before = keeper.events(session.id)
@@ -113,7 +113,7 @@ def test_every_trigger_saves(trigger: str, project: Project, keeper: Keeper) -> 
     project.in_step(keeper)
 
 
-def test_what_the_triggers_write_can_be_read_in_the_file(project: Project, keeper: Keeper) -> None:
+def test_file_contains_what_the_triggers_recorded(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     agent = session.agent("code-1", type="code", task="Code")
     agent.progress(0.6)
@@ -129,7 +129,7 @@ def test_what_the_triggers_write_can_be_read_in_the_file(project: Project, keepe
     assert [item["message"] for item in document["errors"]] == ["It broke"]
 
 
-def test_timer_file_is_right_after_every_message_and_removed_at_stop(project: Project, keeper: Keeper) -> None:
+def test_timer_file_is_current_after_every_message_and_removed_at_stop(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop", scope="Shop", task="Build it")
     assert project.json(TIMER)["status"] == "IN_PROGRESS"
     seen = []
@@ -147,8 +147,8 @@ def test_timer_file_is_right_after_every_message_and_removed_at_stop(project: Pr
 
 
 @pytest.mark.parametrize(("end", "status"), [("stop", "complete"), ("abort", "aborted")])
-def test_an_ended_session_moves_into_the_archive(end: str, status: str, project: Project, keeper: Keeper) -> None:
-    """Its file is there once: in the history, not where the current one stands."""
+def test_ended_session_moves_into_the_archive(end: str, status: str, project: Project, keeper: Keeper) -> None:
+    """Its file exists once: in the history folder, not as the current one."""
     session = keeper.start("Build the shop")
     name = f"{project.json(ORCHESTRATOR)['session_id']}.json"
     getattr(session, end)()
@@ -158,7 +158,7 @@ def test_an_ended_session_moves_into_the_archive(end: str, status: str, project:
     project.in_step(keeper)
 
 
-def test_a_replaced_session_is_archived_as_paused(project: Project, keeper: Keeper) -> None:
+def test_replaced_session_is_archived_as_paused(project: Project, keeper: Keeper) -> None:
     keeper.start("Build the shop")
     old = project.json(ORCHESTRATOR)["session_id"]
     keeper.start("Repair the shop", replace=True)
@@ -168,7 +168,7 @@ def test_a_replaced_session_is_archived_as_paused(project: Project, keeper: Keep
     project.in_step(keeper)
 
 
-def test_a_resumed_session_comes_back_from_the_archive(project: Project, keeper: Keeper) -> None:
+def test_resumed_session_comes_back_from_the_archive(project: Project, keeper: Keeper) -> None:
     first = keeper.start("Build the shop")
     keeper.start("Repair the shop", replace=True).stop()
     first.resume()
@@ -177,7 +177,7 @@ def test_a_resumed_session_comes_back_from_the_archive(project: Project, keeper:
     project.in_step(keeper)
 
 
-def test_a_deleted_session_leaves_no_file(project: Project, keeper: Keeper) -> None:
+def test_deleted_session_leaves_no_file(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Use the secret plan")
     session.stop()
     keeper.delete(session.id, force=True)
@@ -185,8 +185,8 @@ def test_a_deleted_session_leaves_no_file(project: Project, keeper: Keeper) -> N
     assert [path.name for path in project.file(CRAFT).glob("*.json") if path.name != "index.json"] == []
 
 
-def test_the_contracts_files_say_it_all(project: Project, keeper: Keeper) -> None:
-    """State, plan, registry and a line of history for every event, with the whole event."""
+def test_contract_files_contain_everything(project: Project, keeper: Keeper) -> None:
+    """State, plan, registry, and a history line with the whole event for every event."""
     session = keeper.start("Add the login", model="opus")
     task = session.add_task("Write the tests", phase="Testing")
     session.start_task(task)
@@ -203,8 +203,8 @@ def test_the_contracts_files_say_it_all(project: Project, keeper: Keeper) -> Non
     project.in_step(keeper)
 
 
-def test_files_do_not_change_by_themselves(project: Project, keeper: Keeper) -> None:
-    """As of the last event, never of now."""
+def test_files_do_not_change_with_time(project: Project, keeper: Keeper) -> None:
+    """They are as of the last event, never of now."""
     keeper.start("Build the shop")
     names = [ORCHESTRATOR, TIMER, project.craft(), project.state(), project.plan(), REGISTRY]
     before = {name: project.file(name).read_bytes() for name in names}
@@ -259,12 +259,12 @@ def _verbs(keeper: Keeper, chance: random.Random) -> dict[str, Callable[[], obje
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_after_each_verb_of_a_long_story_the_files_are_in_step(seed: int, project: Project, keeper: Keeper) -> None:
+def test_files_are_in_step_after_each_of_many_verbs(seed: int, project: Project, keeper: Keeper) -> None:
     chance = random.Random(seed)
     for _ in range(60):
         verbs = _verbs(keeper, chance)
         name = chance.choice(sorted(verbs))
-        with contextlib.suppress(HoldfastError):  # what the state forbids changes nothing
+        with contextlib.suppress(HoldfastError):  # a verb that the state forbids changes nothing
             verbs[name]()
         project.in_step(keeper)
         assert keeper.notices == [], name
@@ -272,8 +272,8 @@ def test_after_each_verb_of_a_long_story_the_files_are_in_step(seed: int, projec
     assert project.leftovers() == []
 
 
-def test_nothing_grows_with_the_square_of_the_story(project: Project, keeper: Keeper) -> None:
-    """Two thousand events: what is read of the history to add a line does not grow with it."""
+def test_cost_of_a_change_does_not_grow_with_the_history(project: Project, keeper: Keeper) -> None:
+    """Two thousand events: what is read of the history to append a line stays constant."""
     session = keeper.start("Build the shop")
     read: list[int] = []
     whole = history.read

@@ -1,4 +1,4 @@
-"""Many sessions begun at once in one work tree: each is mirrored, though another replaced it at once."""
+"""Many sessions started concurrently in one work tree: each is mirrored, even if another replaced it at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.core.errors import Refused
 COUNT = 12
 
 
-def test_each_of_many_sessions_begun_at_once_is_shown(tmp_path: Path) -> None:
+def test_each_of_many_concurrent_starts_is_mirrored(tmp_path: Path) -> None:
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
     with Keeper.open(str(project), home=str(home)) as keeper:
@@ -35,7 +35,7 @@ def test_each_of_many_sessions_begun_at_once_is_shown(tmp_path: Path) -> None:
     assert len(list((project / ".craft" / "cache" / "orchestration-sessions").glob("*-*.json"))) == COUNT
 
 
-def test_a_mirror_switched_on_later_does_not_show_what_went_before(tmp_path: Path) -> None:
+def test_mirror_switched_on_later_does_not_show_earlier_sessions(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     with Keeper.open(str(project), home=str(tmp_path / "home")) as keeper:
@@ -46,7 +46,7 @@ def test_a_mirror_switched_on_later_does_not_show_what_went_before(tmp_path: Pat
         assert len(list((project / ".craft" / "cache" / "orchestration-sessions").glob("*-*.json"))) == 1
 
 
-def test_a_linked_gitignore_is_not_written_through(tmp_path: Path) -> None:
+def test_linked_gitignore_is_not_written_through(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "elsewhere"
     (project / ".git").mkdir(parents=True)
     for name, content in (("HEAD", "ref: refs/heads/main\n"), ("config", "")):

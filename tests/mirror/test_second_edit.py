@@ -1,4 +1,4 @@
-"""Editing a mirrored file again: who goes on from their own words has changed one side, and is no conflict."""
+"""Repeated edits of a mirrored file: a writer that continues from its own text changes one side only."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DEADLINE = 10.0
 GOAL, SCOPE = "Build the shop", "Marketplace"
 
 
-class Clock:
-    """A wall clock that stands until it is put forward."""
+class SteppedClock:
+    """A wall clock that moves only when advanced."""
 
     def __init__(self) -> None:
         self.ahead = 0
@@ -38,8 +38,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> SteppedClock:
+    return SteppedClock()
 
 
 @pytest.fixture(params=FORMATS)
@@ -48,9 +48,9 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 class Edited:
-    """One session in one mirrored file, and the words in it that are edited."""
+    """One session in one mirrored file, and the texts in it that are edited."""
 
-    def __init__(self, root: Path, name: str, clock: Clock | None = None) -> None:
+    def __init__(self, root: Path, name: str, clock: SteppedClock | None = None) -> None:
         self.project = Project(root, name)
         self.name = name
         self._clock = clock
@@ -68,7 +68,7 @@ class Edited:
         return self.project.file(self.path).read_text()
 
     def write(self, words: str, text: str | None = None) -> str:
-        """Write other words into the file as it stands, or into somebody's own copy of it; gives what was written."""
+        """Write other text into the file, or into an own copy of it; return what was written."""
         text = self.text if text is None else text
         assert self.own_words in text
         text = text.replace(self.own_words, words)
@@ -79,14 +79,14 @@ class Edited:
         return text
 
     def change(self, words: str) -> None:
-        """The same by a command."""
+        """Change the same text by a command."""
         if self.name == "timer":
             self.session.edit(scope=words)
         else:
             self.session.edit(goal=words)
 
     def copied(self) -> dict[str, str]:
-        """Every file of the document: what contract's say is compared as one."""
+        """Every file of the document: the contract's files are compared together."""
         project = self.project
         paths = [self.path] if self.name != "contract" else [REGISTRY, project.state(), self.path]
         return {path: project.file(path).read_text() for path in paths}
@@ -103,14 +103,14 @@ class Edited:
 
 @pytest.fixture
 def edited(tmp_path: Path, name: str) -> Iterator[Edited]:
-    """With the clock of this machine: several edits within a second, or over the turn of one."""
+    """With the real clock: several edits within one second, or across two."""
     edited = Edited(tmp_path, name)
     with edited.keeper:
         yield edited
 
 
 @pytest.fixture
-def timed(tmp_path: Path, name: str, clock: Clock) -> Iterator[Edited]:
+def timed(tmp_path: Path, name: str, clock: SteppedClock) -> Iterator[Edited]:
     edited = Edited(tmp_path, name, clock)
     with edited.keeper:
         yield edited
@@ -126,8 +126,8 @@ def is_plain(edited: Edited, words: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 5])
-def test_edits_in_a_row_are_edits(seconds: int, timed: Edited, clock: Clock) -> None:
-    """Each made of the file as it stands, within one second or not: a format may have no clock that tells."""
+def test_consecutive_edits_are_no_conflicts(seconds: int, timed: Edited, clock: SteppedClock) -> None:
+    """Each is made in the current file, within one second or not: a format may have no exact time."""
     for number in range(4):
         clock.ahead += seconds
         timed.write(f"Words {number}")
@@ -136,8 +136,10 @@ def test_edits_in_a_row_are_edits(seconds: int, timed: Edited, clock: Clock) -> 
 
 
 @pytest.mark.parametrize("seconds", [0, 5])
-def test_a_program_that_never_reads_its_file_again_is_no_conflict(seconds: int, timed: Edited, clock: Clock) -> None:
-    """It has its document in memory and writes it again and again; what others did meanwhile stays."""
+def test_program_that_never_rereads_its_file_makes_no_conflict(
+    seconds: int, timed: Edited, clock: SteppedClock
+) -> None:
+    """It writes its document from memory again and again; changes of others stay."""
     copy = timed.text
     for number in range(4):
         clock.ahead += seconds
@@ -148,12 +150,12 @@ def test_a_program_that_never_reads_its_file_again_is_no_conflict(seconds: int, 
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "craft"])
-def test_going_back_and_forth_counts_each_time(timed: Edited, clock: Clock) -> None:
-    """The same words after the same words are another edit, not the earlier one read twice.
+def test_edit_that_repeats_an_earlier_text_is_a_new_edit(timed: Edited, clock: SteppedClock) -> None:
+    """Not the earlier edit read twice.
 
-    Where each version tells its time, that is. Else an earlier one is an old copy, as one that we wrote always is.
+    That needs a time in each version; without one an earlier text is an old copy, as one that we wrote always is.
     """
-    copy = timed.text + " \n"  # never quite what we write
+    copy = timed.text + " \n"  # never exactly what we write
     for number in (1, 2, 1, 2, 1):
         clock.ahead += 5
         copy = timed.write(f"Words {number}", copy)
@@ -169,10 +171,10 @@ def test_going_back_and_forth_counts_each_time(timed: Edited, clock: Clock) -> N
     ],
 )
 @pytest.mark.parametrize("reads", [True, False])
-def test_value_put_back_to_what_it_was_is_an_edit_when_its_writer_had_changed_it(
-    reads: bool, paused: str, running: str, stamp: str, timed: Edited, clock: Clock
+def test_value_restored_by_its_writer_is_an_edit(
+    reads: bool, paused: str, running: str, stamp: str, timed: Edited, clock: SteppedClock
 ) -> None:
-    """A program that pauses and resumes, and says when it wrote; it reads the file each time, or has it in memory."""
+    """A program pauses and resumes, and gives the write time; it rereads the file, or has it in memory."""
     document = timed.project.json(timed.path)
     for status in (paused, running, paused, running):
         clock.ahead += 60
@@ -185,10 +187,10 @@ def test_value_put_back_to_what_it_was_is_an_edit_when_its_writer_had_changed_it
         assert (session.status, session.conflicts) == ("paused" if status == paused else "in_progress", [])
 
 
-def test_the_program_takes_edits_in_a_row(
+def test_edit_after_an_edit_and_a_command_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As reported: a mirror, an edit by hand, a command, another edit of the same field right away."""
+    """As reported: a mirror, an edit by hand, a command, then an edit of the same field."""
     call = Calls(tmp_path, monkeypatch, capsys)
     call("mirror", "on", "orchestrator")
     call("start", GOAL)
@@ -200,13 +202,15 @@ def test_the_program_takes_edits_in_a_row(
         assert (session["goal"], session["conflicts"]) == (words, [])
 
 
-# ── conflicts that are ───────────────────────────────────────────────────────────────────────────────────
+# ── real conflicts ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("seconds", [0, 5])
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_a_copy_from_before_a_command_is_a_conflict(before: int, seconds: int, timed: Edited, clock: Clock) -> None:
-    """However many edits came from the file before: what the command said was not in the copy."""
+def test_edited_copy_from_before_a_command_is_a_conflict(
+    before: int, seconds: int, timed: Edited, clock: SteppedClock
+) -> None:
+    """However many edits came from the file before: the copy does not contain the command's change."""
     for number in range(before):
         timed.write(f"Words {number}")
         is_plain(timed, f"Words {number}")
@@ -220,8 +224,8 @@ def test_a_copy_from_before_a_command_is_a_conflict(before: int, seconds: int, t
     assert any("both sides" in sentence for sentence in timed.keeper.notices)
 
 
-def test_words_of_another_format_are_the_other_side(tmp_path: Path) -> None:
-    """The orchestrator's file said one thing and craft's copy, made before, another: nobody saw both."""
+def test_edits_in_two_formats_are_two_sides(tmp_path: Path) -> None:
+    """The orchestrator's file was edited, then an older craft copy: neither writer saw both."""
     edited = Edited(tmp_path, "orchestrator")
     with edited.keeper as keeper:
         keeper.mirrors.switch_on("craft")
@@ -234,11 +238,11 @@ def test_words_of_another_format_are_the_other_side(tmp_path: Path) -> None:
         assert (document.goal, len(document.conflicts)) == ("Sell the shop", 1)
 
 
-# ── what is no edit ──────────────────────────────────────────────────────────────────────────────────────
+# ── no edits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_earlier_version_brought_back_is_no_edit(tmp_path: Path) -> None:
-    """A checkout after several edits says nothing, and an edit after it is one."""
+def test_restored_earlier_version_is_no_edit(tmp_path: Path) -> None:
+    """A checkout after several edits changes nothing, and an edit after it is one."""
     edited = Edited(tmp_path, "orchestrator")
     with edited.keeper as keeper:
         git(edited.project.path, "init", "-q")
@@ -254,8 +258,8 @@ def test_an_earlier_version_brought_back_is_no_edit(tmp_path: Path) -> None:
         is_plain(edited, "Words 3")
 
 
-def test_what_is_remembered_can_be_lost(timed: Edited, clock: Clock) -> None:
-    """Then an edit is at worst a conflict too many; no words are lost, and nothing breaks."""
+def test_edit_without_stored_lineage_is_at_worst_a_conflict(timed: Edited, clock: SteppedClock) -> None:
+    """No text is lost, and nothing fails."""
     timed.write("Words 0")
     is_plain(timed, "Words 0")
     memory = timed.keeper.mirrors.stored
@@ -270,8 +274,8 @@ def test_what_is_remembered_can_be_lost(timed: Edited, clock: Clock) -> None:
     assert timed.words(document) == "Words 1" or "Words 1" in values
 
 
-def test_lineage_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """Of many edits only so much is remembered, and still each is one."""
+def test_lineage_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: SteppedClock) -> None:
+    """Only part of many edits is remembered, and each is still an edit."""
     monkeypatch.setattr(read_back, "MAX_VERSIONS", 4)
     edited = Edited(tmp_path, "orchestrator", clock)
     with edited.keeper as keeper:
@@ -283,10 +287,8 @@ def test_lineage_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "timer", "craft"])
-def test_a_copy_of_a_file_that_came_as_we_write_it_takes_nothing_back(
-    tmp_path: Path, timed: Edited, clock: Clock
-) -> None:
-    """A clone brings the file; nothing of it is to be written anew, and yet it is the version that copies are of."""
+def test_copy_of_a_cloned_file_reverts_nothing(tmp_path: Path, timed: Edited, clock: SteppedClock) -> None:
+    """The clone brings the file exactly as we write it; it is still the version that copies are made of."""
     (tmp_path / "clone").mkdir()
     clone = Project(tmp_path / "clone")
     text = timed.text
@@ -306,10 +308,8 @@ def test_a_copy_of_a_file_that_came_as_we_write_it_takes_nothing_back(
         assert clone.json(timed.path)["x-mine"] == 1
 
 
-def test_an_edit_while_lines_are_added_to_the_history_is_taken_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Contract's files are looked at, then its history waits for the disk, then they are written."""
+def test_edit_while_history_is_appended_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The contract's files are read, then its history waits for the disk, then they are written."""
     edited = Edited(tmp_path, "contract")
     append = history.append
     late = iter(["By file"])
@@ -325,7 +325,7 @@ def test_an_edit_while_lines_are_added_to_the_history_is_taken_in(
         is_plain(edited, "By file")
 
 
-# ── while something follows ──────────────────────────────────────────────────────────────────────────────
+# ── while a follower runs ────────────────────────────────────────────────────────────────────────────────
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -335,8 +335,8 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
-    """Each is taken in within a moment, with nobody running a command; then a real conflict still is one."""
+def test_three_consecutive_edits_are_imported_while_a_follower_runs(edited: Edited) -> None:
+    """Within a moment, without a command; a real conflict is still one."""
     changes_reported: list[Changes] = []
 
     def taken_in(words: str) -> bool:
@@ -351,7 +351,7 @@ def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
         for words in ("Words 0", "Words 1", "Words 2"):
             edited.write(words)
             until(lambda words=words: taken_in(words))  # type: ignore[misc]
-        if edited.name != "contract":  # whose old copy is of several files, and would be looked at between them
+        if edited.name != "contract":  # whose old copy has several files, and would be read between them
             copy = edited.copied()
             time.sleep(0.01)
             edited.change("By command")

@@ -1,4 +1,4 @@
-"""The program of the timer text next to Holdfast's mirror, over many rounds: what it writes stays as it wrote it."""
+"""The timer text's own program next to Holdfast's mirror, over many rounds: what it writes stays as written."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from holdfast.machine.wall import Wall
 from tests.support.mirrored_project import TIMER, Project
 from tests.support.scale import scale
 
-# Any time after this version was made: an earlier one is no time that its clock believes.
+# Later than this version: its clock rejects earlier times.
 BEGAN = parse_time("2030-01-05T09:00:00Z")
 AGENT = "Task agent: explore"
 IDLE = 5 * MINUTE
 LONG = 10 * MINUTE
 REMINDERS = ((40, "break40min"), (60, "warning60min"), (90, "timeout90min"))
-# How a program writes a pause that it finds out about afterwards: the text says PAUSED; "until the next message" is
+# How a program writes a pause that it notices afterwards: the text says PAUSED; "until the next message" is
 # written as a pause that is open, or as the status alone.
 HABITS = ("ended", "ended and paused", "open")
 
 
 class Program:
-    """Keeps the file by the text's rules. It has the document in memory, and every step writes all of it."""
+    """Keeps the file by the text's rules: the document is in memory, and every step writes all of it."""
 
     def __init__(self, path: Path, *, idle: str = "ended", task: str = "ended") -> None:
         self.path = path
@@ -56,7 +56,7 @@ class Program:
         os.utime(self.path, ns=(self.now * 1_000_000, self.now * 1_000_000))
 
     def counted(self) -> dict[str, Any]:
-        """The document with what has passed of an open pause by the last message; the text adds that at its end."""
+        """The document including an open pause up to the last message; the text adds that at the pause's end."""
         pauses = [
             pause | {"durationMs": self._last - parse_time(pause["startTime"])} if pause["endTime"] is None else pause
             for pause in self.document["pauses"]
@@ -64,7 +64,7 @@ class Program:
         return {**self.document, "pauses": pauses, "totalPausedMs": sum(pause["durationMs"] for pause in pauses)}
 
     def message(self) -> None:
-        """Time since the last message is work, or an idle pause; an automatic pause ends here."""
+        """Time since the last message is work or an idle pause; an automatic pause ends here."""
         gap = self.now - self._last
         is_open = self._open()
         if is_open is not None:
@@ -83,7 +83,7 @@ class Program:
             self._begin("MANUAL", reason)
 
     def resume(self) -> None:
-        """`/session resume`, which is a message too."""
+        """`/session resume`, which counts as a message."""
         is_open = self._open()
         if is_open is None:
             self.message()
@@ -92,7 +92,7 @@ class Program:
             self._touch()
 
     def agent(self, minutes: int) -> None:
-        """A task agent ran since the last message."""
+        """A task agent has run since the last message."""
         if self._open() is not None or minutes * MINUTE <= LONG:
             self.message()
             return
@@ -147,7 +147,7 @@ class Program:
 
 
 class Round:
-    """A project whose timer mirror is on, the program in it, and one clock for both."""
+    """A project with its timer mirror on, the program in it, and one clock for both."""
 
     def __init__(self, root: Path, **habits: str) -> None:
         self.project = Project(root)
@@ -163,8 +163,8 @@ class Round:
         assert current is not None
         return current.document().status
 
-    def look(self) -> None:
-        """What `holdfast status` shows is what the program wrote, and the file is left as it was."""
+    def check(self) -> None:
+        """`holdfast status` agrees with the program, and the file is unchanged."""
         wrote = self.program.counted()
         current = self.keeper.current()
         assert current is not None
@@ -174,7 +174,7 @@ class Round:
             wrote["actualWorkingMs"],
             wrote["totalPausedMs"],
         )
-        # While an agent works, the clock stands and the session goes on.
+        # While an agent works, the clock stops and the session continues.
         is_paused = wrote["status"] == "PAUSED" and not self.program.is_agent_at_work()
         assert document.status == ("paused" if is_paused else "in_progress")
         assert document.conflicts == []
@@ -186,7 +186,7 @@ def rounds(**habits: str) -> Iterator[Round]:
     try:
         made = Round(root, **habits)
         with made.keeper:
-            made.look()
+            made.check()
             yield made
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -220,23 +220,23 @@ def test_hours_and_status_of_the_program_stay_as_written(
                     program.message()
             program.write()
             if looks or number == len(steps) - 1:
-                made.look()
+                made.check()
 
 
 @pytest.mark.parametrize("looks", [False, True])
 @pytest.mark.parametrize("keeps_entry", [False, True])
 @pytest.mark.parametrize(("paused_by_message", "resumed_by_message"), [(False, False), (False, True), (True, False)])
-def test_session_goes_on_when_the_program_sets_the_status_alone_back(
+def test_session_resumes_when_the_program_changes_the_status_only(
     paused_by_message: bool, resumed_by_message: bool, keeps_entry: bool, looks: bool
 ) -> None:
-    """Without a pause entry, and without a message. `keeps_entry`: it reads what Holdfast made of the pause."""
+    """Without a pause entry or message. `keeps_entry`: the program reads Holdfast's version of the pause."""
     with rounds() as made:
         program = made.program
         for _ in range(3):
             program.now += 3 * MINUTE
             program.message()
             program.write()
-            made.look()
+            made.check()
         program.now += MINUTE
         if paused_by_message:
             program.message()
@@ -259,7 +259,7 @@ def test_session_goes_on_when_the_program_sets_the_status_alone_back(
         program.now += 2 * MINUTE
         assert made.status() == "in_progress"
         assert made.project.json(TIMER)["actualWorkingMs"] == (10 if paused_by_message else 9) * MINUTE
-        for status in ("PAUSED", "IN_PROGRESS") * 2:  # it goes on doing so, whatever Holdfast wrote in between
+        for status in ("PAUSED", "IN_PROGRESS") * 2:  # it continues, whatever Holdfast wrote in between
             program.now += MINUTE
             if keeps_entry:
                 program.document = made.project.json(TIMER)

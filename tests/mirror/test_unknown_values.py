@@ -1,4 +1,4 @@
-"""Edits that say more than a format has room for: what is not known is kept, in the store and in the file."""
+"""Edits that a format has no field for: unknown values are kept, in the store and in the file."""
 
 from __future__ import annotations
 
@@ -68,10 +68,8 @@ def test_mirror_keeps_the_keys_of_earlier_objects_when_another_is_added(
     project.in_step(keeper)
 
 
-def test_mirror_takes_another_value_of_a_key_that_is_kept(
-    project: Project, keeper: Keeper, session: SessionHandle
-) -> None:
-    """A program that writes its own objects again does not copy what was kept next to them."""
+def test_mirror_accepts_a_new_value_of_a_kept_key(project: Project, keeper: Keeper, session: SessionHandle) -> None:
+    """A program that rewrites its own objects does not copy what we kept next to them."""
     for owner in ("anna", "bob"):
         document = project.json(ORCHESTRATOR)
         document.pop("pending_tasks_as_found", None)
@@ -81,7 +79,7 @@ def test_mirror_takes_another_value_of_a_key_that_is_kept(
     project.in_step(keeper)
 
 
-# ── models that the contract has no name for ─────────────────────────────────────────────────────────────
+# ── models without a name in the contract ────────────────────────────────────────────────────────────────
 
 
 def _name_model(project: Project, model: str) -> None:
@@ -94,7 +92,7 @@ def _current(project: Project) -> dict[str, Any]:
     return {key: value for key, value in content["current_state"].items() if "model" in key}
 
 
-def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
+def test_mirror_records_the_real_names_of_models_the_contract_does_not_have(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     for model, family in (("gpt-5", "sonnet"), ("gpt-6", "sonnet"), ("gemini-3", "gemini"), ("o3", "sonnet")):
@@ -109,7 +107,7 @@ def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
     project.in_step(keeper)
 
 
-def test_mirror_says_under_which_name_an_edited_model_is_written(
+def test_mirror_reports_the_name_under_which_an_edited_model_is_written(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     _name_model(project, "gpt-5")
@@ -118,7 +116,7 @@ def test_mirror_says_under_which_name_an_edited_model_is_written(
     assert [line for line in keeper.notices if "gpt-5" in line and "written as sonnet" in line]
 
 
-def test_mirror_takes_another_model_of_an_imported_session(project: Project, keeper: Keeper) -> None:
+def test_mirror_accepts_another_model_of_an_imported_session(project: Project, keeper: Keeper) -> None:
     feature = project.file(CONTRACT) / "pay-2026-11-15"
     feature.mkdir(parents=True)
     (feature / "state.yaml").write_text(
@@ -133,7 +131,7 @@ def test_mirror_takes_another_model_of_an_imported_session(project: Project, kee
     assert project.rejected() == []
 
 
-# ── an active task that is not a task ───────────────────────────────────────────────────────────────────────
+# ── unknown active tasks ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _name_active(project: Project, task: str) -> None:
@@ -141,7 +139,7 @@ def _name_active(project: Project, task: str) -> None:
     project.write(project.state(), re.sub(r"active_task: .*", f'active_task: "{task}"', text))
 
 
-def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
+def test_mirror_reports_an_active_task_missing_in_the_plan_and_invents_none(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     session.add_task("Write the tests", task_id="tests")
@@ -155,13 +153,13 @@ def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
     project.in_step(keeper)
 
 
-# ── errors of no shape that the specification gives ──────────────────────────────────────────────────────
+# ── errors in other forms than the specification's ───────────────────────────────────────────────────────
 
 
-def test_mirror_keeps_the_keys_of_an_error_though_its_agent_was_shown_otherwise(
+def test_mirror_keeps_the_keys_of_an_error_when_its_agent_is_shown_differently(
     project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
-    """The agent began within the second in which it failed: that cannot be shown as it was written, the error can."""
+    """The agent failed within its first second: its times cannot be shown as written, the error can."""
     error = {"agent": "test-1", "error": "boom", "timestamp": session.document().created_at}
     agent = {"id": "test-1", "type": "test", "task": "Test", "status": "failed", "started": error["timestamp"]}
 

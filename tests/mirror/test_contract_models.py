@@ -1,4 +1,4 @@
-"""Models that the contract has no name for: mirrored and exported as the setting says, and that is told."""
+"""Models without a name in the contract are mirrored and exported as the setting says, and that is reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def models(hf: Calls) -> set[str]:
     return {json.loads(line)["model"] for line in lines}
 
 
-def test_a_name_of_its_own_goes_before_the_mapping_and_that_before_the_usual() -> None:
+def test_own_model_name_precedes_the_setting_and_that_the_default() -> None:
     assert model_name("claude-opus-4", {"*": "gemini"}) == "opus"
     assert model_name("gpt-5", {"gpt-5": "opus", "*": "gemini"}) == "opus"
     assert model_name("gpt-5", {"*": "gemini"}) == "gemini"
@@ -39,12 +39,12 @@ def test_a_name_of_its_own_goes_before_the_mapping_and_that_before_the_usual() -
 
 
 @pytest.mark.parametrize("value", ["gpt-5", "", "Opus"])
-def test_another_value_is_refused(value: str, hf: Calls) -> None:
+def test_invalid_setting_is_refused(value: str, hf: Calls) -> None:
     error = hf.json("config", "set", "contract.model", value, code=4)["error"]
     assert "gemini, opus, sonnet" in error["message"]
 
 
-def test_the_mirror_uses_the_setting_and_tells_once(hf: Calls) -> None:
+def test_mirror_uses_the_setting_and_reports_it_once(hf: Calls) -> None:
     hf.json("config", "set", "contract.model", "opus")
     hf.json("start", "Build the shop", "--model", "gpt-5")
     _, _, err = hf("mirror", "on", "contract")
@@ -59,13 +59,13 @@ def test_the_mirror_uses_the_setting_and_tells_once(hf: Calls) -> None:
     assert code == 0, out
 
 
-def test_the_command_that_begins_to_write_it_tells(hf: Calls) -> None:
+def test_command_that_first_writes_a_mapped_model_reports_it(hf: Calls) -> None:
     hf.json("mirror", "on", "contract")
     assert "written as sonnet" in " ".join(hf("start", "Build the shop", "--model", "gpt-5")[2].split())
 
 
-def test_another_setting_is_no_edit_by_somebody(hf: Calls) -> None:
-    """The files are written again under the new name; the log keeps the real one."""
+def test_changed_setting_is_no_edit(hf: Calls) -> None:
+    """The files are rewritten with the new name; the log keeps the real one."""
     hf.json("mirror", "on", "contract")
     hf.json("start", "Build the shop", "--model", "gpt-5")
     hf.json("config", "set", "contract.model", "gemini")
@@ -79,7 +79,7 @@ def test_another_setting_is_no_edit_by_somebody(hf: Calls) -> None:
     assert len(hf.json("log")["events"]) > before
 
 
-def test_an_export_uses_the_setting_and_notes_it(hf: Calls) -> None:
+def test_export_uses_the_setting_and_notes_it(hf: Calls) -> None:
     hf.json("config", "set", "contract.model", "gemini")
     hf.json("start", "Build the shop", "--model", "gpt-5")
     document = hf.json("export", "--format", "contract")
@@ -89,8 +89,8 @@ def test_an_export_uses_the_setting_and_notes_it(hf: Calls) -> None:
     assert hf.json("export", "--format", "contract")["notes"] == []
 
 
-def test_what_was_mirrored_under_another_name_comes_back_so(hf: Calls) -> None:
-    """An import, and a restored file, do not make the borrowed name the session's own."""
+def test_mapped_model_name_does_not_become_the_sessions_own(hf: Calls) -> None:
+    """Neither by an import nor by a restored file."""
     hf.json("config", "set", "contract.model", "opus")
     hf.json("mirror", "on", "contract")
     hf.json("start", "Build the shop", "--model", "gpt-5")

@@ -1,4 +1,4 @@
-"""The timer's file is never committed: the clone's own exclude file sees to it, whatever is switched."""
+"""The timer's file is never committed: the clone's own exclude file prevents it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def staged(path: Path) -> list[str]:
     return git(path, "diff", "--cached", "--name-only").split()
 
 
-def test_ignoring_the_file_makes_no_tree_dirty(project: Project, keeper: Keeper) -> None:
+def test_ignore_line_does_not_make_the_tree_dirty(project: Project, keeper: Keeper) -> None:
     keeper.mirrors.switch_on("timer")
     keeper.start("Build the shop")
     assert project.file(TIMER).exists()
@@ -81,8 +81,8 @@ def test_stop_of_a_branch_is_not_blocked_by_the_ignore_line(ending: str, project
     assert staged(project.path) == []
 
 
-def test_no_branch_takes_the_line_away(project: Project, keeper: Keeper) -> None:
-    """Another branch, made before the mirror was on, ignores the file too; a rejected copy as well."""
+def test_ignore_line_is_effective_on_every_branch(project: Project, keeper: Keeper) -> None:
+    """Even on one made before the mirror was on; rejected copies are ignored too."""
     git(project.path, "branch", "before")
     keeper.mirrors.switch_on("timer")
     keeper.start("Build the shop")
@@ -92,7 +92,7 @@ def test_no_branch_takes_the_line_away(project: Project, keeper: Keeper) -> None
 
 
 @pytest.mark.parametrize("lost", ["the lines", "the file", "the folder"])
-def test_lost_line_is_put_back_at_the_next_write(lost: str, project: Project, keeper: Keeper) -> None:
+def test_lost_ignore_line_is_restored_by_the_next_write(lost: str, project: Project, keeper: Keeper) -> None:
     keeper.mirrors.switch_on("timer")
     session = keeper.start("Build the shop")
     exclude = exclude_of(project.path)
@@ -108,7 +108,7 @@ def test_lost_line_is_put_back_at_the_next_write(lost: str, project: Project, ke
     assert exclude.stat().st_mode & 0o044 == 0o044, "others who share the clone read it too"
 
 
-def test_repository_made_after_the_mirror_was_on_is_covered(tmp_path: Path) -> None:
+def test_repository_created_after_mirror_on_gets_the_line(tmp_path: Path) -> None:
     project = Project(tmp_path, "timer")
     with project.open() as keeper:
         keeper.start("Build the shop")
@@ -130,7 +130,7 @@ def test_linked_work_trees_share_the_line(project: Project, keeper: Keeper, tmp_
     assert TIMER in exclude_of(project.path).read_text()
 
 
-def test_submodule_has_an_exclude_file_of_its_own(project: Project, tmp_path: Path) -> None:
+def test_submodule_has_its_own_exclude_file(project: Project, tmp_path: Path) -> None:
     repository_at(tmp_path / "part")
     git(project.path, "submodule", "add", "-q", str(tmp_path / "part"), "part")
     with project.open(project.path / "part") as keeper:
@@ -145,9 +145,7 @@ def test_submodule_has_an_exclude_file_of_its_own(project: Project, tmp_path: Pa
     [b"", b"*.pyc\n", b"*.pyc\r\nbuild\r\n", b"# mine\n\n*.log\n", b"*.pyc\n\n\n", f"{TIMER}\n".encode(), None],
     ids=repr,
 )
-def test_mirror_off_takes_out_what_was_added_and_nothing_else(
-    old: bytes | None, project: Project, keeper: Keeper
-) -> None:
+def test_mirror_off_removes_only_the_added_line(old: bytes | None, project: Project, keeper: Keeper) -> None:
     exclude = exclude_of(project.path)
     if old is None:
         exclude.unlink(missing_ok=True)
@@ -163,8 +161,8 @@ def test_mirror_off_takes_out_what_was_added_and_nothing_else(
         assert exclude.read_bytes() == (old or b"")
 
 
-def test_gitignore_gets_the_line_only_when_asked(project: Project, keeper: Keeper) -> None:
-    """And keeps it: what was once added there is the person's."""
+def test_gitignore_gets_the_line_only_on_request(project: Project, keeper: Keeper) -> None:
+    """It keeps the line: it belongs to the person then."""
     keeper.mirrors.switch_on("timer", gitignore=True)
     before = project.file(".gitignore").read_bytes()
     assert before.decode().splitlines().count(TIMER) == 1
@@ -181,8 +179,8 @@ def test_gitignore_gets_the_line_only_when_asked(project: Project, keeper: Keepe
         (b"/.claude/session-state.json\n/.claude/session-state.json.rejected-*\n", None),
     ],
 )
-def test_what_stands_in_gitignore_stays(old: bytes, new: bytes | None, tmp_path: Path) -> None:
-    """CRLF is kept, a last line without an end gets one, and an entry with a slash before it counts."""
+def test_content_of_gitignore_stays(old: bytes, new: bytes | None, tmp_path: Path) -> None:
+    """CRLF is kept, a last line without an end gets one, and an entry with a leading slash counts."""
     (tmp_path / ".gitignore").write_bytes(old)
     assert git_ignore.add_to_gitignore(str(tmp_path), LINES) == (new is not None)
     text = (tmp_path / ".gitignore").read_bytes()

@@ -1,4 +1,4 @@
-"""Incoming: sessions ended by their file, changes that lead back, when an edit was made, lines that are told once."""
+"""Incoming: sessions ended by their file, backward changes, times of edits, and history lines recorded once."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def keeper(project: Project) -> Iterator[Keeper]:
         yield keeper
 
 
-# ── ended by its file ────────────────────────────────────────────────────────────────────────────────────
+# ── sessions ended by their file ─────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("word", "status"), [("complete", "completed"), ("aborted", "aborted")])
-def test_a_session_that_another_program_ended_moves_into_the_archive(
+def test_session_ended_by_another_program_moves_into_the_archive(
     word: str, status: str, project: Project, keeper: Keeper
 ) -> None:
-    """The file that said so is no current one any more: its content is in the log and in the archive."""
+    """The current file is removed: its content is in the log and in the archive."""
     session = keeper.start("Build the shop")
     name = f"{project.json(ORCHESTRATOR)['session_id']}.json"
     project.edit(ORCHESTRATOR, lambda one: one.update(status=word, reviewer="Grace"))
@@ -49,7 +49,7 @@ def test_a_session_that_another_program_ended_moves_into_the_archive(
     project.in_step(keeper)
 
 
-def test_an_ended_session_of_somebody_else_moves_into_the_archive(project: Project, keeper: Keeper) -> None:
+def test_ended_foreign_session_moves_into_the_archive(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     document = project.json(ORCHESTRATOR)
     session.stop()
@@ -62,7 +62,7 @@ def test_an_ended_session_of_somebody_else_moves_into_the_archive(project: Proje
     project.in_step(keeper)
 
 
-# ── what leads back ──────────────────────────────────────────────────────────────────────────────────────
+# ── backward changes ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _agent_back(status: str) -> Callable[[Any], object]:
@@ -78,8 +78,8 @@ BACK: dict[str, tuple[Callable[[Project], str], Callable[[Any], object]]] = {
 
 
 @pytest.mark.parametrize("name", BACK)
-def test_an_agent_does_not_go_back_by_a_file(name: str, project: Project, keeper: Keeper) -> None:
-    """Set aside, restored, and told: a change that the rules forbid is not dropped in silence."""
+def test_status_of_an_agent_does_not_go_back(name: str, project: Project, keeper: Keeper) -> None:
+    """The file is set aside, restored and reported: a forbidden change is not dropped silently."""
     session = keeper.start("Build the shop")
     session.agent("code-1", type="code", task="Code").done(summary="Done")
     where, change = BACK[name]
@@ -94,7 +94,7 @@ def test_an_agent_does_not_go_back_by_a_file(name: str, project: Project, keeper
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress", "blocked"])
-def test_a_task_does_not_go_back_by_a_plan(status: str, project: Project, keeper: Keeper) -> None:
+def test_status_of_a_task_does_not_go_back(status: str, project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop", at=keeper.now() - 60_000)
     session.add_task("Write the tests", at=keeper.now() - 30_000)
     session.finish_task("t1")
@@ -109,8 +109,8 @@ def test_a_task_does_not_go_back_by_a_plan(status: str, project: Project, keeper
     assert project.file(path).read_text() == before
 
 
-def test_a_feature_does_not_go_back_by_the_registry(project: Project, keeper: Keeper) -> None:
-    """Others' entries stay where they are; ours is written again."""
+def test_status_of_a_feature_does_not_go_back(project: Project, keeper: Keeper) -> None:
+    """Others' entries stay; ours is rewritten."""
     keeper.start("Build the shop", at=keeper.now() - 60_000).stop()
     theirs = '  - feature_id: "billing-2026-11-01"\n    status: "paused"\n'
     before = project.file(REGISTRY).read_text() + theirs
@@ -123,7 +123,7 @@ def test_a_feature_does_not_go_back_by_the_registry(project: Project, keeper: Ke
 
 
 def test_old_copy_of_the_registry_is_rewritten(project: Project, keeper: Keeper) -> None:
-    """Nothing in it is news, and it does not stay either."""
+    """Nothing in it is new, and it does not stay."""
     session = keeper.start("Build the shop")
     old = project.file(REGISTRY).read_text()
     session.stop()
@@ -146,8 +146,8 @@ def _last_goal(keeper: Keeper, session: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "craft", "contract"])
-def test_an_edit_happened_when_its_file_was_written(name: str, project: Project, keeper: Keeper) -> None:
-    """Not when it was noticed."""
+def test_edit_has_the_time_its_file_was_written(name: str, project: Project, keeper: Keeper) -> None:
+    """Not the time it was noticed."""
     session = keeper.start("Build the shop", at=keeper.now() - 3_600_000)
     path = {"orchestrator": lambda: ORCHESTRATOR, "craft": project.craft, "contract": project.plan}[name]()
     project.write(path, project.file(path).read_text().replace("Build the shop", "Sell the shop"))
@@ -159,7 +159,7 @@ def test_an_edit_happened_when_its_file_was_written(name: str, project: Project,
 
 
 @pytest.mark.parametrize("away", [-86_400_000 * 400, 86_400_000], ids=["before the session", "in the future"])
-def test_a_clock_that_cannot_be_right_is_not_believed(away: int, project: Project, keeper: Keeper) -> None:
+def test_impossible_file_time_is_ignored(away: int, project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     project.edit(ORCHESTRATOR, lambda one: one.update(goal="Sell the shop"))
     now = keeper.now()
@@ -185,8 +185,8 @@ def _ran(keeper: Keeper, session: str) -> int:
     return sum(event.type == "command.ran" for event in keeper.events(session))
 
 
-def test_lines_of_others_are_events_and_kept_nowhere_else(project: Project, keeper: Keeper) -> None:
-    """Twenty lines, one by one: each is heard once, and what is kept of documents does not grow with them."""
+def test_foreign_history_lines_are_stored_only_as_events(project: Project, keeper: Keeper) -> None:
+    """Twenty lines, one by one: each is recorded once, and stored documents do not grow with them."""
     session = keeper.start("Build the shop")
     path = project.feature() / "history.jsonl"
     for number in range(20):
@@ -201,7 +201,7 @@ def test_lines_of_others_are_events_and_kept_nowhere_else(project: Project, keep
 
 
 def test_history_line_is_recorded_once_whatever_else_changes(project: Project, keeper: Keeper) -> None:
-    """Also after the session has ended, when nothing could be added to it any more; the same line twice is two."""
+    """Even after the session's end, when it accepts nothing more; two equal lines are two."""
     session = keeper.start("Build the shop")
     path = project.feature() / "history.jsonl"
     with path.open("a") as file:
@@ -219,11 +219,11 @@ def test_history_line_is_recorded_once_whatever_else_changes(project: Project, k
         assert _ran(other, session.id) == 2
 
 
-# ── in the very moment ───────────────────────────────────────────────────────────────────────────────────
+# ── concurrent writes ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _meddling(monkeypatch: pytest.MonkeyPatch, path: str, change: Callable[[str], str]) -> list[str]:
-    """Somebody who knows no lock writes to a file after it was read and before it is replaced. Once."""
+def _write_in_between(monkeypatch: pytest.MonkeyPatch, path: str, change: Callable[[str], str]) -> list[str]:
+    """Write to a file once, without a lock, after it was read and before it is replaced."""
     real = files.write_atomic
     done: list[str] = []
 
@@ -237,13 +237,13 @@ def _meddling(monkeypatch: pytest.MonkeyPatch, path: str, change: Callable[[str]
     return done
 
 
-def test_an_entry_added_while_ours_was_written_stays(
+def test_concurrently_added_registry_entry_stays(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeper.start("Build the shop")
     root = str(project.file(REGISTRY).parent)
     name = project.feature().name
-    done = _meddling(
+    done = _write_in_between(
         monkeypatch, str(project.file(REGISTRY)),
         lambda text: text + '  - feature_id: "billing-2026-11-01"\n    status: "paused"\n',
     )  # fmt: skip
@@ -255,10 +255,10 @@ def test_an_entry_added_while_ours_was_written_stays(
     ]
 
 
-def test_a_key_added_while_state_was_written_stays(
+def test_concurrently_added_key_of_state_stays(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where nobody asked to be told of it."""
+    """Even without a follower that wants to know."""
     session = keeper.start("Build the shop")
     root = str(project.file(REGISTRY).parent)
     path = project.file(project.state())
@@ -266,7 +266,7 @@ def test_a_key_added_while_state_was_written_stays(
     document: Any = {key: dict(value.value) for key, value in files_now.items() if value is not None}
     document["entry"] = registry.entry(root, project.feature().name)
     document["state"]["current_state"] = {**document["state"]["current_state"], "model_in_use": "opus"}
-    done = _meddling(monkeypatch, str(path), lambda text: text + 'reviewer: "Grace"\n')
+    done = _write_in_between(monkeypatch, str(path), lambda text: text + 'reviewer: "Grace"\n')
     feature_files.update(root, document)
     assert done
     assert 'reviewer: "Grace"' in path.read_text()
@@ -274,12 +274,12 @@ def test_a_key_added_while_state_was_written_stays(
     assert session.id
 
 
-def test_a_pause_written_into_the_registry_in_the_very_moment_is_taken_in(
+def test_concurrent_pause_in_the_registry_is_imported(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Our own entry: we would have written over it."""
+    """It is in our own entry, which we would have overwritten."""
     session = keeper.start("Build the shop", at=keeper.now() - 5000)
-    done = _meddling(
+    done = _write_in_between(
         monkeypatch, str(project.file(REGISTRY)), lambda text: text.replace('status: "active"', 'status: "paused"')
     )
     session.note("one")

@@ -1,4 +1,4 @@
-"""Copies of mirrored files that somebody puts back, and files under ids and names of their programs' own."""
+"""Stale copies of mirrored files, and files under names and ids that other programs chose."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _status(project: Project, path: str) -> str:
 
 @pytest.mark.parametrize("path", [ORCHESTRATOR, TIMER])
 @pytest.mark.parametrize("edited", [False, True])
-def test_copy_of_a_finished_session_is_removed_and_named_when_put_back(
+def test_stale_copy_of_a_finished_session_is_removed_and_reported(
     path: str, edited: bool, project: Project, keeper: Keeper
 ) -> None:
     keeper.mirrors.switch_on("orchestrator" if path == ORCHESTRATOR else "timer")
@@ -56,11 +56,11 @@ def test_copy_of_a_finished_session_is_removed_and_named_when_put_back(
 
 
 def project_text(document: Any) -> str:
-    """A document as the mirror spells it."""
+    """A document as the mirror writes it."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def test_copy_of_a_finished_session_stays_where_git_tracks_it(project: Project) -> None:
+def test_stale_copy_of_a_finished_session_stays_where_git_tracks_it(project: Project) -> None:
     subprocess.run(["git", "init", "-q", str(project.path)], check=True)
     with project.open() as keeper:
         keeper.mirrors.switch_on("orchestrator")
@@ -78,7 +78,7 @@ def test_copy_of_a_finished_session_stays_where_git_tracks_it(project: Project) 
     assert project.file(ORCHESTRATOR).read_bytes() == copy
 
 
-def test_copy_of_a_finished_craft_session_is_brought_up_to_date_and_named(project: Project, keeper: Keeper) -> None:
+def test_stale_copy_of_a_finished_craft_session_is_updated_and_reported(project: Project, keeper: Keeper) -> None:
     keeper.mirrors.switch_on("craft")
     session = keeper.start("Build the shop")
     copy = project.file(project.craft()).read_bytes()
@@ -90,9 +90,7 @@ def test_copy_of_a_finished_craft_session_is_brought_up_to_date_and_named(projec
     assert any("as unfinished, but it is completed: the file was updated" in line for line in keeper.notices)
 
 
-def test_copy_of_a_registry_with_a_finished_feature_is_brought_up_to_date_and_named(
-    project: Project, keeper: Keeper
-) -> None:
+def test_stale_registry_with_a_finished_feature_is_updated_and_reported(project: Project, keeper: Keeper) -> None:
     keeper.mirrors.switch_on("contract")
     session = keeper.start("Build the shop")
     shutil.copytree(project.file(CONTRACT), project.path / "copy")
@@ -104,7 +102,7 @@ def test_copy_of_a_registry_with_a_finished_feature_is_brought_up_to_date_and_na
     assert any("but it is completed" in line for line in keeper.notices)
 
 
-def test_copy_of_an_unfinished_session_says_nothing_when_put_back(project: Project, keeper: Keeper) -> None:
+def test_stale_copy_of_an_unfinished_session_is_not_reported(project: Project, keeper: Keeper) -> None:
     keeper.mirrors.switch_on("craft")
     session = keeper.start("Build the shop")
     copy = project.file(project.craft()).read_bytes()
@@ -120,10 +118,10 @@ def test_copy_of_an_unfinished_session_says_nothing_when_put_back(project: Proje
 
 
 @pytest.mark.parametrize("left_out", [False, True])
-def test_stale_craft_copy_adds_no_key_of_ours_when_its_agent_has_ended_since(
+def test_stale_craft_copy_adds_no_key_of_ours_when_its_agent_has_ended(
     left_out: bool, project: Project, keeper: Keeper
 ) -> None:
-    """Its null is what it was: the end that came since does not contradict the status that the copy still has."""
+    """Its null is unchanged: the later end does not contradict the status in the copy."""
     keeper.mirrors.switch_on("craft")
     session = keeper.start("Build the shop")
     agent = session.agent("code-1", type="feature-dev", task="Code", pid=None)
@@ -140,7 +138,7 @@ def test_stale_craft_copy_adds_no_key_of_ours_when_its_agent_has_ended_since(
     project.in_step(keeper, ("craft",))
 
 
-# ── ids that are no UUIDs ────────────────────────────────────────────────────────────────────────────────
+# ── ids other than UUIDs ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _document(**more: object) -> dict[str, object]:
@@ -187,9 +185,7 @@ def test_craft_file_keeps_its_name_and_the_id_of_its_program(name: str, project:
     assert session.document().aliases.craft == _FOREIGN
 
 
-def test_two_craft_files_of_one_session_leave_the_one_under_its_id_up_to_date(
-    project: Project, keeper: Keeper
-) -> None:
+def test_craft_file_named_by_the_session_id_is_the_current_one_of_two(project: Project, keeper: Keeper) -> None:
     project.write(f"{CRAFT}/{_FOREIGN}.json", _document())
     project.write(f"{CRAFT}/a copy.json", _document())
     keeper.mirrors.switch_on("craft")
@@ -200,7 +196,7 @@ def test_two_craft_files_of_one_session_leave_the_one_under_its_id_up_to_date(
     assert len(project.json(f"{CRAFT}/index.json")["sessions"]) == 1
 
 
-# ── files that make room ─────────────────────────────────────────────────────────────────────────────────
+# ── files that are replaced ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_torn_craft_file_is_reported_as_set_aside_once_when_its_session_is_written_there(
