@@ -555,7 +555,7 @@ class Fleet:
             self.call(evil, "sync", codes=ANY)
             self.call(victim, "sync", codes=ANY)
 
-    # ── compared with the model ───────────────────────────────────────────────────────────────────────────────
+    # ── compared with the model ──────────────────────────────────────────────────────────────────────────────
 
     def check(self) -> None:
         self.model.publish()

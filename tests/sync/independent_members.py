@@ -94,7 +94,7 @@ class Members:
         self.valid = {own for own in self.authorised if self._valid(own)}
         self._conclude()
 
-    # ── small questions ──────────────────────────────────────────────────────────────────────────────────
+    # ── small questions ──────────────────────────────────────────────────────────────────────────────────────
 
     def _kind(self, own: str) -> str:
         kind: str = self.all[own].fields["kind"]
@@ -121,7 +121,7 @@ class Members:
             for mine in admissions & one.follows
         )
 
-    # ── who was entitled ─────────────────────────────────────────────────────────────────────────────────
+    # ── who was entitled ─────────────────────────────────────────────────────────────────────────────────────
 
     def _entitled(self, one: ValidEntry) -> bool:
         fields, verdict = one.fields, self.judge(one.follows)
@@ -184,7 +184,7 @@ class Members:
             for own in known
         )
 
-    # ── judging a set ────────────────────────────────────────────────────────────────────────────────────
+    # ── judging a set ────────────────────────────────────────────────────────────────────────────────────────
 
     def judge(self, within: AbstractSet[str]) -> Verdict:
         removals = self._of(within, "remove")
@@ -269,7 +269,7 @@ class Members:
         device = self._admits(own)
         return all(name in self.all[own].follows for name in removals if self.all[name].fields["device"] == device)
 
-    # ── what follows from it ─────────────────────────────────────────────────────────────────────────────
+    # ── what follows from it ─────────────────────────────────────────────────────────────────────────────────
 
     def _valid(self, own: str) -> bool:
         if self._kind(own) in ("found", "admit"):

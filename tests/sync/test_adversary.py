@@ -36,7 +36,7 @@ def fresh(three: Three, tmp_path: Path, name: str = "dora") -> Device:
     return device
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def canary_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
@@ -113,7 +113,7 @@ def test_founding_entry_contains_no_names(tmp_path: Path) -> None:
     assert (read["session"], read["vault"], read["parents"]) == (None, "", [])
 
 
-# ── changing bytes ───────────────────────────────────────────────────────────────────────────────────────────
+# ── changing bytes ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def flipped(data: bytes, place: int) -> bytes:
@@ -201,7 +201,7 @@ def test_newcomer_waits_while_its_key_or_entries_are_changed(
     dora.close()
 
 
-# ── swapping, replaying, rolling back ────────────────────────────────────────────────────────────────────────
+# ── swapping, replaying, rolling back ────────────────────────────────────────────────────────────────────
 
 
 def test_object_does_not_open_under_another_name(three: Three) -> None:

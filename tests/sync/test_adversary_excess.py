@@ -31,7 +31,7 @@ def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
 
 
-# ── excessive numbers ───────────────────────────────────────────────────────────────────────────────
+# ── excessive numbers ────────────────────────────────────────────────────────────────────────────────────
 
 
 def absurd() -> dict[str, dict[str, Any]]:

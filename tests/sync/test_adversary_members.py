@@ -31,7 +31,7 @@ def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
 
 
-# ── acting for others ──────────────────────────────────────────────────────────────────────────────────────
+# ── acting for others ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_event_is_rejected_in_another_devices_stream(three: Three, insider: Insider) -> None:
@@ -95,7 +95,7 @@ def test_head_is_rejected_without_signature(three: Three, insider: Insider) -> N
     assert_others_sync(three)
 
 
-# ── rights of admins ─────────────────────────────────────────────────────────────────────────────────
+# ── rights of admins ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_entry_has_no_effect_without_the_right_to_it(three: Three, insider: Insider) -> None:

@@ -26,7 +26,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
     made.close()
 
 
-# ── planting ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── planting ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_members_ignore_another_founding_entry(three: Three, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
 
 
-# ── after removal ────────────────────────────────────────────────────────────────────────────────────────────
+# ── after removal ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_writes_of_a_removed_device_are_withheld_and_reported(three: Three) -> None:

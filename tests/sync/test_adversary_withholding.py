@@ -22,7 +22,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
     made.close()
 
 
-# ── withholding ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── withholding ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_hidden_newest_head_is_reported_from_what_others_saw(three: Three) -> None:
@@ -103,7 +103,7 @@ def test_fork_is_reported_when_one_head_crosses(three: Three) -> None:
     assert all(device.sync().rejected == [] for device in three.everybody)
 
 
-# ── false listings ────────────────────────────────────────────────────────────────────────────────
+# ── false listings ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_any_listing_is_survived(three: Three) -> None:

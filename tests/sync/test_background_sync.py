@@ -220,7 +220,7 @@ def test_drained_hook_payload_starts_a_sync(laptop: Device) -> None:
     assert [item["type"] for item in laptop.json("show", "@")["session"]["agents"]] == ["Explore"]
 
 
-# ── waiting ────────────────────────────────────────────────────────────────────────────────────
+# ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_syncs_are_ten_seconds_apart(laptop: Device, monkeypatch: pytest.MonkeyPatch) -> None:

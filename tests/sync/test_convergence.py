@@ -94,7 +94,7 @@ class World:
         with suppress(NotFound):  # it was deleted
             device.record(session, data)
 
-    # ── other acts than recording ────────────────────────────────────────────────────────────────────────
+    # ── other acts than recording ────────────────────────────────────────────────────────────────────────────
 
     def _sync(self, device: Device, session: str, what: int) -> None:
         device.sync()
@@ -244,7 +244,7 @@ def test_all_devices_converge(history: list[tuple[int, str, int]]) -> None:
             world.close()
 
 
-# ── concurrent acts ──────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrent acts ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def fleet(directory: Path, *names: str, admins: int = 2) -> list[Device]:
@@ -302,7 +302,7 @@ def test_equal_concurrent_approvals_and_removals_count_once(tmp_path: Path) -> N
     assert len(members) == 1
 
 
-# ── removal and readmission ────────────────────────────────────────────────────────────────────────────
+# ── removal and readmission ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_events_of_a_removed_device_reach_later_members(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_login_is_removed_from_every_address_but_ssh(login: str, scheme: str) ->
     assert devices_overview.address(KnownRemote(name="home", url=url, vault="00")) == f"git:{scheme}://host/x"
 
 
-# ── syncs in the background ─────────────────────────────────────────────────────────────────────────────────────
+# ── syncs in the background ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_second_sync_is_not_started_while_one_runs(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def _has_joined(device: Device) -> bool:
     return device.vault().memory.status().place == "member" and _is_member(device, device)
 
 
-# ── keys of approved devices ──────────────────────────────────────────────────────────────────────
+# ── keys of approved devices ─────────────────────────────────────────────────────────────────────────────
 
 
 def _plant_wraps(fleet: Fleet, keys: DeviceKeys, number: int) -> None:
@@ -271,7 +271,7 @@ def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.M
     assert fleet.anna.state("s2") is not None
 
 
-# ── invitations ───────────────────────────────────────────────────────────────────────
+# ── invitations ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_invited_person_is_admitted_among_many_requests(
     assert [len(names) >= 40 for names in uninvited.values()] == [True]
 
 
-# ── cost of keys and shares ───────────────────────────────────────────────────────────────────
+# ── cost of keys and shares ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_keys_named_by_no_entry_are_not_kept_with_one_that_is(fleet: Fleet) -> None:
@@ -430,7 +430,7 @@ def test_unauthorized_share_does_not_replace_another(fleet: Fleet) -> None:
     assert fleet.gus.state("s1") is not None
 
 
-# ── decompressed sizes ─────────────────────────────────────────────────────────────────────────
+# ── decompressed sizes ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _publish_entries(share: Vault, payloads: list[bytes]) -> list[str]:

@@ -93,7 +93,7 @@ def umask() -> Iterator[Callable[[int], int]]:
     os.umask(old)
 
 
-# ── missing folders ───────────────────────────────────────────────────────────────────────────
+# ── missing folders ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_file_gives_its_group_no_access_when_the_folders_group_cannot_be_set(
     assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o600
 
 
-# ── failures ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "link", "mkdir"])
@@ -287,7 +287,7 @@ def test_put_succeeds_when_its_own_link_is_reported_as_existing(
     assert FolderRemote(str(folder)).put([("a", b"a")]) == frozenset()
 
 
-# ── leftovers of killed writers ────────────────────────────────────────────────────────────────────────────
+# ── leftovers of killed writers ──────────────────────────────────────────────────────────────────────────
 
 
 def test_stale_temporaries_are_removed(folder: Path) -> None:

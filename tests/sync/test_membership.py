@@ -9,7 +9,7 @@ from holdfast.sync.protocol.membership import evaluate
 from holdfast.workspace.keys.device_keys import ENTRY
 from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, team
 
-# ── admitting ───────────────────────────────────────────────────────────────────────────────────────────
+# ── admitting ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_founder_is_the_first_admin() -> None:

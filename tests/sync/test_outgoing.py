@@ -49,7 +49,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     devices.close()
 
 
-# ── version of the rules ──────────────────────────────────────────────────────────────────────────────────────────
+# ── version of the rules ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_changed_rules_need_another_number() -> None:
@@ -104,7 +104,7 @@ def test_events_of_an_older_program_are_scanned(fleet: Fleet, monkeypatch: pytes
     assert notes(keeper, session) == [f"The key is {CUT}"]
 
 
-# ── redaction ──────────────────────────────────────────────────────────────────────────────────────────
+# ── redaction ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_erased_event_still_counts(fleet: Fleet) -> None:
@@ -192,7 +192,7 @@ def test_redacting_is_idempotent(samples: list[secret_corpus.Sample], more: str)
         assert redact_event(kind, once.data) == (once.data, {})
 
 
-# ── at the remote ─────────────────────────────────────────────────────────────────────────────────────────
+# ── at the remote ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_planted_secrets_are_in_no_file_or_pack_after_a_sync(fleet: Fleet) -> None:
@@ -323,7 +323,7 @@ def test_interrupted_scan_starts_again(fleet: Fleet, monkeypatch: pytest.MonkeyP
     assert keeper.store().remembered(UNSEEN) is None
 
 
-# ── preview ─────────────────────────────────────────────────────────────────────────────────────
+# ── preview ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_preview_shows_what_a_sync_would_send(fleet: Fleet) -> None:

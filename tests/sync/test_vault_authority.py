@@ -621,7 +621,7 @@ def test_stream_from_before_the_keys_is_continued_by_nobody_else(fleet: Fleet, k
     assert any("neither started" in refused.reason for refused in fleet.anna.sync().rejected)
 
 
-# ── removals, invitations and roles ─────────────────────────────────────────────────
+# ── removals, invitations and roles ──────────────────────────────────────────────────────────────────────
 
 
 def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def assert_equal_membership(acts: Acts) -> None:
     assert theirs.tips == list(ours.tips)
 
 
-# ── the stored vault ──────────────────────────────────────────────────────────────────────
+# ── the stored vault ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def written() -> dict[str, Any]:
