@@ -1,7 +1,7 @@
-"""A second reckoning of a person's days, minute by minute: written from the rules, with no code of the program.
+"""A model of a person's days, minute by minute, written from the rules without any code of the program.
 
-It is told what a person and agents do in several sessions, and says of every minute whether it was work, which limits
-were crossed when, which session owns the minute, and on which day it fell. Slow, and simple enough to be read.
+From what a person and agents do in several sessions it computes for every minute whether it was work, which limits
+were crossed, which session owns the minute, and its date. It is slow, and simple enough to read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LIMITS = {"break_40": 8, "warning_60": 12, "timeout_90": 20}
 
 
 class Run(NamedTuple):
-    """A foreground agent at work; `until` is None where nobody recorded its end."""
+    """A foreground agent's run; `until` is None where no end was recorded."""
 
     agent: str
     since: int
@@ -40,19 +40,19 @@ class SessionModel:
         self.signs = {minute}
         self.messages: list[int] = []
         self._cuts: list[int] = []
-        # Pauses that somebody or the limit set: from when to when.
+        # Pauses of the person or of a limit: from when to when.
         self._pauses: list[tuple[int, int | None]] = []
         self.runs: list[Run] = []
-        # When it was concluded that an agent had ended that did not say so.
+        # When an agent without a recorded end was concluded to have ended.
         self._concluded: dict[str, int] = {}
         # Corrections in the order in which they were entered.
         self._corrections: list[tuple[str, int, int]] = []
         self.crossings: list[Crossing] = []
 
-    # ── what happens ─────────────────────────────────────────────────────────────────────────────────────
+    # ── events ───────────────────────────────────────────────────────────────────────────────────────────
 
     def message(self, minute: int) -> None:
-        """The person writes: whoever writes is at work."""
+        """The person writes, which resumes a paused session."""
         if self.status == "paused":
             self.resume(minute)
         self.messages.append(minute)
@@ -81,14 +81,14 @@ class SessionModel:
         self._sign(minute)
 
     def end_agent(self, agent: str, minute: int) -> None:
-        """An agent says that it has ended: it ran until now, unless the person worked on since it seemed over."""
+        """An agent reports its end: it ran until now, unless the person has worked since its end was concluded."""
         concluded = self._concluded.pop(agent, None)
         if concluded is None or all(cut < concluded for cut in self._cuts):
             self.runs = [run._replace(until=minute) if run.agent == agent else run for run in self.runs]
         self._sign(minute)
 
     def lose_agent(self, agent: str, seen: int, minute: int) -> None:
-        """An agent ended without saying so: it ran until it was last seen. That is no sign of activity."""
+        """An agent ended without a report: it ran until it was last seen, which is not activity."""
         self._concluded[agent] = minute
         self.runs = [run._replace(until=seen) if run.agent == agent else run for run in self.runs]
 
@@ -103,7 +103,7 @@ class SessionModel:
         self.status, self.end = "completed", minute
 
     def _sign(self, minute: int) -> None:
-        """A sign of activity: gaps end here, and limits are looked at."""
+        """A sign of activity ends gaps and triggers limits."""
         if self.end is not None:
             return
         self.signs.add(minute)
@@ -117,7 +117,7 @@ class SessionModel:
                 self._pauses.append((minute, None))
 
     def _leave(self, minute: int) -> None:
-        """What was crossed by then is recorded, though nothing is paused by it any more."""
+        """Records the limits crossed so far, though they pause nothing any more."""
         self.crossings += [Crossing(minute, line) for line in self._due(minute)]
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────
@@ -135,17 +135,17 @@ class SessionModel:
 
     @staticmethod
     def _last_break(worked: list[bool]) -> int:
-        """How many minutes after the start the last break ended: as many minutes without work as make one idle."""
-        found = rest = 0
+        """Minutes from the start to the end of the last break, which is as long as the idle threshold or longer."""
+        last = rest = 0
         for number, is_work in enumerate(worked, start=1):
             rest = 0 if is_work else rest + 1
-            found = number if rest >= IDLE else found
-        return found
+            last = number if rest >= IDLE else last
+        return last
 
     # ── every minute ─────────────────────────────────────────────────────────────────────────────────────
 
     def minutes(self, now: int) -> list[bool]:
-        """Of every minute from the start to a moment, or to the end: was it work?"""
+        """For every minute from the start to `now` or the end: was it work?"""
         stop = now if self.end is None else min(now, self.end)
         return [self._is_work(minute, stop) for minute in range(self.start, stop)]
 
@@ -158,7 +158,7 @@ class SessionModel:
         runs = [run for run in self.runs if run.since <= minute < self._until(run, stop)]
         if runs:
             return all(self._piece(run, minute, stop) <= TASK for run in runs)
-        # How far is it to the next sign or run on either side? No further than it takes to be idle.
+        # The distance to the next sign or run on either side, up to the idle threshold.
         low, high = minute, minute + 1
         while high - low <= IDLE and low > self.start and low not in self.signs and not self._runs_in(low - 1, stop):
             low -= 1
@@ -174,24 +174,24 @@ class SessionModel:
         return any(run.since <= minute < self._until(run, stop) for run in self.runs)
 
     def _piece(self, run: Run, minute: int, stop: int) -> int:
-        """How long the piece of a run is that this minute lies in; the person's messages and resumes cut it."""
+        """The length of the piece of a run that contains this minute; the person's messages and resumes cut runs."""
         until = self._until(run, stop)
         edges = [run.since, *(cut for cut in self._cuts if run.since < cut < until), until]
         return min(edge for edge in edges if edge > minute) - max(edge for edge in edges if edge <= minute)
 
 
 def owners(sessions: dict[str, SessionModel], now: int) -> dict[int, str]:
-    """Of every minute that was worked, the id of the session it belongs to: that of the person's latest message."""
-    found: dict[int, tuple[int, str]] = {}
+    """The session that owns each worked minute: that of the person's latest message."""
+    best: dict[int, tuple[int, str]] = {}
     for session_id, session in sessions.items():
         latest = session.start
         for minute, is_work in enumerate(session.minutes(now), start=session.start):
             latest = minute if minute in session.messages else latest
             if is_work:
-                found[minute] = max(found.get(minute, (-1, "")), (latest, session_id))
-    return {minute: session_id for minute, (_, session_id) in found.items()}
+                best[minute] = max(best.get(minute, (-1, "")), (latest, session_id))
+    return {minute: session_id for minute, (_, session_id) in best.items()}
 
 
 def day(began: int, minute: int, zone: ZoneInfo) -> str:
-    """The date on the person's wall in that minute."""
+    """The local date of that minute."""
     return datetime.fromtimestamp(began / 1000 + minute * 60, zone).date().isoformat()

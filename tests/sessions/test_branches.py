@@ -1,4 +1,4 @@
-"""A session's branch from its opening to its end, with real git, interrupted at every step."""
+"""A session's branch from opening to ending, with real git, interrupted at every step."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def commit(where: Path, name: str, text: str) -> str:
 
 
 def hook(settings: Path, name: str, body: str) -> Path:
-    """A hook of the person's own, which runs in every repository of theirs."""
+    """Installs a hook of the person's own, which runs in all their repositories."""
     path = settings.parent / "hooks" / name
     write(settings.parent, f"hooks/{name}", f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
@@ -93,8 +93,8 @@ def session(repo: Path) -> Path:
 # Opening
 
 
-def test_open_carries_a_dirty_tree_along(repo: Path) -> None:
-    """What is not committed stays as it is, and the session knows where it came from."""
+def test_open_keeps_uncommitted_changes(repo: Path) -> None:
+    """And records where the session came from."""
     write(repo, "a.txt", "changed\n")
     write(repo, "new.txt", "new\n")
     head = sh(repo, "rev-parse", "HEAD")
@@ -103,22 +103,21 @@ def test_open_carries_a_dirty_tree_along(repo: Path) -> None:
     assert sh(repo, "status", "--porcelain") == "M a.txt\n?? new.txt"
 
 
-def test_open_detached(repo: Path) -> None:
-    """From a detached HEAD there is a commit to return to, and no branch."""
+def test_open_from_a_detached_head_records_the_commit(repo: Path) -> None:
+    """There is no branch to return to."""
     sh(repo, "switch", "-q", "--detach")
     assert open_branch(GitBranches(str(repo)), BRANCH) == OpenedBranch(BRANCH, None, sh(repo, "rev-parse", "HEAD"))
 
 
-def test_open_before_the_first_commit(unborn: Path) -> None:
-    """An unborn branch can be left; its name is remembered."""
+def test_open_before_the_first_commit_records_the_unborn_branch(unborn: Path) -> None:
     write(unborn, "f", "x")
     sh(unborn, "add", "f")
     assert open_branch(GitBranches(str(unborn)), BRANCH) == OpenedBranch(BRANCH, "main", None)
     assert sh(unborn, "ls-files") == "f"
 
 
-def test_open_without_git(tmp_path: Path) -> None:
-    """Without a repository, or in a bare one, there is a refusal with a way out."""
+def test_open_is_refused_without_a_repository(tmp_path: Path) -> None:
+    """Or in a bare one; the hint says what to do."""
     with pytest.raises(Refused) as caught:
         open_branch(GitBranches(str(tmp_path)), BRANCH)
     assert "git init" in (caught.value.hint or "")
@@ -127,16 +126,15 @@ def test_open_without_git(tmp_path: Path) -> None:
         open_branch(GitBranches(str(tmp_path / "bare")), BRANCH)
 
 
-def test_open_without_the_program(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without git on the PATH the error says so."""
+def test_open_reports_a_missing_git_program(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GitMissing):
         open_branch(GitBranches(str(repo)), BRANCH)
 
 
 @pytest.mark.parametrize("taken", [BRANCH, "session"])
-def test_open_when_the_name_is_taken(repo: Path, taken: str) -> None:
-    """An existing branch of that name, or one in its way, is a conflict, and nothing happens."""
+def test_open_fails_with_a_conflict_when_the_name_is_taken(repo: Path, taken: str) -> None:
+    """Also when another branch's name is in its way; nothing changes."""
     sh(repo, "branch", taken)
     with pytest.raises(Conflict, match=taken) as caught:
         open_branch(GitBranches(str(repo)), BRANCH)
@@ -144,21 +142,19 @@ def test_open_when_the_name_is_taken(repo: Path, taken: str) -> None:
     assert on(repo) == "main"
 
 
-def test_open_twice_before_the_first_commit(unborn: Path) -> None:
-    """The name is taken also while it is only a name."""
+def test_open_fails_with_a_conflict_when_the_name_is_an_unborn_branch(unborn: Path) -> None:
     open_branch(GitBranches(str(unborn)), BRANCH)
     with pytest.raises(Conflict):
         open_branch(GitBranches(str(unborn)), BRANCH)
 
 
-def test_open_with_an_impossible_name(repo: Path) -> None:
-    """A name git does not accept is invalid input."""
+def test_open_refuses_a_name_that_git_does_not_accept(repo: Path) -> None:
     with pytest.raises(Invalid):
         open_branch(GitBranches(str(repo)), "session/a..b")
 
 
 def test_branch_is_left_alone_during_another_git_operation(session: Path) -> None:
-    """While a bisect is under way neither opening nor ending happens."""
+    """During a bisect neither opening nor ending is possible."""
     git = GitBranches(str(session))
     sh(session, "bisect", "start")
     for action in (
@@ -171,8 +167,7 @@ def test_branch_is_left_alone_during_another_git_operation(session: Path) -> Non
     assert branches(session) == ["main", BRANCH]
 
 
-def test_open_and_keep_in_a_linked_worktree(repo: Path, tmp_path: Path) -> None:
-    """A worktree opens and ends its session without touching the main one."""
+def test_open_and_keep_in_a_linked_work_tree_leave_the_main_one_unchanged(repo: Path, tmp_path: Path) -> None:
     sh(repo, "worktree", "add", "-q", "-b", "side", "../tree")
     git = GitBranches(str(tmp_path / "tree"))
     assert open_branch(git, BRANCH).came_from == "side"
@@ -185,8 +180,8 @@ def test_open_and_keep_in_a_linked_worktree(repo: Path, tmp_path: Path) -> None:
 # Keeping
 
 
-def test_keep(session: Path) -> None:
-    """The session becomes one commit on the branch it came from, and its branch goes."""
+def test_keep_makes_one_commit_on_the_original_branch(session: Path) -> None:
+    """The session branch is deleted."""
     old, tip = sh(session, "rev-parse", "main"), sh(session, "rev-parse", "HEAD")
     write(session, "b.log", "ignored")
     write(session, ".git/info/exclude", "*.log\n")
@@ -200,8 +195,7 @@ def test_keep(session: Path) -> None:
     assert sh(session, "status", "--porcelain") == ""
 
 
-def test_keep_when_the_old_branch_moved_on(session: Path) -> None:
-    """Work that landed meanwhile stays, and the session's comes on top."""
+def test_keep_adds_its_commit_after_newer_work_on_the_original_branch(session: Path) -> None:
     sh(session, "switch", "-q", "main")
     other = commit(session, "c.txt", "c\n")
     sh(session, "switch", "-q", BRANCH)
@@ -210,16 +204,16 @@ def test_keep_when_the_old_branch_moved_on(session: Path) -> None:
     assert sh(session, "ls-files").split() == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_keep_without_commits(repo: Path) -> None:
-    """With nothing to merge it returns and deletes the branch, and makes no commit."""
+def test_keep_without_commits_makes_no_commit(repo: Path) -> None:
+    """It returns and deletes the branch."""
     head = sh(repo, "rev-parse", "HEAD")
     open_branch(GitBranches(str(repo)), BRANCH)
     assert keep(GitBranches(str(repo)), BRANCH, "main", MESSAGE) == KeptBranch(None, head)
     assert (on(repo), branches(repo), sh(repo, "rev-parse", "HEAD")) == ("main", ["main"], head)
 
 
-def test_keep_commits_that_cancel_out(repo: Path) -> None:
-    """Commits that add up to nothing make no commit, and leave no prepared message behind."""
+def test_keep_of_commits_that_cancel_out_makes_no_commit(repo: Path) -> None:
+    """And leaves no prepared message behind."""
     open_branch(GitBranches(str(repo)), BRANCH)
     commit(repo, "a.txt", "two\n")
     commit(repo, "a.txt", "one\n")
@@ -230,8 +224,8 @@ def test_keep_commits_that_cancel_out(repo: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["modified", "staged", "untracked", "renamed", "deleted"])
 @pytest.mark.parametrize("end", ["keep", "discard"])
-def test_a_dirty_tree_stops_both_ends(session: Path, kind: str, end: str) -> None:
-    """Uncommitted work of any kind is named and left exactly as it is."""
+def test_keep_and_discard_are_refused_with_uncommitted_changes(session: Path, kind: str, end: str) -> None:
+    """They are named and left as they are."""
     if kind == "untracked":
         write(session, "new file", "x")
     elif kind == "renamed":
@@ -250,8 +244,8 @@ def test_a_dirty_tree_stops_both_ends(session: Path, kind: str, end: str) -> Non
     assert (on(session), branches(session)) == (BRANCH, ["main", BRANCH])
 
 
-def test_dirt_is_named_briefly_and_printably(session: Path) -> None:
-    """Five files and a count, and a line break in a name does not break the sentence."""
+def test_refusal_lists_five_uncommitted_files_and_a_count(session: Path) -> None:
+    """A line break in a name does not break the sentence."""
     for n in range(6):
         write(session, f"{n}\nx", "")
     with pytest.raises(Refused) as caught:
@@ -261,8 +255,8 @@ def test_dirt_is_named_briefly_and_printably(session: Path) -> None:
     assert "git stash -u" in (caught.value.hint or "")
 
 
-def test_keep_from_another_branch(session: Path) -> None:
-    """On a branch that is neither of the two nothing happens; detached neither."""
+def test_keep_is_refused_on_another_branch(session: Path) -> None:
+    """Or with a detached HEAD; nothing changes."""
     sh(session, "switch", "-q", "-c", "third")
     for args in ([], ["switch", "-q", "--detach"]):
         if args:
@@ -274,16 +268,16 @@ def test_keep_from_another_branch(session: Path) -> None:
             discard(GitBranches(str(session)), BRANCH, "main")
 
 
-def test_keep_after_a_detached_start(session: Path) -> None:
-    """Without a branch to return to a merge is refused with a way to do it by hand."""
+def test_keep_is_refused_after_a_detached_start(session: Path) -> None:
+    """The hint says how to merge by hand."""
     with pytest.raises(Refused) as caught:
         keep(GitBranches(str(session)), BRANCH, None, MESSAGE)
     assert "git merge --squash" in (caught.value.hint or "")
     assert branches(session) == ["main", BRANCH]
 
 
-def test_keep_is_refused_when_the_old_branch_was_deleted(session: Path) -> None:
-    """A deleted branch is not made again by guessing."""
+def test_keep_is_refused_when_the_original_branch_was_deleted(session: Path) -> None:
+    """The branch is not created again."""
     sh(session, "branch", "-q", "-D", "main")
     with pytest.raises(Refused, match=r"main, from which .* was created, no longer exists"):
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
@@ -292,8 +286,8 @@ def test_keep_is_refused_when_the_old_branch_was_deleted(session: Path) -> None:
     assert on(session) == BRANCH
 
 
-def test_keep_when_the_old_branch_is_checked_out_elsewhere(session: Path, tmp_path: Path) -> None:
-    """Another worktree's branch is not moved under its feet."""
+def test_keep_is_refused_when_the_original_branch_is_checked_out_elsewhere(session: Path, tmp_path: Path) -> None:
+    """The branch of another work tree must not change."""
     sh(session, "worktree", "add", "-q", "../tree", "main")
     with pytest.raises(Refused, match="tree"):
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
@@ -302,8 +296,8 @@ def test_keep_when_the_old_branch_is_checked_out_elsewhere(session: Path, tmp_pa
     assert on(session) == BRANCH
 
 
-def test_ending_where_the_session_branch_lives_elsewhere(session: Path, tmp_path: Path) -> None:
-    """A session branch checked out in another worktree is ended there, not here."""
+def test_ending_is_refused_when_another_work_tree_has_the_session_branch(session: Path, tmp_path: Path) -> None:
+    """The session is ended in that work tree."""
     sh(session, "switch", "-q", "main")
     sh(session, "worktree", "add", "-q", "../tree", BRANCH)
     with pytest.raises(Refused, match="is checked out in"):
@@ -311,8 +305,8 @@ def test_ending_where_the_session_branch_lives_elsewhere(session: Path, tmp_path
     assert sh(session, "log", "--format=%s", "main") == "change a.txt"
 
 
-def test_keep_with_a_conflict(session: Path) -> None:
-    """A conflict ends where it began: both branches as they were, the files named, nothing half done."""
+def test_keep_is_undone_on_a_merge_conflict(session: Path) -> None:
+    """Both branches are unchanged, and the files are named."""
     tip = sh(session, "rev-parse", "HEAD")
     sh(session, "switch", "-q", "main")
     old = commit(session, "a.txt", "other\n")
@@ -323,15 +317,15 @@ def test_keep_with_a_conflict(session: Path) -> None:
     assert (on(session), sh(session, "rev-parse", "HEAD"), sh(session, "rev-parse", "main")) == (BRANCH, tip, old)
     assert sh(session, "status", "--porcelain") == ""
     assert not (session / ".git/SQUASH_MSG").exists()
-    # and the way the hint shows works
+    # and the hint's commands work
     subprocess.run(["git", "merge", "-q", "main"], cwd=session, check=False, capture_output=True)
     commit(session, "a.txt", "both\n")
     assert keep(GitBranches(str(session)), BRANCH, "main", MESSAGE).commit is not None
     assert (session / "a.txt").read_text() == "both\n"
 
 
-def test_keep_with_a_file_against_a_directory(session: Path) -> None:
-    """A conflict for which git moves files aside leaves none of them behind."""
+def test_keep_is_undone_on_a_conflict_of_file_and_directory(session: Path) -> None:
+    """The files that git moves aside are removed."""
     commit(session, "x", "file\n")
     sh(session, "switch", "-q", "main")
     commit(session, "x/y", "dir\n")
@@ -343,8 +337,8 @@ def test_keep_with_a_file_against_a_directory(session: Path) -> None:
 
 
 @needs_sh
-def test_keep_with_a_failing_hook(session: Path, settings: Path) -> None:
-    """A hook's refusal takes everything back and is quoted."""
+def test_keep_is_undone_when_a_hook_fails(session: Path, settings: Path) -> None:
+    """The error quotes the hook."""
     tip, old = sh(session, "rev-parse", "HEAD"), sh(session, "rev-parse", "main")
     hook(settings, "pre-commit", "echo 'tests are red' >&2; exit 1")
     with pytest.raises(GitFailed) as caught:
@@ -355,8 +349,8 @@ def test_keep_with_a_failing_hook(session: Path, settings: Path) -> None:
 
 
 @needs_sh
-def test_keep_with_a_hook_that_changes_files_and_fails(session: Path, settings: Path) -> None:
-    """What such a hook wrote over staged files goes to a stash, and the tree is as before."""
+def test_keep_stashes_changes_of_a_failing_hook(session: Path, settings: Path) -> None:
+    """The tree is as before."""
     hook(settings, "pre-commit", "echo formatted > b.txt; exit 1")
     with pytest.raises(GitFailed, match="commit") as caught:
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
@@ -366,8 +360,8 @@ def test_keep_with_a_hook_that_changes_files_and_fails(session: Path, settings: 
 
 
 @needs_sh
-def test_keep_when_the_way_back_is_blocked(session: Path, settings: Path) -> None:
-    """If even going back fails, the error says where we are and that nothing is lost."""
+def test_keep_reports_where_it_stopped_when_it_cannot_be_undone(session: Path, settings: Path) -> None:
+    """And that nothing is lost."""
     path = hook(settings, "pre-commit", "touch .git/index.lock; exit 1")
     with pytest.raises(Failed, match="way back") as caught:
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
@@ -378,16 +372,15 @@ def test_keep_when_the_way_back_is_blocked(session: Path, settings: Path) -> Non
 
 
 @needs_sh
-def test_keep_with_a_hook_that_reformats_and_stages(session: Path, settings: Path) -> None:
-    """A hook that improves the commit is welcome."""
+def test_keep_accepts_changes_that_a_hook_stages(session: Path, settings: Path) -> None:
     hook(settings, "pre-commit", "echo formatted > b.txt; git add b.txt")
     keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
     assert sh(session, "show", "main:b.txt") == "formatted"
     assert sh(session, "status", "--porcelain") == ""
 
 
-def test_keep_without_an_identity(session: Path, settings: Path) -> None:
-    """Without a name to commit under everything is taken back, in git's own words."""
+def test_keep_is_undone_without_a_git_identity(session: Path, settings: Path) -> None:
+    """The error quotes git."""
     settings.write_text("[user]\nuseConfigOnly = true\n")
     with pytest.raises(GitFailed) as caught:
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
@@ -397,8 +390,8 @@ def test_keep_without_an_identity(session: Path, settings: Path) -> None:
 
 @needs_sh
 @pytest.mark.parametrize("body", ["exit 1", "sleep 60"])
-def test_keep_with_signing_that_fails_or_hangs(session: Path, settings: Path, tmp_path: Path, body: str) -> None:
-    """Signing is the person's policy: it is tried, never skipped, never waited for for ever."""
+def test_keep_is_undone_when_signing_fails_or_hangs(session: Path, settings: Path, tmp_path: Path, body: str) -> None:
+    """The person wants signatures: signing is neither skipped nor waited for without limit."""
     signer = tmp_path / "signer"
     signer.write_text(f"#!/bin/sh\n{body}\n")
     signer.chmod(0o755)
@@ -410,7 +403,7 @@ def test_keep_with_signing_that_fails_or_hangs(session: Path, settings: Path, tm
 
 
 def test_keep_does_not_overwrite_a_file_that_is_now_ignored(repo: Path) -> None:
-    """A file the session stopped tracking is not replaced by its old version on the way."""
+    """A file that the session stopped tracking is not replaced by its old version."""
     commit(repo, ".env", "default")
     open_branch(GitBranches(str(repo)), BRANCH)
     sh(repo, "rm", "-q", "--cached", ".env")
@@ -425,8 +418,8 @@ def test_keep_does_not_overwrite_a_file_that_is_now_ignored(repo: Path) -> None:
         assert (on(repo), branches(repo)) == (BRANCH, ["main", BRANCH])
 
 
-def test_keep_awkward_file_names(session: Path) -> None:
-    """Names with line breaks, dashes and patterns are merged like any other."""
+def test_keep_merges_awkward_file_names(session: Path) -> None:
+    """Line breaks, dashes and patterns."""
     names = ["new\nline", "-dash", "st*r", "ünï"] if sys.platform != "win32" else ["-dash", "ünï"]
     for name in names:
         commit(session, name, name)
@@ -434,8 +427,8 @@ def test_keep_awkward_file_names(session: Path) -> None:
     assert all((session / name).read_text() == name for name in names)
 
 
-def test_keep_a_session_that_began_before_the_first_commit(unborn: Path) -> None:
-    """The session's work becomes the first commit of the branch it was to come from."""
+def test_keep_makes_the_first_commit_when_there_was_none_at_the_start(unborn: Path) -> None:
+    """On the branch that was unborn."""
     git = GitBranches(str(unborn))
     opened = open_branch(git, BRANCH)
     commit(unborn, "a", "1")
@@ -448,8 +441,7 @@ def test_keep_a_session_that_began_before_the_first_commit(unborn: Path) -> None
 
 
 @needs_sh
-def test_keep_before_the_first_commit_with_a_failing_hook(unborn: Path, settings: Path) -> None:
-    """There too a refusal takes everything back."""
+def test_keep_before_the_first_commit_is_undone_when_a_hook_fails(unborn: Path, settings: Path) -> None:
     git = GitBranches(str(unborn))
     open_branch(git, BRANCH)
     commit(unborn, "a", "1")
@@ -459,8 +451,8 @@ def test_keep_before_the_first_commit_with_a_failing_hook(unborn: Path, settings
     assert (on(unborn), branches(unborn), sh(unborn, "status", "--porcelain")) == (BRANCH, [BRANCH], "")
 
 
-def test_end_without_any_commit_at_all(unborn: Path) -> None:
-    """When neither branch was ever born, ending only gives HEAD its old name; files stay."""
+def test_ending_without_any_commit_restores_the_unborn_branch(unborn: Path) -> None:
+    """Files stay."""
     git = GitBranches(str(unborn))
     open_branch(git, BRANCH)
     assert keep(git, BRANCH, "main", MESSAGE, born=False) == KeptBranch(None, None)
@@ -476,8 +468,8 @@ def test_end_without_any_commit_at_all(unborn: Path) -> None:
 # Mirror files
 
 
-def test_untracked_mirror_files_are_no_dirt(session: Path) -> None:
-    """Holdfast's own files do not stop an ending, and are there afterwards."""
+def test_untracked_mirror_files_do_not_prevent_an_ending(session: Path) -> None:
+    """They are kept."""
     write(session, ".claude/session-state.json", "{}")
     keep(GitBranches(str(session)), BRANCH, "main", MESSAGE, [".claude/session-state.json"])
     assert (session / ".claude/session-state.json").read_text() == "{}"
@@ -485,8 +477,8 @@ def test_untracked_mirror_files_are_no_dirt(session: Path) -> None:
 
 @pytest.mark.parametrize("end", ["keep", "discard"])
 @pytest.mark.parametrize("tracked_before", [True, False])
-def test_tracked_mirror_files_travel_along(repo: Path, end: str, tracked_before: bool) -> None:
-    """A mirror that git tracks, committed in the session and changed since, keeps its newest content."""
+def test_tracked_mirror_files_keep_their_newest_content(repo: Path, end: str, tracked_before: bool) -> None:
+    """Committed in the session and changed since."""
     if tracked_before:
         commit(repo, MIRROR, "1\n")
     git = GitBranches(str(repo))
@@ -503,8 +495,7 @@ def test_tracked_mirror_files_travel_along(repo: Path, end: str, tracked_before:
     assert (on(repo), branches(repo)) == ("main", ["main"])
 
 
-def test_tracked_mirror_files_after_a_conflict(session: Path) -> None:
-    """Also when an ending is taken back the mirror has its newest content."""
+def test_tracked_mirror_files_keep_their_newest_content_after_a_conflict(session: Path) -> None:
     commit(session, MIRROR, "1\n")
     sh(session, "switch", "-q", "main")
     commit(session, "a.txt", "other\n")
@@ -519,8 +510,7 @@ def test_tracked_mirror_files_after_a_conflict(session: Path) -> None:
 # Discarding
 
 
-def test_discard(session: Path) -> None:
-    """It returns, deletes the branch, and says where it stood."""
+def test_discard_deletes_the_branch_and_names_its_last_commit(session: Path) -> None:
     tip = sh(session, "rev-parse", "HEAD")
     assert discard(GitBranches(str(session)), BRANCH, "main") == DiscardedBranch(tip)
     assert (on(session), branches(session)) == ("main", ["main"])
@@ -529,8 +519,8 @@ def test_discard(session: Path) -> None:
     assert discard(GitBranches(str(session)), BRANCH, "main") == DiscardedBranch(None)
 
 
-def test_discard_after_a_detached_start(repo: Path) -> None:
-    """It returns to the commit where it began, also when asked twice."""
+def test_discard_returns_to_the_commit_of_a_detached_start(repo: Path) -> None:
+    """Also when repeated."""
     sh(repo, "switch", "-q", "--detach")
     git = GitBranches(str(repo))
     opened = open_branch(git, BRANCH)
@@ -543,8 +533,8 @@ def test_discard_after_a_detached_start(repo: Path) -> None:
     assert discard(git, BRANCH, None, commit=opened.commit) == DiscardedBranch(None)
 
 
-def test_discard_a_session_that_began_before_the_first_commit(unborn: Path) -> None:
-    """The tree is as it was before: no tracked files, and no branch yet."""
+def test_discard_restores_the_unborn_branch(unborn: Path) -> None:
+    """Without tracked files."""
     git = GitBranches(str(unborn))
     open_branch(git, BRANCH)
     commit(unborn, "a", "1")
@@ -553,15 +543,15 @@ def test_discard_a_session_that_began_before_the_first_commit(unborn: Path) -> N
     assert not (unborn / "a").exists()
 
 
-# Dying in between
+# Killed in between
 
 
-class Died(BaseException):
-    """Not an Exception: nothing in the product may tidy up after a death."""
+class Killed(BaseException):
+    """Derives from BaseException, so that no handler of the product cleans up."""
 
 
-class Mortal(GitBranches):
-    """A git that dies after one step; from then on it does nothing more."""
+class KilledGit(GitBranches):
+    """A git that dies after one step and does nothing from then on."""
 
     def __init__(self, root: str, step: str) -> None:
         super().__init__(root)
@@ -575,11 +565,11 @@ class Mortal(GitBranches):
 
         def mortal(*args: Any, **kwargs: Any) -> Any:
             if self.dead:
-                raise Died
+                raise Killed
             result = value(*args, **kwargs)
             if name == self.step:
                 self.dead = True
-                raise Died
+                raise Killed
             return result
 
         return mortal
@@ -590,8 +580,8 @@ STEPS = ["set_aside", "switch", "squash_merge", "commit", "delete_branch", "put_
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("diverged", [False, True])
-def test_keep_finishes_after_dying_at_any_step(session: Path, step: str, diverged: bool) -> None:
-    """Run again after a death, it comes to the same end as if nothing had happened."""
+def test_keep_can_be_finished_after_being_killed_at_any_step(session: Path, step: str, diverged: bool) -> None:
+    """With the same result as without interruption."""
     commit(session, MIRROR, "1\n")
     tip = sh(session, "rev-parse", "HEAD")
     if diverged:
@@ -600,8 +590,8 @@ def test_keep_finishes_after_dying_at_any_step(session: Path, step: str, diverge
         sh(session, "switch", "-q", BRANCH)
     old = sh(session, "rev-parse", "main")
     write(session, MIRROR, "1\n2\n")
-    with pytest.raises(Died):
-        keep(Mortal(str(session), step), BRANCH, "main", MESSAGE, [MIRROR])
+    with pytest.raises(Killed):
+        keep(KilledGit(str(session), step), BRANCH, "main", MESSAGE, [MIRROR])
     kept = keep(GitBranches(str(session)), BRANCH, "main", MESSAGE, [MIRROR])
     assert kept.commit == sh(session, "rev-parse", "main")
     assert kept.tip in (tip, None)
@@ -615,22 +605,21 @@ def test_keep_finishes_after_dying_at_any_step(session: Path, step: str, diverge
 
 
 @pytest.mark.parametrize("step", ["point_head", "commit", "delete_branch"])
-def test_keep_finishes_after_dying_before_the_first_commit(unborn: Path, step: str) -> None:
-    """A session older than the first commit is finished as well."""
+def test_keep_can_be_finished_after_being_killed_before_the_first_commit(unborn: Path, step: str) -> None:
     open_branch(GitBranches(str(unborn)), BRANCH)
     commit(unborn, "a", "1")
-    with pytest.raises(Died):
-        keep(Mortal(str(unborn), step), BRANCH, "main", MESSAGE, born=False)
+    with pytest.raises(Killed):
+        keep(KilledGit(str(unborn), step), BRANCH, "main", MESSAGE, born=False)
     kept = keep(GitBranches(str(unborn)), BRANCH, "main", MESSAGE, born=False)
     assert kept.commit == sh(unborn, "rev-parse", "main")
     assert sh(unborn, "rev-list", "--count", "main") == "1"
     assert (branches(unborn), sh(unborn, "status", "--porcelain")) == (["main"], "")
 
 
-def test_keep_does_not_take_staged_work_for_its_own(session: Path) -> None:
-    """After a death between merge and commit, staged work that somebody added is theirs: a refusal."""
-    with pytest.raises(Died):
-        keep(Mortal(str(session), "squash_merge"), BRANCH, "main", MESSAGE)
+def test_keep_refuses_work_staged_after_it_was_killed(session: Path) -> None:
+    """Killed between merge and commit, it must not commit what somebody staged since."""
+    with pytest.raises(Killed):
+        keep(KilledGit(str(session), "squash_merge"), BRANCH, "main", MESSAGE)
     write(session, "mine.txt", "mine\n")
     with pytest.raises(Refused, match=r"mine\.txt"):
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
@@ -644,19 +633,18 @@ def test_keep_does_not_take_staged_work_for_its_own(session: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["set_aside", "switch", "put_back", "delete_branch"])
-def test_discard_finishes_after_dying_at_any_step(session: Path, step: str) -> None:
-    """Throwing away can be repeated until it is done."""
+def test_discard_can_be_finished_after_being_killed_at_any_step(session: Path, step: str) -> None:
     commit(session, MIRROR, "1\n")
     write(session, MIRROR, "1\n2\n")
-    with pytest.raises(Died):
-        discard(Mortal(str(session), step), BRANCH, "main", [MIRROR])
+    with pytest.raises(Killed):
+        discard(KilledGit(str(session), step), BRANCH, "main", [MIRROR])
     discard(GitBranches(str(session)), BRANCH, "main", [MIRROR])
     assert (on(session), branches(session)) == ("main", ["main"])
     assert (session / MIRROR).read_text() == "1\n2\n"
 
 
-def test_keep_when_the_branch_was_merged_and_deleted_by_hand(session: Path) -> None:
-    """A branch that is gone without our commit is an error that says how to end the session."""
+def test_keep_is_refused_when_the_branch_was_deleted_by_hand(session: Path) -> None:
+    """The error says how to end the session."""
     sh(session, "switch", "-q", "main")
     sh(session, "merge", "-q", BRANCH)
     sh(session, "branch", "-q", "-D", BRANCH)
@@ -665,7 +653,7 @@ def test_keep_when_the_branch_was_merged_and_deleted_by_hand(session: Path) -> N
     assert "without --keep" in (caught.value.hint or "")
 
 
-def test_keep_after_going_back_by_hand(session: Path) -> None:
-    """Being on the old branch already, clean, is no reason to refuse."""
+def test_keep_works_when_the_original_branch_is_already_checked_out(session: Path) -> None:
+    """With a clean tree."""
     sh(session, "switch", "-q", "main")
     assert keep(GitBranches(str(session)), BRANCH, "main", MESSAGE).commit == sh(session, "rev-parse", "main")

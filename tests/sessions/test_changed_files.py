@@ -1,4 +1,4 @@
-"""Files that commands and people change are on record: the work tree is compared at the end of each turn."""
+"""Files changed by commands and people are recorded: the work tree is compared at the end of each turn."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def test_file_changed_by_sed_is_recorded_as_changed_by_a_command(shop: Workplace
     assert shop.errors() == []
 
 
-def test_file_changed_by_a_tool_stays_the_tools(shop: Workplace) -> None:
-    """It was reported: nothing is recorded twice."""
+def test_file_change_reported_by_a_tool_is_not_recorded_again(shop: Workplace) -> None:
     shop.prompt()
     shop.wrote("cart.py", "total = 3\n")
     shop.ran("make test")
@@ -45,7 +44,7 @@ def test_file_changed_by_a_tool_stays_the_tools(shop: Workplace) -> None:
 
 
 def test_file_changed_by_a_command_after_a_tool_edited_it_is_recorded_for_both(shop: Workplace) -> None:
-    """A formatter that runs over what the tool wrote makes another file of it."""
+    """As by a formatter."""
     shop.prompt()
     shop.wrote("cart.py", "total=3\n")
     shop.write("cart.py", "total = 3\n")
@@ -55,7 +54,7 @@ def test_file_changed_by_a_command_after_a_tool_edited_it_is_recorded_for_both(s
 
 
 def test_file_changed_before_the_prompt_is_the_persons(shop: Workplace) -> None:
-    """Between the end of a turn and the next prompt no agent is at work."""
+    """Between turns no agent is at work."""
     shop.prompt()
     shop.stop()
     shop.write("README.md", "The shop\n")
@@ -84,8 +83,7 @@ def test_file_changed_after_the_last_turn_is_the_persons_when_the_session_ends(s
     assert shop.changes() == [("README.md", "modified", "person")]
 
 
-def test_file_changed_before_the_session_began_is_none_of_its_work(shop: Workplace) -> None:
-    """What somebody did yesterday without an agent does not appear in today's session."""
+def test_file_changed_before_the_session_began_is_not_recorded(shop: Workplace) -> None:
     shop.prompt()
     shop.stop()
     with shop.keeper() as keeper:
@@ -97,7 +95,7 @@ def test_file_changed_before_the_session_began_is_none_of_its_work(shop: Workpla
 
 
 def test_file_changed_in_a_turn_without_commands_is_unknown(shop: Workplace) -> None:
-    """The person may have saved it while the agent answered; a tool that reports nothing may have written it."""
+    """Either the person saved it, or a tool that reports nothing wrote it."""
     shop.prompt()
     shop.write("cart.py", "total = 2\n")
     shop.stop()
@@ -118,7 +116,7 @@ def test_file_changed_while_two_conversations_work_is_unknown_and_names_both(sho
 
 
 def test_file_changed_while_one_conversation_rests_belongs_to_the_other(shop: Workplace) -> None:
-    """Only turns that were going on come into question."""
+    """Only running turns are candidates."""
     shop.prompt()
     shop.prompt("Another", talk="talk-2")
     shop.stop("talk-2")
@@ -128,7 +126,7 @@ def test_file_changed_while_one_conversation_rests_belongs_to_the_other(shop: Wo
     assert {(path, by) for path, _, by in shop.changes()} == {("cart.py", "command")}
 
 
-def test_turn_that_ends_with_an_error_is_compared(shop: Workplace) -> None:
+def test_work_tree_is_compared_after_a_turn_that_ends_with_an_error(shop: Workplace) -> None:
     shop.prompt()
     shop.write("cart.py", "total = 2\n")
     shop.ran("sed -i s/1/2/ cart.py")
@@ -138,7 +136,7 @@ def test_turn_that_ends_with_an_error_is_compared(shop: Workplace) -> None:
 
 
 def test_file_changed_after_an_interrupted_turn_is_unknown(shop: Workplace) -> None:
-    """Somebody stopped the agent, which is not reported: what came later may be the person's."""
+    """An interruption is not reported, so later changes may be the person's."""
     shop.prompt()
     shop.ran("make")
     shop.write("cart.py", "total = 2\n")
@@ -185,8 +183,7 @@ def test_each_change_is_recorded_once_however_often_trees_are_compared(shop: Wor
     assert sorted(path for path, _, _ in shop.changes()) == ["cart.py", "tax.py"]
 
 
-def test_touched_file_is_not_changed(shop: Workplace) -> None:
-    """Its time is another one, its content is not."""
+def test_touched_file_is_not_recorded_as_changed(shop: Workplace) -> None:
     shop.write("draft.md", "words\n")
     shop.prompt()
     for path in ("draft.md", "cart.py"):
@@ -196,8 +193,7 @@ def test_touched_file_is_not_changed(shop: Workplace) -> None:
     assert shop.changes() == []
 
 
-def test_files_that_were_changed_before_anybody_was_recorded_are_left_out(shop: Workplace) -> None:
-    """Only what changes from now on is on record."""
+def test_uncommitted_changes_from_before_the_first_turn_are_not_recorded(shop: Workplace) -> None:
     shop.write("cart.py", "total = 9\n")
     shop.write("draft.md", "words\n")
     shop.prompt()
@@ -206,8 +202,8 @@ def test_files_that_were_changed_before_anybody_was_recorded_are_left_out(shop: 
     assert shop.changes() == []
 
 
-def test_change_is_recorded_though_nothing_was_compared_when_the_turn_began(shop: Workplace) -> None:
-    """The process that a hook starts may come too late, or not at all."""
+def test_change_is_recorded_when_no_comparison_was_made_at_the_start_of_the_turn(shop: Workplace) -> None:
+    """The process that a hook starts may be late or missing."""
     shop.write("draft.md", "words\n")
     shop.say("UserPromptSubmit", prompt="Fix the cart")
     shop.write("cart.py", "total = 2\n")
@@ -228,7 +224,7 @@ def test_ignored_files_secrets_and_mirrored_files_are_left_out(shop: Workplace) 
     assert shop.changes() == [("cart.py", "modified", "command")]
 
 
-def test_work_tree_that_git_does_not_know_is_not_compared(tmp_path: Path) -> None:
+def test_directory_without_git_is_not_compared(tmp_path: Path) -> None:
     plain = Workplace(tmp_path, git=False)
     plain.prompt()
     plain.write("cart.py", "total = 2\n")
@@ -237,7 +233,7 @@ def test_work_tree_that_git_does_not_know_is_not_compared(tmp_path: Path) -> Non
     assert (plain.changes(), plain.errors()) == ([], [])
 
 
-def test_two_work_trees_of_a_repository_are_compared_apart(shop: Workplace, tmp_path: Path) -> None:
+def test_work_trees_of_a_repository_are_compared_separately(shop: Workplace, tmp_path: Path) -> None:
     other = tmp_path / "feature"
     shop.git("worktree", "add", "-q", str(other))
     shop.prompt()
@@ -252,8 +248,8 @@ def test_two_work_trees_of_a_repository_are_compared_apart(shop: Workplace, tmp_
     assert [(file.path, file.by) for file in second.files] == [("cart.py", "command")]
 
 
-def test_files_are_not_changes_when_a_branch_is_switched(shop: Workplace) -> None:
-    """A checkout, a pull or a reset brings files of commits that were there before."""
+def test_files_changed_by_switching_a_branch_are_not_recorded(shop: Workplace) -> None:
+    """Checkout, pull and reset bring files of existing commits."""
     shop.git("checkout", "-qb", "side")
     shop.write("tax.py", "rate = 19\n")
     shop.git("add", ".")
@@ -267,7 +263,7 @@ def test_files_are_not_changes_when_a_branch_is_switched(shop: Workplace) -> Non
 
 
 def test_comparison_adds_nothing_to_the_hours(shop: Workplace) -> None:
-    """What is found later gets the time of the turn: the session is as long as without it."""
+    """Detected changes get the time of the turn."""
     shop.prompt()
     shop.ran("make")
     shop.say("Stop", last_assistant_message="Done")
@@ -283,7 +279,7 @@ def test_comparison_adds_nothing_to_the_hours(shop: Workplace) -> None:
     assert [(run.since, run.until) for run in after.time.active] == [(run.since, run.until) for run in before.active]
 
 
-def test_tree_with_too_many_changes_is_not_compared_and_says_so(
+def test_tree_with_too_many_changes_is_not_compared_and_the_error_is_logged(
     shop: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MAX_TREE_PATHS", 3)
@@ -300,7 +296,7 @@ def test_tree_with_too_many_changes_is_not_compared_and_says_so(
     assert shop.errors() == []
 
 
-def test_more_changes_than_are_recorded_are_counted(shop: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_beyond_the_limit_are_counted(shop: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TREE_CHANGES", 2)
     shop.prompt()
     for number in range(5):
@@ -313,7 +309,7 @@ def test_more_changes_than_are_recorded_are_counted(shop: Workplace, monkeypatch
 
 
 def test_deleted_session_leaves_no_path_behind(shop: Workplace) -> None:
-    """Not in the snapshot either, of a file that is still there."""
+    """Not even in the snapshot of a file that still exists."""
     shop.prompt()
     shop.write("confidential-name.py", "x\n")
     shop.git("commit", "-q", "--allow-empty", "-m", "Confidential words")
@@ -328,7 +324,7 @@ def test_deleted_session_leaves_no_path_behind(shop: Workplace) -> None:
             assert b"onfidential" not in path.read_bytes(), path
 
 
-def test_file_is_created_when_it_was_committed_and_changed_again_since(shop: Workplace) -> None:
+def test_file_counts_as_created_when_it_was_committed_and_changed_since(shop: Workplace) -> None:
     shop.prompt()
     shop.write("tax.py", "rate = 19\n")
     shop.git("add", ".")
@@ -339,7 +335,7 @@ def test_file_is_created_when_it_was_committed_and_changed_again_since(shop: Wor
     assert shop.changes() == [("tax.py", "created", "command")]
 
 
-def test_file_is_modified_when_a_commit_removed_it_and_it_is_there_again(shop: Workplace) -> None:
+def test_file_counts_as_modified_when_a_commit_removed_it_and_it_exists_again(shop: Workplace) -> None:
     shop.prompt()
     shop.git("rm", "-q", "cart.py")
     shop.git("commit", "-qm", "Remove the cart")

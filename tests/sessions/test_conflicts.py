@@ -1,4 +1,4 @@
-"""Conflicts between devices: shown side by side, settled by a person, the same everywhere."""
+"""Conflicts between devices are shown with both values, settled by a person, and the same on every device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def devices(tmp_path: Path) -> Devices:
     return Devices(tmp_path)
 
 
-def disagreeing(devices: Devices) -> tuple[SessionHandle, SessionHandle]:
+def conflicting_goals(devices: Devices) -> tuple[SessionHandle, SessionHandle]:
     """A session whose goal both devices changed without knowing of each other."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
@@ -33,39 +33,39 @@ def disagreeing(devices: Devices) -> tuple[SessionHandle, SessionHandle]:
     return here, there
 
 
-def only(session: SessionHandle) -> str:
-    (found,) = [conflict.conflict.id for conflict in session.conflicts() if conflict.conflict.chosen is None]
-    return found
+def open_conflict(session: SessionHandle) -> str:
+    (conflict_id,) = [conflict.conflict.id for conflict in session.conflicts() if conflict.conflict.chosen is None]
+    return conflict_id
 
 
 def test_conflict_shows_the_state_on_both_sides(devices: Devices) -> None:
-    """Each value has its device and time, and the progress and agents of that device when it was written."""
-    here, there = disagreeing(devices)
-    (found,) = here.conflicts()
-    assert (found.conflict.field, found.conflict.chosen) == ("goal", None)
+    """Each value with its device and time, and that device's progress and agents at that time."""
+    here, there = conflicting_goals(devices)
+    (view,) = here.conflicts()
+    assert (view.conflict.field, view.conflict.chosen) == ("goal", None)
     shown = {
         value.device: (value.value, side.progress, side.agents)
-        for value, side in zip(found.conflict.values, found.sides, strict=True)
+        for value, side in zip(view.conflict.values, view.sides, strict=True)
         if side is not None
     }
     assert shown == {"laptop": ("Ship on Friday", 0.4, ()), "desktop": ("Ship on Monday", 0.0, ("arch-1",))}
-    assert found.conflict.values[found.stands - 1].value == here.document().goal
-    assert [conflict.conflict for conflict in there.conflicts()] == [found.conflict] == here.document().conflicts
+    assert view.conflict.values[view.stands - 1].value == here.document().goal
+    assert [conflict.conflict for conflict in there.conflicts()] == [view.conflict] == here.document().conflicts
 
 
 def test_conflict_side_ends_when_its_device_received_the_other_value(devices: Devices) -> None:
-    """The side of a value ends where its device got to know the others."""
-    here, _ = disagreeing(devices)
+    """Later work of that device belongs to both values."""
+    here, _ = conflicting_goals(devices)
     here.edit(progress=0.9)
-    (found,) = here.conflicts()
-    assert sorted(side.progress for side in found.sides if side is not None) == [0.0, 0.4]
+    (view,) = here.conflicts()
+    assert sorted(side.progress for side in view.sides if side is not None) == [0.0, 0.4]
 
 
 @pytest.mark.parametrize("take", [1, 2])
-def test_a_choice_stands_on_every_device(devices: Devices, take: int) -> None:
-    """Whichever is chosen is the goal everywhere, the conflict is settled under the same id."""
-    here, there = disagreeing(devices)
-    name = only(here)
+def test_choice_counts_on_every_device(devices: Devices, take: int) -> None:
+    """The conflict is settled under the same id."""
+    here, there = conflicting_goals(devices)
+    name = open_conflict(here)
     values = [value.value for value in here.conflicts()[0].conflict.values]
     settled = here.resolve(name, take)
     devices.meet()
@@ -77,9 +77,9 @@ def test_a_choice_stands_on_every_device(devices: Devices, take: int) -> None:
 
 
 def test_choice_event_holds_the_chosen_value(devices: Devices) -> None:
-    """Hashes of what was chosen and overruled, and the value itself, for devices that have replaced all of them."""
-    here, _ = disagreeing(devices)
-    here.resolve(only(here), 2)
+    """And the hashes of all values, for devices that have replaced them since."""
+    here, _ = conflicting_goals(devices)
+    here.resolve(open_conflict(here), 2)
     event = devices.laptop.events(here.id)[-1]
     assert event.data is not None
     data = msgspec.json.decode(event.data, type=ConflictResolved)
@@ -90,10 +90,9 @@ def test_choice_event_holds_the_chosen_value(devices: Devices) -> None:
     assert len(data.overruled) == 1
 
 
-def test_a_choice_can_be_changed_but_not_made_twice(devices: Devices) -> None:
-    """The other value may be chosen later; the same one is chosen already."""
-    here, _ = disagreeing(devices)
-    name = only(here)
+def test_choice_can_be_changed_but_not_repeated(devices: Devices) -> None:
+    here, _ = conflicting_goals(devices)
+    name = open_conflict(here)
     here.resolve(name, 1)
     with pytest.raises(Conflict, match="already"):
         here.resolve(name, 1)
@@ -102,30 +101,30 @@ def test_a_choice_can_be_changed_but_not_made_twice(devices: Devices) -> None:
 
 
 def test_resolve_is_refused_when_the_value_does_not_exist(devices: Devices) -> None:
-    """An unknown conflict is not found, a number of none of its values is invalid; nothing is recorded."""
-    here, _ = disagreeing(devices)
+    """An unknown conflict is not found, an unknown number is invalid; nothing is recorded."""
+    here, _ = conflicting_goals(devices)
     before = len(devices.laptop.events(here.id))
-    for name in ("00000000", "", "zz", only(here)[:3]):
+    for name in ("00000000", "", "zz", open_conflict(here)[:3]):
         with pytest.raises(NotFound):
             here.resolve(name, 1)
     for take in (0, 3, -1):
         with pytest.raises(Invalid):
-            here.resolve(only(here), take)
+            here.resolve(open_conflict(here), take)
     assert len(devices.laptop.events(here.id)) == before
-    assert here.resolve(only(here)[:5].upper(), 1).chosen == 1
+    assert here.resolve(open_conflict(here)[:5].upper(), 1).chosen == 1
 
 
-def test_devices_see_the_same_conflict_when_they_choose_differently_at_once(devices: Devices) -> None:
-    """Both see the same goal and one open conflict between the two choices; a third choice settles it for good."""
-    here, there = disagreeing(devices)
-    name = only(here)
+def test_concurrent_different_choices_make_one_open_conflict(devices: Devices) -> None:
+    """A third choice settles it for good."""
+    here, there = conflicting_goals(devices)
+    name = open_conflict(here)
     here.resolve(name, 1)
     there.resolve(name, 2)
     devices.meet()
     one, two = devices.documents(here.id)
     assert one == two
-    again = only(here)
-    assert again == only(there) != name
+    again = open_conflict(here)
+    assert again == open_conflict(there) != name
     here.resolve(again, 1)
     devices.meet()
     one, two = devices.documents(here.id)
@@ -133,10 +132,9 @@ def test_devices_see_the_same_conflict_when_they_choose_differently_at_once(devi
     assert all(conflict.chosen is not None for conflict in one.conflicts)
 
 
-def test_two_devices_that_choose_the_same_at_once_have_settled_it(devices: Devices) -> None:
-    """No new conflict comes of agreeing."""
-    here, there = disagreeing(devices)
-    name = only(here)
+def test_concurrent_equal_choices_settle_the_conflict(devices: Devices) -> None:
+    here, there = conflicting_goals(devices)
+    name = open_conflict(here)
     here.resolve(name, 2)
     there.resolve(name, 2)
     devices.meet()
@@ -145,35 +143,35 @@ def test_two_devices_that_choose_the_same_at_once_have_settled_it(devices: Devic
     assert [conflict.chosen for conflict in one.conflicts] == [2]
 
 
-def test_work_that_went_on_can_be_chosen_over_an_ending(devices: Devices) -> None:
-    """Completed here, paused there: the ending stands until a person says that the work goes on."""
-    here, there = disagreeing(devices)
-    here.resolve(only(here), 1)
+def test_work_can_be_chosen_over_a_concurrent_ending(devices: Devices) -> None:
+    """Completed on one device, paused on the other."""
+    here, there = conflicting_goals(devices)
+    here.resolve(open_conflict(here), 1)
     devices.meet()
     here.complete()
     there.pause("lunch")
     devices.meet()
     assert here.document().status == there.document().status == "completed"
-    (found,) = [conflict for conflict in there.conflicts() if conflict.conflict.chosen is None]
-    values = [value.value for value in found.conflict.values]
-    assert (found.conflict.field, values[found.stands - 1]) == ("status", "completed")
-    there.resolve(found.conflict.id, values.index("paused") + 1)
+    (view,) = [conflict for conflict in there.conflicts() if conflict.conflict.chosen is None]
+    values = [value.value for value in view.conflict.values]
+    assert (view.conflict.field, values[view.stands - 1]) == ("status", "completed")
+    there.resolve(view.conflict.id, values.index("paused") + 1)
     devices.meet()
     assert here.document().status == there.document().status == "paused"
     there.resume()
 
 
-def test_work_somewhere_else_is_not_buried_by_an_ending(devices: Devices) -> None:
-    """Completed here while the other device worked on: both see it, and choosing the work lets it go on."""
+def test_concurrent_work_of_another_device_conflicts_with_an_ending(devices: Devices) -> None:
+    """Both devices see it, and choosing the work continues the session."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     there = devices.desktop.session(begun.id)
     begun.complete()
     there.add_task("Still to do")
     devices.meet()
-    (found,) = begun.conflicts()
-    values = {value.device: value.value for value in found.conflict.values}
-    assert (found.conflict.field, values) == ("status", {"laptop": "completed", "desktop": "in_progress"})
+    (view,) = begun.conflicts()
+    values = {value.device: value.value for value in view.conflict.values}
+    assert (view.conflict.field, values) == ("status", {"laptop": "completed", "desktop": "in_progress"})
     assert begun.document().status == "completed"
     there.resume(device="desktop")
     devices.meet()
@@ -181,7 +179,7 @@ def test_work_somewhere_else_is_not_buried_by_an_ending(devices: Devices) -> Non
 
 
 def test_chosen_ending_keeps_its_time(devices: Devices) -> None:
-    """Saying later that the ending counts does not move it."""
+    """However late it is chosen."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     there = devices.desktop.session(begun.id)
@@ -189,13 +187,13 @@ def test_chosen_ending_keeps_its_time(devices: Devices) -> None:
     there.pause()
     devices.meet()
     ended = begun.document().ended_at
-    (found,) = there.conflicts()
-    there.resolve(found.conflict.id, found.stands)
+    (view,) = there.conflicts()
+    there.resolve(view.conflict.id, view.stands)
     assert there.document().ended_at == ended
 
 
-def test_statuses_of_agents_and_tasks_are_chosen_too(devices: Devices) -> None:
-    """Done here, failed or dropped there: each is a conflict of its own."""
+def test_conflicting_statuses_of_agents_and_tasks_can_be_chosen(devices: Devices) -> None:
+    """Completed on one device, failed or dropped on the other."""
     begun = devices.laptop.start("Build the shop")
     begun.agent("a1", type="coder", pid=None)
     task = begun.add_task("Write it")
@@ -206,9 +204,9 @@ def test_statuses_of_agents_and_tasks_are_chosen_too(devices: Devices) -> None:
     there.find_agent("a1").fail("no room", category="resource")
     there.drop_task(task)
     devices.meet()
-    for found in begun.conflicts():
-        wanted = next(n for n, value in enumerate(found.conflict.values, 1) if value.device == "desktop")
-        begun.resolve(found.conflict.id, wanted)
+    for view in begun.conflicts():
+        wanted = next(n for n, value in enumerate(view.conflict.values, 1) if value.device == "desktop")
+        begun.resolve(view.conflict.id, wanted)
     devices.meet()
     one, two = devices.documents(begun.id)
     assert one == two
@@ -217,17 +215,17 @@ def test_statuses_of_agents_and_tasks_are_chosen_too(devices: Devices) -> None:
     assert all(conflict.chosen is not None for conflict in one.conflicts)
 
 
-def test_twins_are_settled_without_losing_either(devices: Devices) -> None:
-    """Two agents given one id at once stay two; choosing says only that the person has seen it."""
+def test_agents_with_one_id_are_settled_without_losing_either(devices: Devices) -> None:
+    """Choosing only confirms that the person has seen them."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     there = devices.desktop.session(begun.id)
     begun.agent("a1", type="coder", task="Here", pid=None)
     there.agent("a1", type="coder", task="There", pid=None)
     devices.meet()
-    (found,) = there.conflicts()
-    assert found.conflict.field == "agents.a1"
-    there.resolve(found.conflict.id, 2)
+    (view,) = there.conflicts()
+    assert view.conflict.field == "agents.a1"
+    there.resolve(view.conflict.id, 2)
     devices.meet()
     one, two = devices.documents(begun.id)
     assert one == two
@@ -235,17 +233,16 @@ def test_twins_are_settled_without_losing_either(devices: Devices) -> None:
     assert {agent.task for agent in one.agents} == {"Here", "There"}
 
 
-def test_a_secret_in_a_value_is_not_written_again(devices: Devices) -> None:
-    """The chosen value is recorded as it was stored: without what was cut out of it."""
+def test_chosen_value_is_recorded_without_its_removed_secret(devices: Devices) -> None:
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     there = devices.desktop.session(begun.id)
     begun.edit(goal="Use ghp_" + "c4n4ry0" * 5 + "x")
     there.edit(goal="Use nothing")
     devices.meet()
-    (found,) = begun.conflicts()
+    (view,) = begun.conflicts()
     for take in (1, 2):
-        begun.resolve(found.conflict.id, take)
+        begun.resolve(view.conflict.id, take)
     assert not any(b"c4n4ry0" in (event.data or b"") for event in devices.laptop.events(begun.id))
 
 
@@ -256,29 +253,29 @@ ACTS = st.lists(
 
 @settings(max_examples=15)
 @given(acts=ACTS)
-def test_devices_see_the_same_whatever_values_are_written_and_chosen(
+def test_devices_converge_whatever_values_are_written_and_chosen(
     tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[bool, str]]
 ) -> None:
-    """Edits, choices and meetings in any order: once both have heard everything, they agree."""
+    """Edits, choices and syncs in any order."""
     devices = Devices(tmp_path_factory.mktemp("law"))
     with devices.laptop as laptop, devices.desktop as desktop:
         begun = laptop.start("Build the shop")
         task = begun.add_task("Write it")
         devices.meet()
         for number, (mine, act) in enumerate(acts):
-            _do(devices, (laptop if mine else desktop).session(begun.id), act, number, task)
+            _apply(devices, (laptop if mine else desktop).session(begun.id), act, number, task)
         devices.meet()
         one, two = devices.documents(begun.id)
         assert one == two
         session = laptop.session(begun.id)
         for _ in range(len(acts) + 1):
-            left = [found.conflict.id for found in session.conflicts() if found.conflict.chosen is None]
+            left = [view.conflict.id for view in session.conflicts() if view.conflict.chosen is None]
             if left:
                 session.resolve(left[0], 1)
-        assert all(found.conflict.chosen is not None for found in session.conflicts())
+        assert all(view.conflict.chosen is not None for view in session.conflicts())
 
 
-def _do(devices: Devices, session: SessionHandle, act: str, number: int, task: str) -> None:
+def _apply(devices: Devices, session: SessionHandle, act: str, number: int, task: str) -> None:
     if act == "meet":
         devices.meet()
     elif act == "goal":
@@ -288,22 +285,21 @@ def _do(devices: Devices, session: SessionHandle, act: str, number: int, task: s
         {"pending": session.finish_task, "completed": session.reopen_task}.get(status, session.drop_task)(task)
     else:
         take = int(act[-1])
-        found = [conflict.conflict for conflict in session.conflicts() if conflict.conflict.chosen != take]
-        if found:
-            session.resolve(found[0].id, take)
+        view = [conflict.conflict for conflict in session.conflicts() if conflict.conflict.chosen != take]
+        if view:
+            session.resolve(view[0].id, take)
 
 
-def test_looking_at_conflicts_of_the_past(devices: Devices) -> None:
-    """As of a moment before the devices met, there was none."""
-    here, _ = disagreeing(devices)
+def test_conflicts_can_be_shown_as_of_a_past_moment(devices: Devices) -> None:
+    """Before the devices synced there was none."""
+    here, _ = conflicting_goals(devices)
     began = here.state().created_at
     assert began is not None
     assert here.conflicts(at=began) == []
 
 
-def test_keeper_reads_a_conflict_that_another_one_resolved(devices: Devices) -> None:
-    """A choice is in the log: whoever opens the store sees it."""
-    here, _ = disagreeing(devices)
-    here.resolve(only(here), 1)
+def test_resolved_conflict_is_visible_to_another_keeper(devices: Devices) -> None:
+    here, _ = conflicting_goals(devices)
+    here.resolve(open_conflict(here), 1)
     with Keeper.open(str(devices.here), home=str(devices.root / "laptop" / "home")) as again:
         assert [conflict.conflict.chosen for conflict in again.session(here.id).conflicts()] == [1]

@@ -1,4 +1,4 @@
-"""Tasks and agents that two devices gave one id at once: every one of them can be reached."""
+"""Tasks and agents that two devices gave one id are all reachable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.keeper.session import SessionHandle
 from tests.support.two_devices import Devices
 
 
-def both(tmp_path: Path) -> tuple[Devices, SessionHandle]:
+def session_with_duplicates(tmp_path: Path) -> tuple[Devices, SessionHandle]:
     """A session with two tasks t1 and two agents a-1, one of each from each device."""
     devices = Devices(tmp_path)
     begun = devices.laptop.start("Build the shop")
@@ -30,9 +30,9 @@ def statuses(session: SessionHandle) -> list[str]:
     return [tasks.status_of(task) for task in session.state().tasks.values()]
 
 
-def test_the_same_verb_again_reaches_the_next(tmp_path: Path) -> None:
-    """The newest first, then the other; only then is there nothing left to do."""
-    _, session = both(tmp_path)
+def test_repeated_verb_applies_to_the_next_duplicate_task(tmp_path: Path) -> None:
+    """The newest first; then nothing is left to do."""
+    _, session = session_with_duplicates(tmp_path)
     session.finish_task("t1")
     assert statuses(session) == ["pending", "completed"]
     session.finish_task("t1")
@@ -43,9 +43,9 @@ def test_the_same_verb_again_reaches_the_next(tmp_path: Path) -> None:
     assert statuses(session) == ["completed", "dropped"]
 
 
-def test_agents_likewise(tmp_path: Path) -> None:
-    """Both end, one after the other; what one was told belongs to that one."""
-    devices, session = both(tmp_path)
+def test_repeated_verb_applies_to_the_next_duplicate_agent(tmp_path: Path) -> None:
+    """Each keeps what was recorded of it."""
+    devices, session = session_with_duplicates(tmp_path)
     first = session.find_agent("a-1").progress(0.5)
     first.done(summary="one")
     session.find_agent("a-1").fail("broken")
@@ -57,21 +57,20 @@ def test_agents_likewise(tmp_path: Path) -> None:
     assert one == other
 
 
-def test_a_block_ends_its_own_agent(tmp_path: Path) -> None:
-    """While it ran, another device's agent of the same id arrived: that one goes on."""
+def test_block_ends_its_own_agent_when_a_duplicate_arrives(tmp_path: Path) -> None:
     devices = Devices(tmp_path)
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     with begun.agent("a-1", type="coder", task="here", pid=None):
         devices.desktop.session(begun.id).agent("a-1", type="coder", task="there", pid=None)
         devices.meet()
-    found = {agent.task: agents.status_of(agent) for agent in begun.state().agents.values()}
-    assert found == {"here": "completed", "there": "running"}
+    statuses_of_agents = {agent.task: agents.status_of(agent) for agent in begun.state().agents.values()}
+    assert statuses_of_agents == {"here": "completed", "there": "running"}
 
 
 def test_duplicates_have_distinct_names(tmp_path: Path) -> None:
-    """By the device; by more where that is the same; those with an id of their own need nothing."""
-    devices, session = both(tmp_path)
+    """By device, or by more where that is equal; ids that are unique need no addition."""
+    devices, session = session_with_duplicates(tmp_path)
     session.add_task("Alone")
     state = session.state()
     assert sorted(disambiguating_labels(state, state.tasks.values())) == ["", "desktop", "laptop"]

@@ -1,4 +1,4 @@
-"""A fork: a session of one's own, with what is open of another, which stays as it is."""
+"""A fork is a session of one's own with what is open in another, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def devices(tmp_path: Path) -> Devices:
 
 
 def test_fork_takes_over_goal_open_tasks_decisions_and_notes(devices: Devices) -> None:
-    """The goal and its facts, phases and open tasks as they stand, decisions and notes; nothing of what happened."""
+    """And phases, but nothing that happened."""
     origin = devices.laptop.start(
         "Build the shop", scope="web", task="build shop", mode="optimize", tags=["a", "b"], model="m"
     )
@@ -56,8 +56,7 @@ def test_fork_takes_over_goal_open_tasks_decisions_and_notes(devices: Devices) -
     assert current.id == fork.id
 
 
-def test_a_fork_takes_this_devices_side(devices: Devices) -> None:
-    """Where devices disagree, each one's fork goes on with what it said itself."""
+def test_fork_takes_this_devices_side_of_a_conflict(devices: Devices) -> None:
     begun = devices.laptop.start("Build the shop")
     task = begun.add_task("Write it")
     devices.meet()
@@ -79,8 +78,8 @@ def test_a_fork_takes_this_devices_side(devices: Devices) -> None:
     assert len([conflict for conflict in begun.document().conflicts if conflict.chosen is None]) == 3
 
 
-def test_twins_of_others_both_come_along(tmp_path: Path) -> None:
-    """Two tasks of one id, neither made here: both are taken, under ids of their own."""
+def test_fork_copies_both_tasks_with_one_id(tmp_path: Path) -> None:
+    """Under ids of their own."""
     devices = Devices(tmp_path)
     begun = devices.laptop.start("Build the shop")
     devices.meet()
@@ -95,7 +94,7 @@ def test_twins_of_others_both_come_along(tmp_path: Path) -> None:
 
 
 def test_fork_starts_from_a_finished_session(devices: Devices) -> None:
-    """A completed session goes on in its fork, and stays completed."""
+    """Which stays completed."""
     origin = devices.laptop.start("Build the shop")
     origin.add_task("Later")
     origin.complete()
@@ -105,15 +104,14 @@ def test_fork_starts_from_a_finished_session(devices: Devices) -> None:
 
 
 def test_fork_is_refused_when_the_session_was_deleted(devices: Devices) -> None:
-    """There is nothing left to take."""
     origin = devices.laptop.start("Build the shop")
     devices.laptop.delete(origin.id, force=True)
     with pytest.raises(NotFound):
         origin.fork()
 
 
-def test_both_devices_see_both_ways(devices: Devices) -> None:
-    """After they met again, each has the other's fork, and they are three sessions."""
+def test_forks_of_both_devices_are_visible_to_both(devices: Devices) -> None:
+    """After a sync there are three sessions."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     mine, theirs = begun.fork(), devices.desktop.session(begun.id).fork()

@@ -1,4 +1,4 @@
-"""Where the work is: noted when somebody leaves or others may follow, and what the ground is compared with."""
+"""The git position: noted when the work changes place, and compared with the work tree on resume."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Clones(Devices):
             git_at(place, "branch", "-q", "--set-upstream-to=origin/main", "main")
 
     def feature(self, *, push: bool = True) -> SessionHandle:
-        """Begun on main; then the laptop switches, commits and says so."""
+        """Begun on main; then the laptop switches to a branch, commits and records the file."""
         begun = self.laptop.start("Build the shop")
         git_at(self.here, "switch", "-q", "-c", "feat")
         committed(self.here, "new.txt")
@@ -53,8 +53,8 @@ def committed(place: Path, name: str, words: str = "x\n") -> str:
     return git_at(place, "rev-parse", "HEAD")
 
 
-def printed(session: SessionHandle) -> str:
-    """The one command that a refusal gives for git."""
+def printed_command(session: SessionHandle) -> str:
+    """The git command that a refusal prints."""
     with pytest.raises(Refused) as caught:
         session.resume()
     lines = (caught.value.hint or "").splitlines()
@@ -65,7 +65,7 @@ def printed(session: SessionHandle) -> str:
 
 
 def run(command: str, where: Path) -> None:
-    """What a person would copy, as they would."""
+    """As the person would, after copying it."""
     env = {
         "PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
         "HOME": str(where), "GIT_COMMITTER_NAME": "B", "GIT_COMMITTER_EMAIL": "b@example.org",
@@ -79,73 +79,69 @@ def notes(keeper: Keeper, session: SessionHandle) -> int:
     return sum(event.type == "ground.noted" for event in keeper.events(session.id))
 
 
-def ground(session: SessionHandle) -> tuple[ResumeDifference, ...]:
+def differences(session: SessionHandle) -> tuple[ResumeDifference, ...]:
     return session.resume().differences
 
 
-# ── the commands that are printed ────────────────────────────────────────────────────────────────────────
+# ── printed commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_branch_that_was_made_after_the_start(clones: Clones) -> None:
-    """The other device is on main and has never heard of the branch: the printed command brings branch and file."""
+def test_command_fetches_and_switches_to_an_unknown_branch(clones: Clones) -> None:
+    """The branch was made after the start; the other device is on main."""
     session = clones.feature()
-    command = printed(session)
+    command = printed_command(session)
     assert command == "git fetch && git switch feat"
     run(command, clones.there)
-    assert ground(session) == ()
+    assert differences(session) == ()
     assert (clones.there / "new.txt").exists()
 
 
-def test_on_the_branch_already_nothing_leads_away_from_it(clones: Clones) -> None:
-    """Who has switched by themselves is told nothing."""
+def test_resume_reports_nothing_when_the_branch_is_checked_out(clones: Clones) -> None:
     session = clones.feature()
     git_at(clones.there, "fetch", "-q")
     git_at(clones.there, "switch", "-q", "feat")
-    assert ground(session) == ()
+    assert differences(session) == ()
 
 
-def test_a_branch_known_here_is_switched_to(clones: Clones) -> None:
-    """It is here with the commit in it, and something else is checked out."""
+def test_command_switches_to_a_known_branch(clones: Clones) -> None:
     session = clones.feature()
     git_at(clones.there, "fetch", "-q", "origin", "feat:feat")
-    assert printed(session) == "git switch feat"
-    run(printed(session), clones.there)
-    assert ground(session) == ()
+    assert printed_command(session) == "git switch feat"
+    run(printed_command(session), clones.there)
+    assert differences(session) == ()
 
 
-def test_a_branch_known_here_that_is_old(clones: Clones) -> None:
-    """The branch is here as of yesterday: switching alone would not bring the commit."""
+def test_command_switches_and_pulls_a_known_branch_that_is_behind(clones: Clones) -> None:
     session = clones.feature()
-    run(printed(session), clones.there)
+    run(printed_command(session), clones.there)
     git_at(clones.there, "switch", "-q", "main")
     committed(clones.here, "more.txt")
     git_at(clones.here, "push", "-q")
     clones.laptop.session(session.id).pause()
     clones.meet()
-    assert printed(session) == "git switch feat && git pull --ff-only"
+    assert printed_command(session) == "git switch feat && git pull --ff-only"
     git_at(clones.there, "fetch", "-q")
-    assert printed(session) == "git switch feat && git pull --ff-only"
-    run(printed(session), clones.there)
-    assert ground(session) == ()
+    assert printed_command(session) == "git switch feat && git pull --ff-only"
+    run(printed_command(session), clones.there)
+    assert differences(session) == ()
 
 
-def test_behind_on_the_same_branch(clones: Clones) -> None:
-    """A commit was made and pushed: pulling brings it, whether it was fetched before or not."""
+def test_command_pulls_when_the_current_branch_is_behind(clones: Clones) -> None:
+    """Fetched before or not."""
     begun = clones.laptop.start("Build the shop")
     committed(clones.here, "one.txt")
     git_at(clones.here, "push", "-q", "origin", "main")
     begun.save()
     carry(clones.laptop, clones.desktop)
     session = clones.desktop.session(begun.id)
-    assert printed(session) == "git pull --ff-only"
+    assert printed_command(session) == "git pull --ff-only"
     git_at(clones.there, "fetch", "-q")
-    assert printed(session) == "git pull --ff-only"
-    run(printed(session), clones.there)
-    assert ground(session) == ()
+    assert printed_command(session) == "git pull --ff-only"
+    run(printed_command(session), clones.there)
+    assert differences(session) == ()
 
 
-def test_behind_on_a_branch_that_follows_none(clones: Clones) -> None:
-    """Without an upstream, `git pull` has to be told from where."""
+def test_command_names_the_remote_when_the_branch_has_no_upstream(clones: Clones) -> None:
     git_at(clones.there, "branch", "-q", "--unset-upstream", "main")
     begun = clones.laptop.start("Build the shop")
     committed(clones.here, "one.txt")
@@ -153,13 +149,12 @@ def test_behind_on_a_branch_that_follows_none(clones: Clones) -> None:
     begun.pause()
     carry(clones.laptop, clones.desktop)
     session = clones.desktop.session(begun.id)
-    assert printed(session) == "git pull --ff-only origin main"
-    run(printed(session), clones.there)
-    assert ground(session) == ()
+    assert printed_command(session) == "git pull --ff-only origin main"
+    run(printed_command(session), clones.there)
+    assert differences(session) == ()
 
 
-def test_both_went_on(clones: Clones) -> None:
-    """Fast-forward is not possible: what was fetched is merged."""
+def test_command_merges_when_both_sides_have_new_commits(clones: Clones) -> None:
     begun = clones.laptop.start("Build the shop")
     wanted = committed(clones.here, "one.txt")
     git_at(clones.here, "push", "-q", "origin", "main")
@@ -168,15 +163,14 @@ def test_both_went_on(clones: Clones) -> None:
     committed(clones.there, "two.txt")
     git_at(clones.there, "fetch", "-q")
     session = clones.desktop.session(begun.id)
-    assert printed(session) == f"git merge {wanted[:10]}"
-    run(printed(session), clones.there)
-    assert [(difference.what, difference.fix, difference.blocking) for difference in ground(session)] == [
+    assert printed_command(session) == f"git merge {wanted[:10]}"
+    run(printed_command(session), clones.there)
+    assert [(difference.what, difference.fix, difference.blocking) for difference in differences(session)] == [
         ("commit", None, False)
     ]
 
 
-def test_no_branch_was_checked_out(clones: Clones) -> None:
-    """A detached commit is checked out as such."""
+def test_command_checks_out_a_detached_commit(clones: Clones) -> None:
     begun = clones.laptop.start("Build the shop")
     git_at(clones.here, "switch", "-q", "--detach")
     wanted = committed(clones.here, "one.txt")
@@ -184,56 +178,55 @@ def test_no_branch_was_checked_out(clones: Clones) -> None:
     begun.pause()
     carry(clones.laptop, clones.desktop)
     session = clones.desktop.session(begun.id)
-    assert printed(session) == f"git fetch && git checkout {wanted[:10]}"
-    run(printed(session), clones.there)
-    assert ground(session) == ()
+    assert printed_command(session) == f"git fetch && git checkout {wanted[:10]}"
+    run(printed_command(session), clones.there)
+    assert differences(session) == ()
 
 
-def test_a_branch_that_another_work_tree_has(clones: Clones) -> None:
-    """Git would refuse to switch: the session is gone on with over there."""
+def test_command_points_to_the_work_tree_that_has_the_branch(clones: Clones) -> None:
+    """Git would refuse to switch."""
     session = clones.feature()
     git_at(clones.there, "fetch", "-q")
-    beside = clones.there.parent / "beside"
-    git_at(clones.there, "worktree", "add", "-q", str(beside), "feat")
-    assert printed(session) == f"holdfast resume {session.id[:8]} --project {beside}"
-    assert clones.opened("desktop", beside).session(session.id).resume().differences == ()
+    other_tree = clones.there.parent / "beside"
+    git_at(clones.there, "worktree", "add", "-q", str(other_tree), "feat")
+    assert printed_command(session) == f"holdfast resume {session.id[:8]} --project {other_tree}"
+    assert clones.opened("desktop", other_tree).session(session.id).resume().differences == ()
 
 
-def test_files_that_were_never_committed_come_with_their_branch(clones: Clones) -> None:
-    """The commit is here, the file is not: what is to be done there, and then here, works as it is said."""
+def test_hint_says_how_to_bring_uncommitted_files(clones: Clones) -> None:
+    """On the other device, and then on this one; the printed commands work."""
     begun = clones.laptop.start("Build the shop")
     git_at(clones.here, "switch", "-q", "-c", "feat")
     (clones.here / "new.txt").write_text("x\n")
     begun.changed("new.txt", "created")
     carry(clones.laptop, clones.desktop)
     session = clones.desktop.session(begun.id)
-    said = printed(session)
-    assert said == "files: commit and push them on laptop, then here: git fetch && git switch feat"
+    hint = printed_command(session)
+    assert hint == "files: commit and push them on laptop, then here: git fetch && git switch feat"
     committed(clones.here, "new.txt")
     git_at(clones.here, "push", "-q", "origin", "feat")
-    run(said.partition("then here: ")[2], clones.there)
-    assert not any(difference.blocking for difference in ground(session))
+    run(hint.partition("then here: ")[2], clones.there)
+    assert not any(difference.blocking for difference in differences(session))
 
 
 def test_resume_asks_for_a_commit_that_was_not_pushed(clones: Clones) -> None:
-    """No command here can bring it; the question says why."""
+    """No command on this device can bring it."""
     session = clones.feature(push=False)
     with pytest.raises(Refused, match="was it pushed"):
         session.resume()
 
 
 def test_difference_names_the_device_that_noted_the_position(clones: Clones) -> None:
-    """Not the one that wrote last, if that was another."""
+    """Not the one that wrote last."""
     session = clones.feature()
     with pytest.raises(Refused, match="on which laptop left the session"):
         session.resume()
 
 
-# ── when it is noted ─────────────────────────────────────────────────────────────────────────────────────
+# ── noting the position ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_noted_while_nothing_changes(clones: Clones) -> None:
-    """Work on one branch and one commit leaves no notes."""
+def test_git_position_is_not_noted_again_while_it_is_the_same(clones: Clones) -> None:
     begun = clones.laptop.start("Build the shop")
     begun.agent("a-1", type="coder").done()
     begun.decide("SQLite")
@@ -245,7 +238,7 @@ def test_nothing_is_noted_while_nothing_changes(clones: Clones) -> None:
 
 @pytest.mark.parametrize("verb", ["pause", "save", "complete", "abort", "resume", "agent", "decide", "changed"])
 def test_git_position_is_noted_when_others_may_follow(clones: Clones, verb: str) -> None:
-    """Once, before the event itself; the document then has the present branch and commit."""
+    """Once, before the event itself; the document then has the current branch and commit."""
     begun = clones.laptop.start("Build the shop")
     git_at(clones.here, "switch", "-q", "-c", "feat")
     begun.note("this alone is nobody's concern")
@@ -259,18 +252,18 @@ def test_git_position_is_noted_when_others_may_follow(clones: Clones, verb: str)
     assert (project.git_branch, project.git_commit) == ("feat", tip)
 
 
-def test_going_on_elsewhere_is_noted(clones: Clones) -> None:
-    """Forced onto another branch, the work is there from now on: also for the device it came from."""
+def test_git_position_is_noted_when_a_forced_resume_moves_the_work(clones: Clones) -> None:
+    """Also for the device it came from."""
     session = clones.feature()
     session.resume(force=True)
     clones.meet()
     assert clones.laptop.session(session.id).document().project.git_branch == "main"
-    (found,) = ground(clones.laptop.session(session.id))
-    assert (found.what, found.fix, found.blocking) == ("branch", "git switch main", False)
+    (reported,) = differences(clones.laptop.session(session.id))
+    assert (reported.what, reported.fix, reported.blocking) == ("branch", "git switch main", False)
 
 
-def test_never_of_another_project(clones: Clones, tmp_path: Path) -> None:
-    """A session that was forced into another repository says nothing of that one's branches."""
+def test_git_position_of_another_project_is_not_noted(clones: Clones, tmp_path: Path) -> None:
+    """After a resume forced in another repository."""
     begun = clones.laptop.start("Build the shop")
     other = tmp_path / "other"
     other.mkdir()
@@ -282,37 +275,34 @@ def test_never_of_another_project(clones: Clones, tmp_path: Path) -> None:
     assert notes(elsewhere, begun) == 0
 
 
-def test_never_of_a_work_tree_that_is_at_another_session(clones: Clones, tmp_path: Path) -> None:
-    """What is said of a session from beside it is not where its work is."""
+def test_git_position_of_another_sessions_work_tree_is_not_noted(clones: Clones, tmp_path: Path) -> None:
     begun = clones.laptop.start("Build the shop")
-    beside = tmp_path / "beside"
-    git_at(clones.here, "worktree", "add", "-q", "-b", "side", str(beside))
-    with clones.opened("laptop", beside) as keeper:
+    other_tree = tmp_path / "beside"
+    git_at(clones.here, "worktree", "add", "-q", "-b", "side", str(other_tree))
+    with clones.opened("laptop", other_tree) as keeper:
         keeper.session(begun.id).pause()
         assert notes(keeper, begun) == 0
 
 
-def test_git_position_is_no_sign_of_activity(clones: Clones) -> None:
-    """Where the work is adds no time to it."""
+def test_git_position_is_not_activity(clones: Clones) -> None:
     from holdfast.core.events import TYPE_OF
 
     assert not TYPE_OF[GitPositionNoted].is_activity
 
 
-def test_a_name_that_is_none_is_not_noted(clones: Clones) -> None:
-    """Whoever planted control characters in HEAD gets them into nobody's log."""
+def test_invalid_branch_name_is_not_noted(clones: Clones) -> None:
+    """Control characters planted in HEAD must not enter the log."""
     begun = clones.laptop.start("Build the shop")
     (clones.here / ".git" / "HEAD").write_text("ref: refs/heads/\x1b[31mred\n")
     begun.pause()
     assert notes(clones.laptop, begun) == 0
 
 
-def test_a_session_with_a_branch_of_its_own(clones: Clones) -> None:
-    """Before anything is noted, it is on the branch it was given, not on the one it came from."""
+def test_session_with_its_own_branch_is_on_that_branch_before_anything_is_noted(clones: Clones) -> None:
     begun = clones.laptop.start("Build the shop", branch=True)
     carry(clones.laptop, clones.desktop)
     name = begun.document().branch
-    assert [difference.fix for difference in ground(clones.desktop.session(begun.id))] == [
+    assert [difference.fix for difference in differences(clones.desktop.session(begun.id))] == [
         f"git fetch && git switch {name}"
     ]
     begun.save()
@@ -320,7 +310,7 @@ def test_a_session_with_a_branch_of_its_own(clones: Clones) -> None:
 
 
 def test_hooks_note_the_git_position(tmp_path: Path) -> None:
-    """What an agent did in git is noted when its hooks are heard, once, without moving the session's time."""
+    """Once, when they are drained, without changing the session's time."""
     agents = Speaking(tmp_path)
     git_at(agents.project, "init", "-q", "-b", "main")
     committed(agents.project, "README.md")

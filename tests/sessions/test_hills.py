@@ -1,4 +1,4 @@
-"""Hills of all projects: every scope once, where it was moved to last, and a session to move it in."""
+"""Hills of all projects: every scope once, at its latest position, with a session to move it in."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def at(root: Path, name: str) -> Keeper:
     return Keeper.open(str(root / name), home=str(root / "home"))
 
 
-def test_there_are_none_where_nothing_was_started(keeper: Keeper) -> None:
-    """Looking makes nothing."""
+def test_hills_are_empty_without_a_store(keeper: Keeper) -> None:
+    """And none is created."""
     assert hills(keeper) == []
 
 
 def test_scope_is_at_its_latest_position(keeper: Keeper, tmp_path: Path) -> None:
-    """Whichever session that was said in; scopes of one name in two projects are two."""
+    """In whichever session it was moved; equal names in two projects are two scopes."""
     with at(tmp_path, "shop") as shop, at(tmp_path, "house") as house:
         start = keeper.now() - 30 * MINUTE
         first = shop.start("Search", scope="Search", at=start)
@@ -47,15 +47,15 @@ def test_scope_is_at_its_latest_position(keeper: Keeper, tmp_path: Path) -> None
 
 
 def test_scope_is_at_the_foot_when_it_was_never_moved(keeper: Keeper) -> None:
-    """As long as somebody works on it; a finished session that never moved its scope has nothing to show."""
+    """While a session works on it; a finished one shows no hill."""
     session = keeper.start("Search", scope="Search")
     assert hills(keeper) == [Hill("desk", "Search", 0, None, session.id)]
     session.complete()
     assert hills(keeper) == []
 
 
-def test_a_scope_is_moved_from_anywhere(keeper: Keeper, tmp_path: Path) -> None:
-    """Also where its project is not; what cannot be is refused, and nothing has moved."""
+def test_scope_can_be_moved_from_any_directory(keeper: Keeper, tmp_path: Path) -> None:
+    """An impossible move is refused and changes nothing."""
     with at(tmp_path, "shop") as shop:
         session = shop.start("Search", scope="Search")
     move_scope(keeper, session.id, "Search", 4)

@@ -1,4 +1,4 @@
-"""History as surfaces ask for it: page by page, unfinished ones, of a project's name, archived or not."""
+"""History for surfaces: by page, unfinished sessions, project name, archived or not."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def goals(keeper: Keeper, **asked: object) -> list[str]:
     return [row.goal for row in keeper.history(**{"limit": None, **asked})]  # type: ignore[arg-type]
 
 
-def test_pages_go_on_after_the_last_row_shown(keeper: Keeper) -> None:
-    """Put together they are the whole listing; of a row that is not there nothing can follow."""
+def test_pages_continue_after_the_last_row(keeper: Keeper) -> None:
+    """Together they are the whole listing; an unknown row has no next page."""
     shown: list[str] = []
     before: str | None = None
     while page := keeper.history(limit=2, all_projects=True, before=before):
@@ -43,8 +43,8 @@ def test_pages_go_on_after_the_last_row_shown(keeper: Keeper) -> None:
         keeper.history(before="nobody")
 
 
-def test_cached_hours_are_filtered_by_project_and_day(keeper: Keeper) -> None:
-    """Unfinished, of a name, archived by age or not, alone and together."""
+def test_history_filters_can_be_combined(keeper: Keeper) -> None:
+    """Unfinished, by project name, archived by age or not."""
     assert goals(keeper, unfinished=True) == ["at it"]
     assert goals(keeper, unfinished=True, all_projects=True) == ["at it", "house"]
     assert goals(keeper, project="house", all_projects=True) == ["house"]
@@ -53,8 +53,8 @@ def test_cached_hours_are_filtered_by_project_and_day(keeper: Keeper) -> None:
     assert keeper.project_names() == ["house", "shop"]
 
 
-def test_the_same_can_be_asked_of_a_moment(keeper: Keeper) -> None:
-    """What was unfinished, or archived, then."""
+def test_history_can_be_shown_as_of_a_past_moment(keeper: Keeper) -> None:
+    """With what was unfinished or archived then."""
     then = keeper.now() - 30 * DAY + 2 * HOUR + HOUR // 4
     assert goals(keeper, at=then) == ["shop 2", "shop 1", "shop 0"]
     assert goals(keeper, at=then, unfinished=True) == ["shop 2"]
@@ -62,8 +62,8 @@ def test_the_same_can_be_asked_of_a_moment(keeper: Keeper) -> None:
     assert goals(keeper, at=then, archived=False, limit=1) == ["shop 2"]
 
 
-def test_without_a_store_there_are_no_names(tmp_path: Path) -> None:
-    """Asking makes none."""
+def test_history_has_no_project_names_without_a_store(tmp_path: Path) -> None:
+    """And none is created."""
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home")) as keeper:
         assert keeper.project_names() == []
     assert not (tmp_path / "home").exists()

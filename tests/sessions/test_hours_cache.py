@@ -1,4 +1,4 @@
-"""Hours of all projects: remembered or not, they are what the statistics say, and the law holds in every line."""
+"""Hours of all projects are the same from the cache as computed, and add up in every line."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
         yield keeper
 
 
-def put(
+def record(
     keeper: Keeper, number: int, project: str, scope: str | None, began: int, *steps: tuple[int, EventData]
 ) -> str:
-    """A session that began so many minutes ago, and what happened in it, each so many minutes later."""
+    """A session that began `began` minutes ago; each step comes so many minutes after the one before."""
     session = f"{number:08d}-0000-4000-8000-000000000000"
     at = NOW - began * MINUTE
     named = ProjectFacts(id=f"p-{project}", name=project, path=f"/{project}")
@@ -65,7 +65,7 @@ def put(
     return session
 
 
-def due(keeper: Keeper, project: str | None = None) -> dict[str, object]:
+def computed(keeper: Keeper, project: str | None = None) -> dict[str, object]:
     rows = keeper.history(limit=None, all_projects=True, project=project)
     states = [keeper.state(row.id) for row in rows]
     others = [keeper.state(row.id) for row in keeper.history(limit=None, all_projects=True) if row not in rows]
@@ -79,75 +79,77 @@ def due(keeper: Keeper, project: str | None = None) -> dict[str, object]:
     return {by: (item.lines, item.total) for by, item in made.items()}
 
 
-def got(found: CachedHours) -> dict[str, object]:
+def cached(cached_hours: CachedHours) -> dict[str, object]:
     return {
-        "day": (found.days, found.total), "scope": (found.scopes, found.total),
-        "project": (found.projects, found.total),
+        "day": (cached_hours.days, cached_hours.total), "scope": (cached_hours.scopes, cached_hours.total),
+        "project": (cached_hours.projects, cached_hours.total),
     }  # fmt: skip
 
 
-def assert_lawful(found: CachedHours) -> None:
-    for line in (*found.days, *found.scopes, *found.projects, found.total):
+def assert_adds_up(cached_hours: CachedHours) -> None:
+    for line in (*cached_hours.days, *cached_hours.scopes, *cached_hours.projects, cached_hours.total):
         assert line.working_ms + line.paused_ms == line.elapsed_ms
         assert min(line.working_ms, line.paused_ms) >= 0
-    for lines in (found.days, found.scopes, found.projects):
+    for lines in (cached_hours.days, cached_hours.scopes, cached_hours.projects):
         for what in ("elapsed_ms", "working_ms", "paused_ms", "kept", "discarded"):
-            assert sum(getattr(line, what) for line in lines) == getattr(found.total, what)
+            assert sum(getattr(line, what) for line in lines) == getattr(cached_hours.total, what)
 
 
-MADE = st.tuples(
+SESSIONS = st.tuples(
     st.integers(0, 5), st.sampled_from(["shop", "house"]), st.sampled_from([None, "auth", "search"]),
     st.integers(0, 5 * 24 * 60), st.lists(st.tuples(st.integers(0, 2000), st.sampled_from(STEPS)), max_size=5),
 )  # fmt: skip
 
 
 @settings(max_examples=30, deadline=None)
-@given(rounds=st.lists(st.lists(MADE, max_size=4), min_size=1, max_size=3), ago=st.integers(0, 6 * 24 * 60))
+@given(rounds=st.lists(st.lists(SESSIONS, max_size=4), min_size=1, max_size=3), ago=st.integers(0, 6 * 24 * 60))
 def test_cached_hours_equal_the_table_whatever_is_cached(
     rounds: list[list[tuple[int, str, str | None, int, list[tuple[int, EventData]]]]], ago: int
 ) -> None:
-    """Asked again after anything happened, with one memo or with a new one; and from a day on, the law holds too."""
+    """With a cache that has seen any earlier state or with a new one; also with a first day."""
     with tempfile.TemporaryDirectory() as where, opened(Path(where)) as keeper:
         memo = HoursMemo()
         for made in rounds:
             for number, project, scope, began, steps in made:
-                put(keeper, number, project, scope, began, *steps)
+                record(keeper, number, project, scope, began, *steps)
             keeper.store()
             for name in (None, "shop"):
-                found = hours(keeper, memo, project=name)
-                assert got(found) == due(keeper, name) == got(hours(keeper, HoursMemo(), project=name))
-                assert_lawful(found)
+                cached_hours = hours(keeper, memo, project=name)
+                assert (
+                    cached(cached_hours) == computed(keeper, name) == cached(hours(keeper, HoursMemo(), project=name))
+                )
+                assert_adds_up(cached_hours)
             since = NOW - ago * MINUTE
             later = hours(keeper, memo, since=since)
-            assert_lawful(later)
+            assert_adds_up(later)
             whole = {line.key: line for line in hours(keeper, memo).days}
             first = day_of(since, local_offset)
             assert later.days == [line for day, line in sorted(whole.items()) if day is not None and day >= first]
             assert later.total.elapsed_ms == sum(line.elapsed_ms for line in later.days)
 
 
-def test_a_scope_of_two_projects_has_no_hill(keeper: Keeper) -> None:
-    """One line adds up both, and is neither here nor there; in one project alone, it is where that one has it."""
-    put(keeper, 1, "shop", "auth", 300, (5, HillMoved(scope="auth", position=3)), (5, SessionCompleted()))
-    put(keeper, 2, "house", "auth", 200, (5, HillMoved(scope="auth", position=8)))
-    put(keeper, 3, "house", "cellar", 100, (5, HillMoved(scope="cellar", position=2)))
+def test_scope_of_two_projects_has_no_hill(keeper: Keeper) -> None:
+    """Its line adds up both; within one project it has that project's hill."""
+    record(keeper, 1, "shop", "auth", 300, (5, HillMoved(scope="auth", position=3)), (5, SessionCompleted()))
+    record(keeper, 2, "house", "auth", 200, (5, HillMoved(scope="auth", position=8)))
+    record(keeper, 3, "house", "cellar", 100, (5, HillMoved(scope="cellar", position=2)))
     memo = HoursMemo()
     for _ in range(2):
         assert {line.key: line.hill for line in hours(keeper, memo).scopes} == {"auth": None, "cellar": 2}
     assert [line.hill for line in hours(keeper, memo, project="shop").scopes] == [3]
 
 
-def test_without_a_store_there_are_none(keeper: Keeper, tmp_path: Path) -> None:
-    """Looking makes nothing."""
+def test_cached_hours_are_empty_without_a_store(keeper: Keeper, tmp_path: Path) -> None:
+    """And none is created."""
     assert hours(keeper, HoursMemo()) == CachedHours([], [], [], Line(key=None))
     assert not (tmp_path / "home").exists()
 
 
 def test_cached_hours_read_a_finished_session_once(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second look reads only what is being worked on, and what has changed since."""
+    """Later reads load only unfinished and changed sessions."""
     for number in range(5):
-        put(keeper, number, "shop", "auth", 300, (20, SessionCompleted()))
-    at_work = put(keeper, 9, "shop", "auth", 60)
+        record(keeper, number, "shop", "auth", 300, (20, SessionCompleted()))
+    at_work = record(keeper, 9, "shop", "auth", 60)
     memo = HoursMemo()
     before = hours(keeper, memo)
     read: list[str] = []
@@ -160,29 +162,28 @@ def test_cached_hours_read_a_finished_session_once(keeper: Keeper, monkeypatch: 
     monkeypatch.setattr(SqliteStore, "state", counting)
     assert hours(keeper, memo) == before
     assert set(read) == {at_work}
-    late = put(keeper, 3, "shop", "auth", 290, (0, NoteAdded(text="heard of late")))
+    late = record(keeper, 3, "shop", "auth", 290, (0, NoteAdded(text="heard of late")))
     read.clear()
     hours(keeper, memo)
     assert set(read) == {late, at_work}
 
 
-def test_a_deleted_session_is_not_remembered(keeper: Keeper) -> None:
-    """Its hours go with it."""
-    gone = put(keeper, 1, "shop", "auth", 300, (20, SessionCompleted()))
-    put(keeper, 2, "house", "search", 300, (20, SessionCompleted()))
+def test_cached_hours_forget_a_deleted_session(keeper: Keeper) -> None:
+    gone = record(keeper, 1, "shop", "auth", 300, (20, SessionCompleted()))
+    record(keeper, 2, "house", "search", 300, (20, SessionCompleted()))
     memo = HoursMemo()
     assert hours(keeper, memo).total.sessions == 2
     keeper.delete(gone, force=True)
-    found = hours(keeper, memo)
-    assert [line.key for line in found.scopes] == ["search"]
-    assert found.total.sessions == 1
+    cached_hours = hours(keeper, memo)
+    assert [line.key for line in cached_hours.scopes] == ["search"]
+    assert cached_hours.total.sessions == 1
 
 
 def test_session_that_began_before_the_first_day_counts_with_later_days(keeper: Keeper) -> None:
-    """It began before: its hours are cut at the midnight, exactly."""
-    put(keeper, 1, "shop", "auth", 3 * 24 * 60, (3 * 24 * 60, SessionCompleted()))
-    found = hours(keeper, HoursMemo(), since=NOW - DAY)
-    assert found.total.sessions == 1
-    assert [line.key for line in found.days] == [day_of(NOW - DAY, local_offset), day_of(NOW, local_offset)]
-    assert DAY - HOUR < found.total.elapsed_ms < 3 * DAY
-    assert_lawful(found)
+    """Its hours are cut exactly at midnight."""
+    record(keeper, 1, "shop", "auth", 3 * 24 * 60, (3 * 24 * 60, SessionCompleted()))
+    cached_hours = hours(keeper, HoursMemo(), since=NOW - DAY)
+    assert cached_hours.total.sessions == 1
+    assert [line.key for line in cached_hours.days] == [day_of(NOW - DAY, local_offset), day_of(NOW, local_offset)]
+    assert DAY - HOUR < cached_hours.total.elapsed_ms < 3 * DAY
+    assert_adds_up(cached_hours)

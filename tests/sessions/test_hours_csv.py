@@ -1,4 +1,4 @@
-"""Tables for a spreadsheet."""
+"""Tables for spreadsheets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from holdfast.sessions.hours.table import Line, cell, csv_of
 
 
 @given(st.text(max_size=20))
-def test_no_text_is_taken_for_a_formula_or_a_command(text: str) -> None:
-    """What a cell holds begins with nothing that a spreadsheet computes, and has nothing that a terminal obeys."""
+def test_cell_text_is_neither_a_formula_nor_a_terminal_command(text: str) -> None:
     made = cell(text)
     assert made[:1] not in tuple("=+-@\t\r")
     assert all(char.isprintable() or char in "\u200c\u200d" for char in made)
@@ -25,8 +24,8 @@ def test_cells_hold_no_control_sequences() -> None:
     assert not set(cell("a\x1b]0;x\x07\x9b31m\u202e\r\nb")) & set("\x1b\x07\x9b\u202e\r\n")
 
 
-def test_numbers_stay_numbers() -> None:
-    """One line for each, the columns named as in the JSON."""
+def test_csv_has_one_line_each_with_plain_numbers() -> None:
+    """Columns are named as in the JSON."""
     text = csv_of("scope", [Line(key="=1+1", sessions=2, elapsed_ms=30, working_ms=20, paused_ms=10), Line(key=None)])
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[0]["scope"] == "'=1+1"

@@ -1,4 +1,6 @@
-"""A session that began by itself and was left is over: computed, never recorded, and in nobody's way."""
+"""A session that an agent started and nobody continued is over: this is computed, never recorded, and blocks
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def agents(tmp_path: Path) -> Speaking:
     return speaking
 
 
-def test_left_session_is_over_once_it_was_disconnected_for_twelve_hours(agents: Speaking) -> None:
+def test_abandoned_session_is_over_after_twelve_hours_without_a_conversation(agents: Speaking) -> None:
     before = [*agents.types()]
     agents.minute = OVER - 0.001
     assert (agents.session().status, agents.session().over) == ("paused", False)
@@ -67,7 +69,7 @@ def test_session_is_not_over_while_something_in_it_is_open(tmp_path: Path, open_
     assert agents.session().over is False
 
 
-def test_session_over_blocks_neither_start_nor_delete(agents: Speaking) -> None:
+def test_session_that_is_over_blocks_neither_start_nor_delete(agents: Speaking) -> None:
     agents.minute = OVER - 1
     with agents.keeper() as keeper:
         left = keeper.session().id
@@ -82,7 +84,7 @@ def test_session_over_blocks_neither_start_nor_delete(agents: Speaking) -> None:
         assert keeper.delete(left) == left
 
 
-def test_prompt_in_its_conversation_takes_a_session_up_that_was_over(agents: Speaking) -> None:
+def test_prompt_in_its_conversation_continues_a_session_that_was_over(agents: Speaking) -> None:
     agents.minute = OVER + 60
     before = agents.session()
     assert before.over
@@ -92,7 +94,7 @@ def test_prompt_in_its_conversation_takes_a_session_up_that_was_over(agents: Spe
 
 
 def test_session_that_is_over_is_not_listed_as_open(agents: Speaking) -> None:
-    """History still lists it, and it comes back with the next prompt."""
+    """History lists it, and the next prompt reopens it."""
     agents.minute = OVER - 1
     with agents.keeper() as keeper:
         assert [row.goal for row in overview.unfinished(keeper)] == ["Add OAuth with PKCE"]
@@ -114,11 +116,11 @@ def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
         ).stdout
         for verb, words in (("status", ()), ("history", ()), ("show", ("@",)))
     }  # fmt: skip
-    assert all("paused (over)" in said for said in done.values()), done
+    assert all("paused (over)" in expected_text for expected_text in done.values()), done
 
 
-def test_correcting_the_hours_of_a_left_session_is_no_work_in_it(tmp_path: Path) -> None:
-    """Three corrections on the next day, four minutes apart: nobody worked then, and the session stays over."""
+def test_corrections_of_hours_do_not_continue_a_session_that_is_over(tmp_path: Path) -> None:
+    """Three corrections on the next day, four minutes apart."""
     agents = Speaking(tmp_path)
     agents.prompt()
     agents.minute = 4
@@ -135,16 +137,16 @@ def test_correcting_the_hours_of_a_left_session_is_no_work_in_it(tmp_path: Path)
     assert (session.status, session.over, session.time.working_ms) == ("paused", True, 4 * MINUTE)
 
 
-def test_history_counts_as_show_does_when_a_session_was_closed_a_day_ago(agents: Speaking) -> None:
-    """The two minutes from the last prompt to the end of the conversation are no work, however long ago that was."""
+def test_history_and_show_agree_on_the_time_of_a_session_closed_a_day_ago(agents: Speaking) -> None:
+    """The two minutes between the last prompt and the end of the conversation are not work."""
     for minute in (CLOSED, 60, OVER, 3 * 24 * 60):
         agents.minute = minute
         with agents.keeper() as keeper:
             assert [row.working_ms for row in keeper.history()] == [keeper.session().document().time.working_ms]
 
 
-def test_rows_of_another_project_are_counted_by_its_own_settings(tmp_path: Path) -> None:
-    """Whether it is over is the same from its own project, from another and from the home's overview."""
+def test_rows_of_another_project_follow_its_own_settings(tmp_path: Path) -> None:
+    """A session is over or not, wherever it is listed."""
     agents = Speaking(tmp_path)
     patient, eager = tmp_path / "patient", tmp_path / "eager"
     for project, hours in ((patient, 48), (eager, 2)):
@@ -173,8 +175,8 @@ def test_rows_of_another_project_are_counted_by_its_own_settings(tmp_path: Path)
                 }
 
 
-def test_listing_of_all_projects_archives_alike_from_every_project(tmp_path: Path) -> None:
-    """A project's own listing goes by its own setting; all projects together by the home's."""
+def test_listing_of_all_projects_archives_by_the_homes_setting(tmp_path: Path) -> None:
+    """A project's own listing uses the project's setting."""
     agents = Speaking(tmp_path)
     early = tmp_path / "early"
     early.mkdir()

@@ -1,4 +1,4 @@
-"""The overview: every unfinished session, and what in it waits for the person."""
+"""The overview: every unfinished session, and what in it needs the person."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def attention(session: SessionHandle) -> tuple[str, ...]:
 
 
 def started(keeper: Keeper, name: str) -> SessionHandle:
-    """A session in a project of its own: starting another one in the same place would end it."""
+    """Starts a session in a project of its own, since starting a second one in a project ends the first."""
     place = Path(keeper.place.root).parent / name
     place.mkdir(exist_ok=True)
     made = keeper.at(str(place)).start(name)
     return keeper.session(made.id)
 
 
-def test_there_is_nothing_where_nothing_was_started(keeper: Keeper, root: Path) -> None:
-    """Looking makes no store."""
+def test_overview_is_empty_without_a_store(keeper: Keeper, root: Path) -> None:
+    """And none is created."""
     assert overview.now(keeper) == []
     assert not (root / "home").exists()
 
 
-def test_unfinished_sessions_of_all_projects_are_shown(keeper: Keeper, root: Path) -> None:
-    """Finished, archived and deleted ones are not; the one something happened in last comes first."""
+def test_overview_shows_unfinished_sessions_of_all_projects(keeper: Keeper, root: Path) -> None:
+    """Not finished, archived or deleted ones; the latest event first."""
     names = ["one", "done", "given up", "put away", "deleted", "last"]
     made = {name: started(keeper, name) for name in names}
     made["done"].complete()
@@ -67,39 +67,39 @@ def test_unfinished_sessions_of_all_projects_are_shown(keeper: Keeper, root: Pat
 
 
 def test_overview_begins_with_sessions_that_need_attention(keeper: Keeper) -> None:
-    """Before what was worked on later; and within a session the most urgent thing first."""
+    """Before more recent ones; within a session the most urgent item first."""
     waits = keeper.start("Waits")
     keeper.recorder.record(waits.id, lambda _: [ConflictDetected(field="goal", value="Rest", stood="Waits")])
     keeper.recorder.record(waits.id, lambda _: [WaitingStarted(id="1", for_="permission", text="Run \x1b[1mrm\n-r?")])
     waits.measure_context(190_000, window=200_000)
     waits.agent("a-1", type="coder", pid=None).fail("it\nbroke", category="permanent")
     started(keeper, "Does not")
-    found = overview.now(keeper)
-    assert [card.session.goal for card in found] == ["Waits", "Does not"]
-    assert found[0].attention == (
+    cards = overview.now(keeper)
+    assert [card.session.goal for card in cards] == ["Waits", "Does not"]
+    assert cards[0].attention == (
         "Waits for permission: Run \\x1b[1mrm -r?",
         "Devices disagree on goal",
         "Agent a-1 failed: it broke",
         "The context is 95% full: compress it",
     )
-    assert found[1].attention == ()
+    assert cards[1].attention == ()
 
 
 def test_overview_reports_agents_whose_process_ended(keeper: Keeper) -> None:
-    """Now, and only now: of a moment in the past nobody can know."""
+    """Only as of now, since the past cannot be checked."""
     session = keeper.start("Build the shop")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     session.agent("a-1", type="coder", pid=child.pid)
     assert overview.session_card(keeper, session.id).lost == frozenset()
     moment = keeper.now()
     child.communicate(b"\n")
-    found = overview.session_card(keeper, session.id)
-    assert (found.lost, found.attention) == (frozenset({"a-1"}), ("Agent a-1 is gone without having finished",))
+    card = overview.session_card(keeper, session.id)
+    assert (card.lost, card.attention) == (frozenset({"a-1"}), ("Agent a-1 is gone without having finished",))
     assert overview.session_card(keeper, session.id, at=moment).lost == frozenset()
 
 
 def test_overview_counts_items_when_there_are_many_of_a_kind(keeper: Keeper) -> None:
-    """Three by name, the rest counted."""
+    """Three by name, the rest as a number."""
     session = keeper.start("Build the shop")
     for number in range(5):
         session.agent(f"a-{number}", type="coder", pid=None).fail("no", category="permanent")
@@ -107,14 +107,14 @@ def test_overview_counts_items_when_there_are_many_of_a_kind(keeper: Keeper) -> 
 
 
 def test_overview_shows_reminders_while_work_goes_on(keeper: Keeper) -> None:
-    """The strongest one; not during a pause, which is what it asks for, and not after a break."""
+    """The strongest one, neither during a pause nor after a break."""
     start = keeper.now() - 300 * MINUTE
     session = keeper.start("Build the shop", at=start)
-    told = {}
+    shown = {}
     for minute in range(4, 89, 4):
         session.note("still at it", at=start + minute * MINUTE)
-        told[minute] = overview.session_card(keeper, session.id, at=start + minute * MINUTE).attention
-    assert [told[minute] for minute in (36, 44, 56, 64)] == [
+        shown[minute] = overview.session_card(keeper, session.id, at=start + minute * MINUTE).attention
+    assert [shown[minute] for minute in (36, 44, 56, 64)] == [
         (), ("A break would do good",), ("A break would do good",), ("A break is due",),
     ]  # fmt: skip
     session.pause(at=start + 89 * MINUTE)
@@ -127,8 +127,8 @@ def test_overview_shows_reminders_while_work_goes_on(keeper: Keeper) -> None:
     assert overview.session_card(keeper, session.id, at=start + 132 * MINUTE).attention == ()
 
 
-def test_a_session_stopped_by_an_error_says_by_which(keeper: Keeper) -> None:
-    """Until it goes on."""
+def test_overview_shows_the_error_that_stopped_a_session(keeper: Keeper) -> None:
+    """Until the session continues."""
     session = keeper.start("Build the shop")
     session.fail("the disk is full")
     assert attention(session) == ("Stopped by an error: the disk is full",)
@@ -136,23 +136,22 @@ def test_a_session_stopped_by_an_error_says_by_which(keeper: Keeper) -> None:
     assert attention(session) == ()
 
 
-def test_the_command_to_go_on_can_be_pasted_into_a_shell(keeper: Keeper, root: Path) -> None:
+def test_resume_command_can_be_pasted_into_a_shell(keeper: Keeper, root: Path) -> None:
     """Whatever the directory is called; without a directory it is the command alone."""
     with Keeper.open(str(root / "it's a desk"), home=str(root / "home")) as other:
         session = other.start("Tidy up")
-    found = overview.session_card(keeper, session.id)
+    card = overview.session_card(keeper, session.id)
     place = str(root / "it's a desk")
-    assert (found.here, found.places) == (True, (place,))
+    assert (card.here, card.places) == (True, (place,))
     home = f"HOLDFAST_HOME={root / 'home'}"
-    assert shlex.split(found.resume) == ["cd", place, "&&", home, "holdfast", "resume", session.id[:8]]
+    assert shlex.split(card.resume) == ["cd", place, "&&", home, "holdfast", "resume", session.id[:8]]
     shutil.rmtree(place)
-    found = overview.session_card(keeper, session.id)
-    assert (found.here, found.resume) == (False, f"{home} holdfast resume {session.id[:8]}")
+    card = overview.session_card(keeper, session.id)
+    assert (card.here, card.resume) == (False, f"{home} holdfast resume {session.id[:8]}")
 
 
-def test_the_command_to_go_on_says_where_things_are_kept(root: Path) -> None:
-    """Only what a command would not find by itself is said: another home, another store."""
-    for home, store, told in (
+def test_resume_command_names_a_home_or_store_other_than_the_default(root: Path) -> None:
+    for home, store, variables in (
         (default_home(), None, []),
         (str(root / "my home"), None, [f"HOLDFAST_HOME={root / 'my home'}"]),
         (default_home(), f"sqlite://{root}/o'ther.db", [f"HOLDFAST_STORE=sqlite:///{root}/o'ther.db"]),
@@ -161,11 +160,11 @@ def test_the_command_to_go_on_says_where_things_are_kept(root: Path) -> None:
         with Keeper.open(str(root / "shop"), home=home, store=store) as keeper:
             session = keeper.start("Build the shop", replace=True)
             words = shlex.split(overview.session_card(keeper, session.id).resume)
-        assert words == ["cd", str(root / "shop"), "&&", *told, "holdfast", "resume", session.id[:8]]
+        assert words == ["cd", str(root / "shop"), "&&", *variables, "holdfast", "resume", session.id[:8]]
 
 
-def test_finished_sessions_are_not_loaded(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, each unfinished one is loaded once and nothing else."""
+def test_overview_loads_only_unfinished_sessions(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them once."""
     for number in range(10):
         keeper.start(str(number)).complete()
     due = {started(keeper, str(number)).id for number in range(3)}
@@ -182,20 +181,20 @@ def test_finished_sessions_are_not_loaded(keeper: Keeper, monkeypatch: pytest.Mo
 
 
 def test_overview_reuses_cards_when_nothing_changed(tmp_path: Path) -> None:
-    """With a memo, only sessions in which something happened since are loaded; what is shown is the same."""
+    """With a memo, only changed sessions are loaded, and the overview is the same."""
     clock = [1_800_000_000_000_000_000]
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), wall=Wall(read=lambda: clock[0])) as keeper:
         one = keeper.start("One").id
         two = keeper.start("Two", replace=True).id
         keeper.unarchive(one)
         memo = overview.SessionCards()
-        first = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        first = {card.session.id: card for card in overview.now(keeper, memo=memo)}
         assert set(first) == {one, two}
         keeper.session(two).note("Something happened")
-        again = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        again = {card.session.id: card for card in overview.now(keeper, memo=memo)}
         assert again[two] is not first[two]
         assert [note.text for note in again[two].session.notes] == ["Something happened"]
         assert again[one] is first[one]
         clock[0] += 60 * 10**9
-        later = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
-        assert later[one] is not first[one]  # time passes, and processes end, without anybody saying so
+        later = {card.session.id: card for card in overview.now(keeper, memo=memo)}
+        assert later[one] is not first[one]  # time passes and processes end without an event

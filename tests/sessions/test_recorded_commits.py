@@ -1,4 +1,4 @@
-"""Commits made while a session works are recorded, with the conversation that made them; rewritten ones too."""
+"""Commits made during a session are recorded with the conversation that made them; rewritten ones too."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_amended_commit_replaces_the_first(shop: Workplace) -> None:
     assert [(file.path, file.by) for file in shop.files()] == [("cart.py", "command")]
 
 
-def test_rebased_commits_replace_those_they_were_made_of(shop: Workplace) -> None:
-    """By author time and subject: their trees are others, and so are their names."""
+def test_rebased_commits_replace_their_originals(shop: Workplace) -> None:
+    """Matched by author time and subject, since hash and tree differ."""
     shop.prompt()
     shop.git("checkout", "-qb", "feature")
     old = [committed(shop, f"Step {n}", f"step{n}.py", "x\n") for n in (1, 2)]
@@ -102,17 +102,17 @@ def test_rebased_commits_replace_those_they_were_made_of(shop: Workplace) -> Non
     shop.stop()
     new = shop.git("rev-list", "--reverse", "main..feature").split()
     session = shop.session()
-    found = {commit.subject: commit for commit in session.commits}
-    assert [found[f"Step {n}"].sha for n in (1, 2)] == new
-    assert [found[f"Step {n}"].replaces for n in (1, 2)] == old
-    assert found["Step 1"].conversation == found["Step 2"].conversation == "talk-1"
-    assert found["Meanwhile"].conversation is None
+    recorded_commits = {commit.subject: commit for commit in session.commits}
+    assert [recorded_commits[f"Step {n}"].sha for n in (1, 2)] == new
+    assert [recorded_commits[f"Step {n}"].replaces for n in (1, 2)] == old
+    assert recorded_commits["Step 1"].conversation == recorded_commits["Step 2"].conversation == "talk-1"
+    assert recorded_commits["Meanwhile"].conversation is None
     assert {commit.branch for commit in session.commits} == {"feature", "main"}
 
 
 @pytest.mark.parametrize("how", ["checkout", "merge", "reset", "pull"])
-def test_commits_of_others_are_not_recorded(shop: Workplace, tmp_path: Path, how: str) -> None:
-    """HEAD moves to commits that were there, or that others made: nobody made them here."""
+def test_existing_commits_and_those_of_others_are_not_recorded(shop: Workplace, tmp_path: Path, how: str) -> None:
+    """HEAD may move to them in several ways."""
     there = tmp_path / "there"
     shop.git("clone", "-q", str(shop.project), str(there), at=tmp_path)
     shop.git("-c", "user.name=B", "-c", "user.email=b@c", "commit", "-q", "--allow-empty", "-m", "Theirs", at=there)
@@ -128,7 +128,7 @@ def test_commits_of_others_are_not_recorded(shop: Workplace, tmp_path: Path, how
     assert shop.session().commits == []
 
 
-def test_commit_is_recorded_where_no_log_of_head_is_kept(shop: Workplace) -> None:
+def test_commit_is_recorded_without_a_reflog(shop: Workplace) -> None:
     shop.git("config", "core.logAllRefUpdates", "false")
     for path in (shop.project / ".git" / "logs").rglob("*"):
         if path.is_file():
@@ -155,10 +155,10 @@ def test_commit_that_keeps_a_branch_is_recorded(shop: Workplace) -> None:
     ]  # fmt: skip
 
 
-def test_commit_that_keeps_a_branch_is_recorded_once_when_the_first_try_could_not_record_it(
+def test_commit_that_keeps_a_branch_is_recorded_once_after_a_failed_try(
     shop: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The branch is merged before the store is written: the next try finds the commit by comparing, too."""
+    """The branch is merged before the store is written; the next try also finds the commit by comparing."""
     with shop.keeper() as keeper:
         session = keeper.start("Add the tax", feature="tax", branch=True)
         made = committed(shop, "Add it", "tax.py", "rate = 19\n")
@@ -173,7 +173,7 @@ def test_commit_that_keeps_a_branch_is_recorded_once_when_the_first_try_could_no
     assert [data.sha for data in recorded if isinstance(data, CommitRecorded)] == [made, stopped.commit]
 
 
-def test_session_that_ends_says_so_when_its_work_tree_could_not_be_compared(
+def test_ending_reports_a_work_tree_that_could_not_be_compared(
     shop: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with shop.keeper() as keeper:
@@ -186,7 +186,7 @@ def test_session_that_ends_says_so_when_its_work_tree_could_not_be_compared(
             assert str(error) in str(session.state().extra[NOT_COMPARED])
 
 
-def test_secret_in_the_first_line_of_a_commit_is_cut_out(shop: Workplace) -> None:
+def test_secret_in_the_subject_of_a_commit_is_removed(shop: Workplace) -> None:
     shop.prompt()
     committed(shop, "Use AKIAIOSFODNN7EXAMPLE for uploads")
     shop.ran("git commit")
@@ -206,7 +206,7 @@ def test_search_matches_commits(shop: Workplace) -> None:
         assert keeper.history(search="nothing like it") == []
 
 
-def test_trailer_that_names_a_session_of_another_project_is_not_believed(shop: Workplace, tmp_path: Path) -> None:
+def test_trailer_naming_a_session_of_another_project_is_ignored(shop: Workplace, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     with shop.keeper(other) as keeper:
@@ -220,8 +220,8 @@ def test_trailer_that_names_a_session_of_another_project_is_not_believed(shop: W
         assert len(keeper.session().document().commits) == 1
 
 
-def test_files_that_an_amend_brings_in_are_recorded(shop: Workplace) -> None:
-    """The agent's by its command, and the person's as a person's, though all are in one commit at the end."""
+def test_files_added_by_an_amend_are_recorded(shop: Workplace) -> None:
+    """The agent's by its command and the person's as a person's, although one commit contains them all."""
     shop.prompt()
     committed(shop, "Base", "first.txt", "1\n")
     shop.ran("git commit -m Base")
@@ -246,7 +246,7 @@ def test_files_that_an_amend_brings_in_are_recorded(shop: Workplace) -> None:
     ]
 
 
-def test_file_that_a_commit_creates_and_an_amend_removes_is_no_change(shop: Workplace) -> None:
+def test_file_created_by_a_commit_and_removed_by_an_amend_is_not_recorded(shop: Workplace) -> None:
     shop.prompt()
     committed(shop, "Base", "first.txt", "1\n")
     shop.git("rm", "-q", "first.txt")
@@ -277,7 +277,7 @@ def test_amend_by_hand_keeps_the_certainty_of_the_original_with_its_conversation
     [(["fixup! One"], None), (["fixup! One", "squash! One"], None), (["fixup! Two", "fixup! One"], None),
      (["Oops"], "fixup")],
 )  # fmt: skip
-def test_commits_that_a_rebase_folds_into_others_are_replaced_by_them(
+def test_commits_squashed_by_a_rebase_are_replaced_by_the_result(
     shop: Workplace, folds: list[str], order: str | None
 ) -> None:
     shop.prompt()
@@ -298,7 +298,7 @@ def test_commits_that_a_rebase_folds_into_others_are_replaced_by_them(
     assert [commit.sha for commit in shop.session().commits] == shop.git("rev-list", "--reverse", "HEAD~2..").split()
 
 
-def test_commit_that_a_rebase_drops_stays_on_record(shop: Workplace) -> None:
+def test_commit_dropped_by_a_rebase_stays_recorded(shop: Workplace) -> None:
     shop.prompt()
     committed(shop, "One", "one.py", "1\n")
     committed(shop, "fixup! One", "one.py", "1!\n")
@@ -314,11 +314,11 @@ def test_commit_that_a_rebase_drops_stays_on_record(shop: Workplace) -> None:
 
 
 @pytest.mark.parametrize("how", ["start", "resume", "continue"])
-def test_work_by_hand_is_recorded_where_no_agent_was_ever_at_work(shop: Workplace, tmp_path: Path, how: str) -> None:
+def test_work_by_hand_is_recorded_without_any_agent(shop: Workplace, tmp_path: Path, how: str) -> None:
     shop.write("before.txt", "not of this session\n")
     with shop.keeper() as keeper:
         if how != "start":
-            # In another work tree, so that nothing is known of this one.
+            # In another work tree, so that no comparison of this one exists.
             other = tmp_path / "other"
             shop.git("worktree", "add", "-q", "-b", "other", str(other))
             with shop.keeper(other) as there:

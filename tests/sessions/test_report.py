@@ -1,4 +1,4 @@
-"""A report is complete, adds up, and is only a document, whatever was stored."""
+"""A report is complete, adds up, and stays a mere document whatever text was stored."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def events(*steps: tuple[int, EventData]) -> list[Event]:
     return chain
 
 
-def told(text: str = "Add OAuth") -> Session:
-    """A session with something of everything, each text being `text`."""
+def full_session(text: str = "Add OAuth") -> Session:
+    """A session with every kind of fact, in which each text is `text`."""
     state = fold(events(
         (0, SessionStarted(goal=text, project=ProjectFacts(id="p", name=text, path="/x"), device=text, scope=text,
                            tags=(text,))),
@@ -97,7 +97,7 @@ def told(text: str = "Add OAuth") -> Session:
 
 
 class Page(HTMLParser):
-    """Reads a page strictly: every element that is opened is closed, in order."""
+    """Parses a page strictly: every opened element is closed, in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -124,9 +124,9 @@ class Page(HTMLParser):
 
 
 @pytest.mark.usefixtures("berlin")
-def test_markdown_is_a_whole_document() -> None:
+def test_markdown_report_is_complete() -> None:
     """Facts, times that add up, pauses, agents, plan, decisions, files, context, notes and errors."""
-    text = report.markdown(told())
+    text = report.markdown(full_session())
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [
         "# Add OAuth", "## Time", "## Pauses", "## Agents", "## Plan", "### Add OAuth", "## Decisions", "## Files",
@@ -146,17 +146,17 @@ def test_markdown_is_a_whole_document() -> None:
 
 
 @pytest.mark.usefixtures("berlin")
-def test_a_report_over_a_change_of_clocks_names_both_offsets() -> None:
+def test_report_over_a_clock_change_names_both_offsets() -> None:
     state = fold(events((0, SessionStarted(goal="x", project=ProjectFacts(id="p", name="x"), device="d"))))
     page = report.html(view.session(state, BEGAN + 30 * DAY))
     assert "Times are local, UTC+02:00, at the end UTC+01:00." in page
     assert "as of 2026-11-04 10:00." in page
 
 
-def test_markdown_cannot_be_broken_out_of() -> None:
-    """Hostile text makes no heading, row, link, image, element or rule of its own."""
-    text = report.markdown(told(HOSTILE))
-    plain = report.markdown(told())
+def test_markdown_report_contains_hostile_text_as_text() -> None:
+    """It makes no heading, row, link, image, element or rule."""
+    text = report.markdown(full_session(HOSTILE))
+    plain = report.markdown(full_session())
     assert _shape(text) == _shape(plain)
     bare = re.sub(r"\\.", "", text)
     assert not re.search(r"[<`\[]", bare.replace("- [x]", "").replace("- [ ]", ""))
@@ -165,7 +165,7 @@ def test_markdown_cannot_be_broken_out_of() -> None:
 
 
 def _shape(text: str) -> list[str]:
-    """What kind of line each line is, without blank and quoted ones."""
+    """The kind of each line, without blank and quoted ones."""
     return [_kind(line) for line in text.splitlines() if line.strip() and not line.startswith("  >")]
 
 
@@ -176,8 +176,8 @@ def _kind(line: str) -> str:
 
 
 def test_html_report_is_one_self_contained_file() -> None:
-    """No script, nothing loaded from elsewhere, a policy against both, light and dark, phone and paper."""
-    text = report.html(told())
+    """No script, nothing loaded, a policy against both; light and dark, phone and print."""
+    text = report.html(full_session())
     page = Page(text)
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "link", "img", "iframe", "object", "form", "a"}
@@ -190,18 +190,18 @@ def test_html_report_is_one_self_contained_file() -> None:
         assert words in text
 
 
-def test_html_shows_hostile_text_as_text() -> None:
-    """The page has the same elements whatever was stored, and no direction mark or escape is left."""
-    plain, hostile = Page(report.html(told())), Page(report.html(told(HOSTILE)))
+def test_html_report_contains_hostile_text_as_text() -> None:
+    """The page has the same elements, and no direction mark or escape."""
+    plain, hostile = Page(report.html(full_session())), Page(report.html(full_session(HOSTILE)))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain.elements]
     assert [set(had) for _, had in hostile.elements] == [set(had) for _, had in plain.elements]
     assert any("<script>alert(1)</script>" in words for words in hostile.words)
-    assert not set(report.html(told(HOSTILE))) & set("\x1b\u202e")
+    assert not set(report.html(full_session(HOSTILE))) & set("\x1b\u202e")
 
 
-def test_the_drawing_covers_agents_and_pauses() -> None:
-    """One bar for the person, one for each pause and each agent, none outside the drawing."""
-    page = Page(report.html(told()))
+def test_chart_has_a_bar_for_the_person_each_pause_and_each_agent() -> None:
+    """None outside the chart."""
+    page = Page(report.html(full_session()))
     bars = [had for tag, had in page.elements if tag == "rect"]
     kinds = [had["class"] for had in bars]
     assert kinds == ["work", "pause manual", "pause idle", "run", "failed"]
@@ -210,8 +210,8 @@ def test_the_drawing_covers_agents_and_pauses() -> None:
 
 
 @pytest.mark.parametrize("minutes", [0, 1, 59, 60, 61, 10_000])
-def test_times_in_the_table_add_up(minutes: int) -> None:
-    """Worked, paused and away make elapsed, as printed."""
+def test_report_times_add_up_as_printed(minutes: int) -> None:
+    """Worked, paused and away make elapsed."""
     state = fold(events((0, SessionStarted(goal="x", project=ProjectFacts(id="p", name="x"), device="d"))))
     rows = dict(report.time_table(view.session(state, BEGAN + minutes * MINUTE + 999)))
     seconds = {}
@@ -222,8 +222,8 @@ def test_times_in_the_table_add_up(minutes: int) -> None:
     assert list(seconds) == ["Worked", "Paused", *(["Away"] if minutes == 10_000 else []), "Elapsed"]
 
 
-def test_a_night_is_away_and_not_paused() -> None:
-    """The words of `show`: eight hours without a sign are no pause."""
+def test_report_counts_a_night_as_away_and_not_as_paused() -> None:
+    """With the words of `show`."""
     state = fold(events(
         (0, SessionStarted(goal="x", project=ProjectFacts(id="p", name="x"), device="d")),
         (20, NoteAdded(text="back")),
@@ -237,13 +237,12 @@ def test_a_night_is_away_and_not_paused() -> None:
     assert "away, 11 h 00 min" in report.html(session)
 
 
-PLAIN_SHAPE = _shape(report.markdown(told()))
-PLAIN_TAGS = [tag for tag, _ in Page(report.html(told())).elements]
+PLAIN_SHAPE = _shape(report.markdown(full_session()))
+PLAIN_TAGS = [tag for tag, _ in Page(report.html(full_session())).elements]
 
 
 @given(st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from("\n|<>`#*_[]()!\\&-=+~\"'.:1")), min_size=1))
-def test_any_text_stays_text(stored: str) -> None:
-    """Both documents keep their shape for every text there is."""
+def test_reports_keep_their_structure_for_any_text(stored: str) -> None:
     stored = f"x{stored}x"
-    assert _shape(report.markdown(told(stored))) == PLAIN_SHAPE
-    assert [tag for tag, _ in Page(report.html(told(stored))).elements] == PLAIN_TAGS
+    assert _shape(report.markdown(full_session(stored))) == PLAIN_SHAPE
+    assert [tag for tag, _ in Page(report.html(full_session(stored))).elements] == PLAIN_TAGS

@@ -1,4 +1,4 @@
-"""The ground under a session that another device left: what differs is told, what is unsafe is refused."""
+"""Resuming a session that another device worked on: differences are reported, and unsafe ones refused."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def devices(tmp_path: Path) -> Devices:
     return Devices(tmp_path, git=True)
 
 
-def left(devices: Devices, *files: str) -> SessionHandle:
-    """A session that the laptop worked on, as the desktop gets it."""
+def left_on_laptop(devices: Devices, *files: str) -> SessionHandle:
+    """A session that the laptop worked on, as the desktop receives it."""
     begun = devices.laptop.start("Build the shop")
     for name in files:
         (devices.here / name).write_text("made there\n")
@@ -36,7 +36,7 @@ def commit(place: Path, name: str, words: str = "x\n") -> str:
     return git_at(place, "rev-parse", "HEAD")
 
 
-def told(session: SessionHandle, *, force: bool = False) -> dict[str, ResumeDifference]:
+def differences(session: SessionHandle, *, force: bool = False) -> dict[str, ResumeDifference]:
     return {difference.what: difference for difference in session.resume(force=force).differences}
 
 
@@ -48,17 +48,17 @@ def refused(session: SessionHandle) -> tuple[str, str]:
 
 
 def test_resume_reports_no_difference_when_the_project_is_as_it_was_left(devices: Devices) -> None:
-    """The same repository, branch, commit and files: it just goes on, and is current here."""
-    session = left(devices)
-    assert told(session) == {}
+    """Same repository, branch, commit and files: the session becomes current."""
+    session = left_on_laptop(devices)
+    assert differences(session) == {}
     current = devices.desktop.current()
     assert current is not None
     assert current.id == session.id
     assert session.document().devices == ["desktop", "laptop"]
 
 
-def test_another_project_is_refused_with_the_way_there(devices: Devices, tmp_path: Path) -> None:
-    """A directory of something else: the repository to clone is named, and how to go on from there."""
+def test_resume_is_refused_in_another_project(devices: Devices, tmp_path: Path) -> None:
+    """The hint names the repository to clone and how to continue there."""
     begun = devices.laptop.start("Build the shop")
     other = tmp_path / "other"
     other.mkdir()
@@ -72,13 +72,13 @@ def test_another_project_is_refused_with_the_way_there(devices: Devices, tmp_pat
     assert f"holdfast resume {begun.id[:8]} --force" in hint
     assert len(keeper.events(begun.id)) == before
     assert keeper.current() is None
-    assert told(keeper.session(begun.id), force=True)["project"].blocking
+    assert differences(keeper.session(begun.id), force=True)["project"].blocking
 
 
-def test_a_commit_that_is_not_here_is_refused(devices: Devices) -> None:
-    """The session began on a commit this clone has never heard of."""
+def test_resume_is_refused_when_the_commit_is_missing(devices: Devices) -> None:
+    """It exists only on the other device."""
     missing = commit(devices.here, "later.txt")
-    session = left(devices)
+    session = left_on_laptop(devices)
     message, hint = refused(session)
     assert missing[:10] in message
     assert "commit: git pull --ff-only origin main" in hint
@@ -89,74 +89,73 @@ def test_a_commit_that_is_not_here_is_refused(devices: Devices) -> None:
     assert f"git fetch && git checkout {wanted[:10]}" in refused(session)[1]
 
 
-def test_a_tree_behind_the_commit_is_refused(devices: Devices) -> None:
-    """The commit is known here, and not checked out: one command brings it."""
+def test_resume_is_refused_when_the_tree_is_behind_the_commit(devices: Devices) -> None:
+    """One command checks it out."""
     wanted = commit(devices.here, "later.txt")
     git_at(devices.there, "fetch", "-q", str(devices.here))
-    session = left(devices)
+    session = left_on_laptop(devices)
     message, hint = refused(session)
     assert "behind" in message
     assert f"git merge --ff-only {wanted[:10]}" in hint
     git_at(devices.there, "merge", "-q", "--ff-only", wanted)
-    assert told(session) == {}
+    assert differences(session) == {}
 
 
-def test_a_branch_that_holds_the_commit_is_the_mending(devices: Devices) -> None:
-    """It is on another branch here: switching is enough."""
+def test_hint_switches_to_the_branch_that_contains_the_commit(devices: Devices) -> None:
     git_at(devices.here, "switch", "-q", "-c", "feature")
     commit(devices.here, "later.txt")
     git_at(devices.there, "fetch", "-q", str(devices.here), "feature:feature")
-    session = left(devices)
+    session = left_on_laptop(devices)
     _, hint = refused(session)
     assert "commit: git switch feature" in hint
     git_at(devices.there, "switch", "-q", "feature")
-    assert told(session) == {}
+    assert differences(session) == {}
 
 
-def test_a_tree_that_went_another_way_is_refused(devices: Devices) -> None:
-    """Neither ahead nor behind: the two ways are to be united."""
+def test_resume_is_refused_when_the_tree_has_diverged(devices: Devices) -> None:
+    """Both sides have to be merged."""
     wanted = commit(devices.here, "one.txt")
     git_at(devices.there, "fetch", "-q", str(devices.here))
     commit(devices.there, "two.txt")
-    session = left(devices)
+    session = left_on_laptop(devices)
     message, hint = refused(session)
     assert "without commit" in message
     assert f"git merge {wanted[:10]}" in hint
     git_at(devices.there, "merge", "-q", wanted)
-    assert not told(session)["commit"].blocking
+    assert not differences(session)["commit"].blocking
 
 
-def test_a_tree_further_on_is_fine(devices: Devices) -> None:
-    """Commits that came after the session began take nothing away from it: told, and nothing is to be done."""
-    session = left(devices)
+def test_resume_reports_a_tree_that_is_ahead_without_a_fix(devices: Devices) -> None:
+    """Later commits take nothing away from the session."""
+    session = left_on_laptop(devices)
     commit(devices.there, "more.txt")
-    found = told(session)
-    assert list(found) == ["commit"]
-    assert (found["commit"].fix, found["commit"].blocking) == (None, False)
+    reported = differences(session)
+    assert list(reported) == ["commit"]
+    assert (reported["commit"].fix, reported["commit"].blocking) == (None, False)
 
 
 def test_resume_reports_another_branch_at_the_same_commit(devices: Devices) -> None:
-    """A smaller matter: the session goes on, and the command is there."""
+    """The session continues, and the command to switch is shown."""
     git_at(devices.here, "switch", "-q", "-c", "feature")
-    found = told(left(devices))
-    assert found == {"branch": ResumeDifference(
+    reported = differences(left_on_laptop(devices))
+    assert reported == {"branch": ResumeDifference(
         "branch", "the session is on branch feature, but main is checked out here", "git fetch && git switch feature",
         blocking=False,
     )}  # fmt: skip
 
 
 def test_resume_reports_uncommitted_changes(devices: Devices) -> None:
-    """Other work lies about: it goes on, and says how to put that aside."""
-    session = left(devices)
+    """The session continues, and the command to stash them is shown."""
+    session = left_on_laptop(devices)
     (devices.there / "scratch.txt").write_text("x")
-    found = told(session)
-    assert (found["dirty"].fix, found["dirty"].blocking) == ("git stash --include-untracked", False)
-    assert "scratch.txt" in found["dirty"].detail
+    reported = differences(session)
+    assert (reported["dirty"].fix, reported["dirty"].blocking) == ("git stash --include-untracked", False)
+    assert "scratch.txt" in reported["dirty"].detail
 
 
-def test_files_that_are_not_as_they_were_left_are_refused(devices: Devices) -> None:
-    """Contents do not travel: where the session's files are missing or other, an agent would build on sand."""
-    session = left(devices, "a.py", "b.py")
+def test_resume_is_refused_when_files_differ(devices: Devices) -> None:
+    """Contents are not synced, so an agent would work on the wrong files."""
+    session = left_on_laptop(devices, "a.py", "b.py")
     message, hint = refused(session)
     assert "a.py, b.py" in message
     assert "push them on laptop" in hint
@@ -166,19 +165,19 @@ def test_files_that_are_not_as_they_were_left_are_refused(devices: Devices) -> N
     assert "a.py" not in message
     assert "b.py" in message
     (devices.there / "b.py").write_text("made there\n")
-    assert told(session) == {}
+    assert differences(session) == {}
 
 
 def test_forced_resume_reports_differences(devices: Devices) -> None:
-    """Everything is still told, in order of weight for whoever reads it."""
-    session = left(devices, "a.py")
-    found = told(session, force=True)
-    assert found["files"].blocking
+    """All of them, the most important first."""
+    session = left_on_laptop(devices, "a.py")
+    reported = differences(session, force=True)
+    assert reported["files"].blocking
     assert session.document().status == "in_progress"
 
 
 def test_resume_is_never_refused_on_the_device_that_worked_last(devices: Devices) -> None:
-    """After a crash on the same machine the ground is its own: what is missing is told by the files."""
+    """After a crash on the same device, the files show what is missing."""
     begun = devices.laptop.start("Build the shop")
     (devices.here / "a.py").write_text("x")
     begun.changed("a.py", "created")
@@ -189,8 +188,8 @@ def test_resume_is_never_refused_on_the_device_that_worked_last(devices: Devices
 
 
 def test_session_belongs_to_this_device_once_it_was_resumed_here(devices: Devices) -> None:
-    """Forced once, the session is this device's own; it is looked at again when the other was at work."""
-    session = left(devices, "a.py")
+    """After one forced resume, until another device works on it."""
+    session = left_on_laptop(devices, "a.py")
     session.resume(force=True)
     assert session.resume().differences == ()
     devices.meet()
@@ -199,8 +198,8 @@ def test_session_belongs_to_this_device_once_it_was_resumed_here(devices: Device
     refused(session)
 
 
-def test_programs_of_its_conversations_are_looked_for(devices: Devices, tmp_path: Path) -> None:
-    """A conversation with a program that is not here cannot be reopened: told, with what to install."""
+def test_resume_reports_a_missing_agent_program(devices: Devices, tmp_path: Path) -> None:
+    """Its conversation cannot be reopened; the fix says what to install."""
     begun = devices.laptop.start("Build the shop")
     talks = [
         NativeLinked(agent="claude", id="1"),
@@ -214,24 +213,24 @@ def test_programs_of_its_conversations_are_looked_for(devices: Devices, tmp_path
     (programs / "codex").write_text("#!/bin/sh\n")
     (programs / "codex").chmod(0o755)
     devices.desktop.agent_dirs = AgentDirs(str(tmp_path), str(devices.there), {"PATH": str(programs)})
-    (found,) = devices.desktop.session(begun.id).resume().differences
-    assert (found.what, found.blocking) == ("program", False)
-    assert "Claude Code" in found.detail
-    assert "claude" in (found.fix or "")
+    (reported,) = devices.desktop.session(begun.id).resume().differences
+    assert (reported.what, reported.blocking) == ("program", False)
+    assert "Claude Code" in reported.detail
+    assert "claude" in (reported.fix or "")
 
 
-def test_commands_of_differences_hold_no_foreign_text(devices: Devices) -> None:
-    """A branch or commit that is none is left out of what a person may copy into a shell."""
+def test_commands_of_differences_contain_no_invalid_branch_or_commit(devices: Devices) -> None:
+    """The person may paste them into a shell."""
     begun = devices.laptop.start("Build the shop")
     devices.laptop.recorder.record(begun.id, lambda _: [SessionEdited(branch="--upload-pack=touch x;")])
     carry(devices.laptop, devices.desktop)
-    assert told(devices.desktop.session(begun.id)) == {}
+    assert differences(devices.desktop.session(begun.id)) == {}
 
 
-# ── the session as a device left it ──────────────────────────────────────────────────────────────────────
+# ── resuming a device's side ─────────────────────────────────────────────────────────────────────────────
 
 
-def disagreeing(devices: Devices) -> tuple[SessionHandle, SessionHandle]:
+def conflicting_session(devices: Devices) -> tuple[SessionHandle, SessionHandle]:
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     there = devices.desktop.session(begun.id)
@@ -244,9 +243,9 @@ def disagreeing(devices: Devices) -> tuple[SessionHandle, SessionHandle]:
 
 
 @pytest.mark.parametrize(("device", "goal"), [("laptop", "Ship on Friday"), ("desktop", "Ship on Monday")])
-def test_going_on_as_a_device_left_it(devices: Devices, device: str, goal: str) -> None:
-    """Its values are chosen wherever devices disagree, and that is so on the other one too."""
-    here, there = disagreeing(devices)
+def test_resume_of_a_devices_side_chooses_its_values(devices: Devices, device: str, goal: str) -> None:
+    """On both devices, wherever they disagree."""
+    here, there = conflicting_session(devices)
     here.resume(device=device)
     devices.meet()
     for session in (here, there):
@@ -255,8 +254,8 @@ def test_going_on_as_a_device_left_it(devices: Devices, device: str, goal: str) 
         assert all(conflict.chosen is not None for conflict in document.conflicts)
 
 
-def test_going_on_where_the_other_device_had_ended_it(devices: Devices) -> None:
-    """Completed elsewhere while this device paused: going on as this device left it takes the pause."""
+def test_resume_of_this_devices_side_chooses_its_pause_over_an_ending(devices: Devices) -> None:
+    """The other device completed the session."""
     begun = devices.laptop.start("Build the shop")
     devices.meet()
     there = devices.desktop.session(begun.id)
@@ -272,16 +271,14 @@ def test_going_on_where_the_other_device_had_ended_it(devices: Devices) -> None:
     assert there.document().status == "in_progress"
 
 
-def test_a_device_that_never_worked_on_it(devices: Devices) -> None:
-    """It is not found, and those that did are named."""
-    session = left(devices)
+def test_resume_of_an_unknown_devices_side_names_the_known_ones(devices: Devices) -> None:
+    session = left_on_laptop(devices)
     with pytest.raises(NotFound) as caught:
         session.resume(device="phone")
     assert "laptop" in (caught.value.hint or "")
 
 
-def test_the_latest_session_of_a_device(devices: Devices) -> None:
-    """Of all unfinished ones of the project, the last that this device wrote to."""
+def test_latest_session_of_a_device_is_the_unfinished_one_it_wrote_last(devices: Devices) -> None:
     from holdfast.sessions.history import unfinished_by
 
     old = devices.laptop.start("Old")
@@ -295,11 +292,11 @@ def test_the_latest_session_of_a_device(devices: Devices) -> None:
         assert unfinished_by(keeper, "phone") is None
     devices.desktop.session(old.id).note("x")
     devices.meet()
-    assert unfinished_by(devices.laptop, "desktop") == theirs.id  # what is archived comes last
+    assert unfinished_by(devices.laptop, "desktop") == theirs.id  # archived sessions sort last
 
 
-def test_without_git_files_alone_tell(tmp_path: Path) -> None:
-    """A plain directory: files that are missing are to be copied."""
+def test_resume_compares_only_files_without_git(tmp_path: Path) -> None:
+    """The hint says which to copy."""
     devices = Devices(tmp_path)
     begun = devices.laptop.start("Write")
     (devices.here / "a.txt").write_text("x")
@@ -309,11 +306,11 @@ def test_without_git_files_alone_tell(tmp_path: Path) -> None:
     _, hint = refused(session)
     assert "copy them from laptop" in hint
     (devices.there / "a.txt").write_text("x")
-    assert told(session) == {}
+    assert differences(session) == {}
 
 
-def test_an_earlier_life_of_this_device_is_no_other(devices: Devices) -> None:
-    """The store was repaired or the device got keys, and goes on as a new writer: the ground is still its own."""
+def test_former_writer_of_this_device_is_not_another_device(devices: Devices) -> None:
+    """After a repair, or after getting keys, the device is a new writer."""
     begun = devices.laptop.start("Build the shop")
     (devices.here / "a.py").write_text("x")
     begun.changed("a.py", "created")
@@ -325,8 +322,8 @@ def test_an_earlier_life_of_this_device_is_no_other(devices: Devices) -> None:
     assert len(again.state().heads) == 2
 
 
-def test_a_life_that_other_keys_vouch_for_is_another_device(devices: Devices) -> None:
-    """Whatever it is called: a certified writer is this device's only if its keys say so."""
+def test_writer_certified_by_other_keys_is_another_device(devices: Devices) -> None:
+    """Whatever its name."""
     from holdfast.sessions.resume_check import left_by_another
 
     begun = devices.laptop.start("Build the shop")

@@ -1,4 +1,4 @@
-"""Whole days of a person: every minute, crossing and total is what an independent model says."""
+"""Whole days of a person: every minute, crossing and total equals that of an independent model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = {
     "warning_60": "timer.warning_minutes",
     "timeout_90": "timer.timeout_minutes",
 }
-# Before a midnight, and before the clocks are changed: an hour back, an hour ahead, half an hour; or never.
+# Before a midnight, and before a clock change of an hour back, an hour ahead or half an hour; or of none.
 BEGINNINGS = (
     ("UTC", "2026-11-15T22:00:00.000Z"), ("Europe/Berlin", "2026-10-24T20:00:00.000Z"),
     ("America/New_York", "2026-03-08T03:30:00.000Z"), ("Asia/Kolkata", "2026-05-04T17:00:00.000Z"),
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     project: int
     wait: int
     act: str
-    # Where in the session a correction begins and ends, in thousandths.
+    # Where in the session a correction begins and ends, in thousandths of its length.
     since: int
     until: int
 
@@ -73,8 +73,8 @@ DAYS = st.builds(
 )  # fmt: skip
 
 
-class Life:
-    """The same done in the program, through its use cases and a store, and told to the model."""
+class Simulation:
+    """Applies the same steps to the program, through its use cases and a store, and to the model."""
 
     def __init__(self, where: Path, day: Day) -> None:
         self.day = day
@@ -101,7 +101,7 @@ class Life:
     def at(self) -> int:
         return self.day.began + self.minute * MINUTE
 
-    def live(self) -> None:
+    def run(self) -> None:
         for step in self.day.steps:
             self.minute += step.wait
             keeper = self.keepers[step.project]
@@ -113,17 +113,17 @@ class Life:
                 )
                 self.project[session.id] = f"p{step.project}"
             else:
-                self._do(current, self.models[current.id], step)
+                self._apply(current, self.models[current.id], step)
         self.minute += self.day.later
 
-    def _do(self, session: SessionHandle, model: SessionModel, step: Step) -> None:
+    def _apply(self, session: SessionHandle, model: SessionModel, step: Step) -> None:
         minute, at = self.minute, self.at
         agents = session.document(at=at).agents
         running = [agent.id for agent in agents if agent.status == "running"]
         interrupted = [agent.id for agent in agents if agent.status == "interrupted"]
         status = view.status_of(session.state())
         match step.act:
-            case "work":  # messages close together: without them hardly any limit would be crossed
+            case "work":  # messages close together, as limits would hardly be crossed without
                 for _ in range(1 + step.since % 4):
                     self.minute += 1 + step.until % 5
                     session.message(at=self.at)
@@ -153,7 +153,7 @@ class Life:
             case "agent ends" if running:
                 session.find_agent(running[0]).done(at=at)
                 model.end_agent(running[0], minute)
-            case "agent lost" if running:  # it ended without saying so, and was seen last a while ago
+            case "agent lost" if running:  # it ended without a report, last seen a while ago
                 agent = next(agent for agent in session.state().agents.values() if agent.id == running[0])
                 length = minute - (agent.made.at - self.day.began) // MINUTE
                 seen = minute - length + step.since * length // 1000
@@ -182,30 +182,30 @@ class Life:
         for keeper in self.keepers:
             keeper.close()
 
-    # ── what the program says ────────────────────────────────────────────────────────────────────────────
+    # ── the program's results ────────────────────────────────────────────────────────────────────────────
 
     def minutes(self, session: str) -> list[bool]:
         work = view.worktime(self.keepers[0].state(session), self.at)
         assert work.working + work.paused == work.elapsed
-        found = [True] * (work.elapsed // MINUTE)
+        is_work = [True] * (work.elapsed // MINUTE)
         start = self.models[session].start
         for rest in work.pauses:
             first = (rest.since - self.day.began) // MINUTE - start
             for minute in range(first, first + rest.length // MINUTE):
-                assert found[minute], "two pauses overlap"
-                found[minute] = False
-        return found
+                assert is_work[minute], "two pauses overlap"
+                is_work[minute] = False
+        return is_work
 
     def crossings(self, session: str) -> list[Crossing]:
-        found = []
+        crossings_found = []
         for event in self.keepers[0].store().events(session):
             minute = (event.at - self.day.began) // MINUTE
             if event.type == "session.timed_out":
-                found.append(Crossing(minute, "pause"))
+                crossings_found.append(Crossing(minute, "pause"))
             elif event.type == "reminder.reached":
                 assert event.data is not None
-                found.append(Crossing(minute, msgspec.json.decode(event.data)["line"]))
-        return found
+                crossings_found.append(Crossing(minute, msgspec.json.decode(event.data)["line"]))
+        return crossings_found
 
     def table(self, by: str) -> table.Table:
         store, zone = self.keepers[0].store(), ZoneInfo(self.day.zone)
@@ -222,29 +222,29 @@ class Life:
 @settings(max_examples=scale(20, 300, 5000))
 @given(DAYS)
 def test_minutes_crossings_and_totals_equal_the_model(lived: Day) -> None:
-    """Several sessions, pauses, limits, corrections, agents that nobody ended, midnights, zones, changed clocks."""
+    """With several sessions, pauses, limits, corrections, agents without an end, midnights and clock changes."""
     with tempfile.TemporaryDirectory() as where:
-        life = Life(Path(where), lived)
+        simulation = Simulation(Path(where), lived)
         try:
-            life.live()
-            for session, model in life.models.items():
-                assert life.minutes(session) == model.minutes(life.minute)
-                assert life.crossings(session) == model.crossings
-                assert view.status_of(life.keepers[0].state(session)) == model.status
-            owned = owners(life.models, life.minute)
+            simulation.run()
+            for session, model in simulation.models.items():
+                assert simulation.minutes(session) == model.minutes(simulation.minute)
+                assert simulation.crossings(session) == model.crossings
+                assert view.status_of(simulation.keepers[0].state(session)) == model.status
+            owned = owners(simulation.models, simulation.minute)
             zone = ZoneInfo(lived.zone)
             for by, key in (
                 ("day", lambda minute, _: day(lived.began, minute, zone)),
-                ("project", lambda _, session: life.project[session]),
+                ("project", lambda _, session: simulation.project[session]),
             ):
                 expected = Counter(key(minute, session) for minute, session in owned.items())
-                found = life.table(by)
-                lines = [line for line in found.lines if isinstance(line, table.Line)]
+                actual = simulation.table(by)
+                lines = [line for line in actual.lines if isinstance(line, table.Line)]
                 assert {line.key: line.working_ms for line in lines if line.working_ms} == {
                     name: count * MINUTE for name, count in expected.items()
                 }
-                assert isinstance(found.total, table.Line)
-                assert found.total.working_ms == len(owned) * MINUTE
-                assert all(line.working_ms + line.paused_ms == line.elapsed_ms for line in [*lines, found.total])
+                assert isinstance(actual.total, table.Line)
+                assert actual.total.working_ms == len(owned) * MINUTE
+                assert all(line.working_ms + line.paused_ms == line.elapsed_ms for line in [*lines, actual.total])
         finally:
-            life.close()
+            simulation.close()

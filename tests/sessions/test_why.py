@@ -1,4 +1,4 @@
-"""`why` answers from recorded facts: which session and conversation made a commit, a file or a line, and how sure."""
+"""`why` answers from recorded facts which session and conversation made a commit, file or line, and how certainly."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def why(shop: Workplace, what: str) -> WhyAnswer:
         return keeper.why(what)
 
 
-def said(shop: Workplace, what: str) -> list[tuple[str, str | None, str]]:
+def origins(shop: Workplace, what: str) -> list[tuple[str, str | None, str]]:
     return [(session.goal, session.conversation, session.certainty) for session in why(shop, what).sessions]
 
 
-def by_agent(shop: Workplace, talk: str = "talk-1") -> str:
-    """An agent fixes a file by a command, and commits it."""
+def commit_of_an_agent(shop: Workplace, talk: str = "talk-1") -> str:
+    """An agent fixes a file by a command and commits it."""
     shop.prompt("Fix the cart", talk)
     shop.write("cart.py", "total = 1\ntax = 19\n")
     shop.git("commit", "-qam", "Add the tax")
@@ -37,22 +37,22 @@ def by_agent(shop: Workplace, talk: str = "talk-1") -> str:
 
 
 def test_commit_line_and_file_of_an_agent_are_certain(shop: Workplace) -> None:
-    sha = by_agent(shop)
+    sha = commit_of_an_agent(shop)
     expected = [("Fix the cart", "talk-1", "certain")]
-    assert [said(shop, what) for what in (sha, sha[:7], "HEAD", "cart.py:2", "cart.py")] == [expected] * 5
-    found = why(shop, "cart.py:2")
-    assert (found.commit, found.file, found.line) == (sha, "cart.py", 2)
-    assert "claude:talk-1 ran the command that made it" in found.sessions[0].because
+    assert [origins(shop, what) for what in (sha, sha[:7], "HEAD", "cart.py:2", "cart.py")] == [expected] * 5
+    answer = why(shop, "cart.py:2")
+    assert (answer.commit, answer.file, answer.line) == (sha, "cart.py", 2)
+    assert "claude:talk-1 ran the command that made it" in answer.sessions[0].because
 
 
 def test_line_of_an_earlier_commit_has_no_origin(shop: Workplace) -> None:
-    """Nothing recorded says who made it, and nothing is guessed."""
-    by_agent(shop)
-    assert said(shop, "cart.py:1") == []
+    """Nothing is recorded, and nothing is guessed."""
+    commit_of_an_agent(shop)
+    assert origins(shop, "cart.py:1") == []
 
 
-def test_commit_by_hand_of_a_sessions_files_is_likely(shop: Workplace) -> None:
-    """Long after the session has ended: the content is what it left."""
+def test_commit_by_hand_of_what_a_session_left_is_likely_its(shop: Workplace) -> None:
+    """Long after the session's end."""
     shop.prompt()
     shop.wrote("cart.py", "total = 7\n")
     shop.stop()
@@ -65,25 +65,25 @@ def test_commit_by_hand_of_a_sessions_files_is_likely(shop: Workplace) -> None:
 
 
 def test_commit_rewritten_without_a_record_is_likely(shop: Workplace, tmp_path: Path) -> None:
-    """In a clone, on another machine: it has the author time and the tree, or the first line, of one on record."""
-    by_agent(shop)
+    """In a clone on another machine: author time, and tree or first line, match a recorded commit."""
+    commit_of_an_agent(shop)
     there = tmp_path / "there"
     shop.git("clone", "-q", str(shop.project), str(there), at=tmp_path)
     who = ("-c", "user.name=B", "-c", "user.email=b@c")
     shop.git(*who, "commit", "-q", "--amend", "-m", "Add the tax of 19 %", at=there)
     shop.git("fetch", "-q", str(there), "HEAD:theirs")
-    assert said(shop, "theirs") == [("Fix the cart", "talk-1", "likely")]
+    assert origins(shop, "theirs") == [("Fix the cart", "talk-1", "likely")]
 
 
-def test_amended_commit_leads_to_the_conversation_that_made_the_first(shop: Workplace) -> None:
-    first = by_agent(shop)
+def test_amended_commit_belongs_to_the_conversation_of_the_first(shop: Workplace) -> None:
+    first = commit_of_an_agent(shop)
     shop.git("commit", "-q", "--amend", "-m", "Add the tax of 19 %")
     shop.prompt("Go on")
     shop.stop()
     (one,) = why(shop, "HEAD").sessions
     assert (one.conversation, one.certainty) == ("talk-1", "certain")
     assert f"made of {first[:12]} by an amend or a rebase" in one.because
-    assert said(shop, first) == [("Fix the cart", "talk-1", "certain")]
+    assert origins(shop, first) == [("Fix the cart", "talk-1", "certain")]
 
 
 def test_trailer_in_a_commit_is_certain(shop: Workplace) -> None:
@@ -111,16 +111,16 @@ def test_commit_among_two_conversations_is_uncertain(shop: Workplace) -> None:
     assert all("claude:talk-1 or claude:talk-2 may have made it" in answer.because for answer in answers)
 
 
-def test_line_that_is_not_committed_is_the_sessions_that_left_the_file_so(shop: Workplace) -> None:
+def test_uncommitted_line_belongs_to_the_session_that_left_the_file(shop: Workplace) -> None:
     shop.prompt()
     shop.write("cart.py", "total = 1\nnew = 2\n")
     shop.ran("echo new = 2 >> cart.py")
     shop.stop()
-    found = why(shop, "cart.py:2")
-    assert (found.commit, found.about) == (None, "cart.py:2, not committed")
-    assert [(session.conversation, session.certainty) for session in found.sessions] == [("talk-1", "certain")]
+    answers = why(shop, "cart.py:2")
+    assert (answers.commit, answers.about) == (None, "cart.py:2, not committed")
+    assert [(session.conversation, session.certainty) for session in answers.sessions] == [("talk-1", "certain")]
     shop.write("cart.py", "total = 1\nother = 3\n")
-    assert [certainty for _, _, certainty in said(shop, "cart.py:2")] == ["uncertain"]
+    assert [certainty for _, _, certainty in origins(shop, "cart.py:2")] == ["uncertain"]
 
 
 def test_why_is_refused_for_neither_a_commit_nor_a_file(shop: Workplace) -> None:
@@ -134,11 +134,11 @@ def test_project_without_git_answers_for_files(tmp_path: Path) -> None:
     plain.prompt()
     plain.wrote("cart.py", "total = 7\n")
     plain.stop()
-    assert said(plain, "cart.py:1") == said(plain, "cart.py") == [("Fix the cart", "talk-1", "certain")]
+    assert origins(plain, "cart.py:1") == origins(plain, "cart.py") == [("Fix the cart", "talk-1", "certain")]
 
 
-def test_nothing_that_the_repository_names_is_run(shop: Workplace, tmp_path: Path) -> None:
-    """Text conversions, filters, monitors, signature programs, hooks: while trees are compared and lines blamed."""
+def test_why_runs_no_program_configured_in_the_repository(shop: Workplace, tmp_path: Path) -> None:
+    """Text conversions, filters, monitors, signature programs and hooks."""
     proof = tmp_path / "ran"
     script = tmp_path / "evil"
     script.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{proof}'\ncat\n")
@@ -146,7 +146,7 @@ def test_nothing_that_the_repository_names_is_run(shop: Workplace, tmp_path: Pat
     for name in ("pre-commit", "post-index-change", "reference-transaction", "post-checkout"):
         (shop.project / ".git" / "hooks" / name).write_text(script.read_text())
         (shop.project / ".git" / "hooks" / name).chmod(0o755)
-    by_agent(shop)
+    commit_of_an_agent(shop)
     proof.unlink(missing_ok=True)
     shop.write(".gitattributes", "*.py diff=evil filter=evil merge=evil\n")
     for key, value in (
@@ -161,22 +161,22 @@ def test_nothing_that_the_repository_names_is_run(shop: Workplace, tmp_path: Pat
     shop.ran("sed -i s/19/20/ cart.py")
     shop.stop()
     assert [(file.path, file.by) for file in shop.files()][-1] == ("cart.py", "command")
-    assert said(shop, "cart.py:2") == said(shop, "cart.py") == [("Fix the cart", "talk-1", "certain")]
-    assert said(shop, "HEAD")
+    assert origins(shop, "cart.py:2") == origins(shop, "cart.py") == [("Fix the cart", "talk-1", "certain")]
+    assert origins(shop, "HEAD")
     assert not proof.exists()
 
 
 def same_answer(shop: Workplace, what: str) -> str:
-    """The reason that two sessions are both given, uncertainly and without a conversation."""
+    """The reason given for both sessions, uncertainly and without a conversation."""
     answers = why(shop, what).sessions
     assert len({answer.id for answer in answers}) == 2
-    (said_of_both,) = {(answer.conversation, answer.certainty, answer.because) for answer in answers}
-    assert said_of_both[:2] == (None, "uncertain")
-    return said_of_both[2]
+    (common,) = {(answer.conversation, answer.certainty, answer.because) for answer in answers}
+    assert common[:2] == (None, "uncertain")
+    return common[2]
 
 
-def test_why_gives_two_sessions_the_same_uncertain_answer_when_either_changed_the_file(shop: Workplace) -> None:
-    """Both conversations were at work in one tree when the file was made, and nobody touched it again."""
+def test_why_is_equally_uncertain_of_two_sessions_when_either_changed_the_file(shop: Workplace) -> None:
+    """Both conversations worked in one tree when the file was made."""
     shop.prompt("Rework the cart")
     shop.prompt("Write tests", "talk-2")
     shop.write("both.txt", "both\n")
@@ -197,7 +197,7 @@ def test_why_gives_two_sessions_the_same_uncertain_answer_when_either_changed_th
         assert "this session left" not in because
 
 
-def by_person(shop: Workplace) -> None:
+def edit_of_a_person(shop: Workplace) -> None:
     """A person adds the second line of a file between two turns."""
     shop.prompt("Look around")
     shop.stop()
@@ -211,10 +211,10 @@ def commit_by_agent(shop: Workplace) -> None:
     shop.stop()
 
 
-def test_why_is_not_certain_of_the_agent_when_it_committed_the_line_of_a_person(shop: Workplace) -> None:
-    by_person(shop)
+def test_why_is_uncertain_when_an_agent_committed_a_persons_line(shop: Workplace) -> None:
+    edit_of_a_person(shop)
     commit_by_agent(shop)
-    assert said(shop, "HEAD") == [("Look around", "talk-1", "certain")]
+    assert origins(shop, "HEAD") == [("Look around", "talk-1", "certain")]
     (one,) = why(shop, "cart.py:2").sessions
     assert (one.conversation, one.certainty) == (None, "uncertain")
     assert "a person modified it" in one.because
@@ -225,8 +225,8 @@ def test_why_is_not_certain_of_the_agent_when_it_committed_the_line_of_a_person(
     assert "it left it" not in one.because
 
 
-def test_why_is_not_certain_of_the_agent_when_it_changed_the_file_of_a_person_further(shop: Workplace) -> None:
-    by_person(shop)
+def test_why_is_uncertain_when_an_agent_changed_a_persons_file_further(shop: Workplace) -> None:
+    edit_of_a_person(shop)
     shop.wrote("cart.py", "total = 1\ntax = 19\nsum = 20\n")
     commit_by_agent(shop)
     (one,) = why(shop, "cart.py:2").sessions
@@ -235,7 +235,7 @@ def test_why_is_not_certain_of_the_agent_when_it_changed_the_file_of_a_person_fu
     assert "an agent's tool modified it" in one.because
 
 
-def test_why_is_likely_when_the_agent_committed_what_was_there_before_its_session(shop: Workplace) -> None:
+def test_why_is_likely_when_an_agent_committed_changes_from_before_its_session(shop: Workplace) -> None:
     """Nothing is recorded of the change itself."""
     shop.write("cart.py", "total = 1\ntax = 19\n")
     shop.prompt("Commit what is there")
@@ -245,7 +245,7 @@ def test_why_is_likely_when_the_agent_committed_what_was_there_before_its_sessio
     assert "nothing recorded says who changed cart.py" in one.because
 
 
-def test_why_names_the_agent_when_a_person_committed_its_line(shop: Workplace) -> None:
+def test_why_names_the_agent_when_a_person_committed_the_agents_line(shop: Workplace) -> None:
     shop.prompt()
     shop.wrote("cart.py", "total = 1\ntax = 19\n")
     shop.stop()
@@ -258,16 +258,16 @@ def test_why_names_the_agent_when_a_person_committed_its_line(shop: Workplace) -
     assert "a person made it" in one.because
 
 
-def test_why_names_the_person_when_an_amend_by_hand_brought_the_file_in(shop: Workplace) -> None:
-    """The conversation made the first commit of the chain, which does not have the file."""
-    first = by_agent(shop)
+def test_why_names_the_person_when_an_amend_by_hand_added_the_file(shop: Workplace) -> None:
+    """The conversation made the first commit, which does not contain it."""
+    first = commit_of_an_agent(shop)
     shop.write("byhand.txt", "p\n")
     shop.git("add", ".")
     shop.git("commit", "-q", "--amend", "--no-edit")
     shop.prompt("Go on")
     shop.stop()
-    assert said(shop, "byhand.txt") == [("Fix the cart", None, "certain")]
+    assert origins(shop, "byhand.txt") == [("Fix the cart", None, "certain")]
     (line,) = why(shop, "byhand.txt:1").sessions
     assert (line.conversation, first[:12] in line.because) == (None, False)
-    assert said(shop, "cart.py:2") == [("Fix the cart", "talk-1", "certain")]
-    assert said(shop, "HEAD") == [("Fix the cart", "talk-1", "certain")]
+    assert origins(shop, "cart.py:2") == [("Fix the cart", "talk-1", "certain")]
+    assert origins(shop, "HEAD") == [("Fix the cart", "talk-1", "certain")]

@@ -1,4 +1,4 @@
-"""Limits of working time: where they remind and where they pause, what ends the pause, and that surfaces agree."""
+"""Limits of working time: where they remind and where they pause, what ends the pause, and what surfaces show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def agents(tmp_path: Path) -> Speaking:
     return Speaking(tmp_path)
 
 
-def choose(agents: Speaking, name: str, value: float | str | bool) -> None:
+def set_setting(agents: Speaking, name: str, value: float | str | bool) -> None:
     with agents.keeper() as keeper:
         change(keeper.home.config, find_setting(name), value)
 
@@ -53,11 +53,11 @@ def crossings(agents: Speaking) -> list[str]:
 def test_limit_pauses_by_default_only_where_the_timer_mirror_is_on(
     agents: Speaking, mirrored: bool, chosen: str | None
 ) -> None:
-    """What was chosen overrides the mirror; the mirror may come after the start."""
+    """A chosen setting overrides this; the mirror may be switched on after the start."""
     agents.prompt()
     agents.session()
     if chosen is not None:
-        choose(agents, "timer.timeout_action", chosen)
+        set_setting(agents, "timer.timeout_action", chosen)
     with agents.keeper() as keeper:
         if mirrored:
             keeper.mirrors.switch_on("timer")
@@ -74,9 +74,9 @@ def test_limit_pauses_by_default_only_where_the_timer_mirror_is_on(
         assert [pause["type"] for pause in written["pauses"]] == (["AUTO_TASK"] if pauses else [])
 
 
-def test_limit_pauses_once_by_the_whole_working_time_and_the_next_prompt_goes_on(agents: Speaking) -> None:
-    """Two stretches of 48 minutes with a night between them cross the line together, at the sign beyond it."""
-    choose(agents, "timer.timeout_action", "pause")
+def test_limit_that_pauses_counts_the_whole_working_time_and_ends_with_the_next_prompt(agents: Speaking) -> None:
+    """Two stretches of 48 minutes, a night apart, cross it together."""
+    set_setting(agents, "timer.timeout_action", "pause")
     agents.prompt()
     work(agents, 48)
     agents.minute = 1000
@@ -94,8 +94,8 @@ def test_limit_pauses_once_by_the_whole_working_time_and_the_next_prompt_goes_on
     assert crossings(agents).count("session.timed_out") == 1
 
 
-def test_two_short_days_cross_no_limit_where_it_reminds(agents: Speaking) -> None:
-    """48 minutes on Monday and 44 on Tuesday: a break lies between."""
+def test_limit_that_reminds_counts_from_the_last_break(agents: Speaking) -> None:
+    """48 minutes on Monday and 44 on Tuesday cross nothing."""
     agents.prompt()
     work(agents, 48)
     agents.minute = 1440
@@ -109,11 +109,9 @@ def test_two_short_days_cross_no_limit_where_it_reminds(agents: Speaking) -> Non
 
 @pytest.mark.parametrize("only_resume", ["capture.block_at_timeout", "timer.message_resumes"])
 @pytest.mark.parametrize("by", ["prompt", "message"])
-def test_limits_pause_is_ended_by_resume_alone_where_that_was_chosen(
-    agents: Speaking, only_resume: str, by: str
-) -> None:
-    choose(agents, "timer.timeout_action", "pause")
-    choose(agents, only_resume, only_resume == "capture.block_at_timeout")
+def test_pause_of_a_limit_ends_only_by_resume_when_enforced(agents: Speaking, only_resume: str, by: str) -> None:
+    set_setting(agents, "timer.timeout_action", "pause")
+    set_setting(agents, only_resume, only_resume == "capture.block_at_timeout")
     agents.prompt()
     work(agents, 92)
     assert agents.session().status == "paused"
@@ -129,8 +127,8 @@ def test_limits_pause_is_ended_by_resume_alone_where_that_was_chosen(
         assert keeper.session().document().status == "in_progress"
 
 
-def test_blocking_at_the_limit_leaves_a_pause_of_the_persons_own_to_their_message(agents: Speaking) -> None:
-    choose(agents, "capture.block_at_timeout", True)
+def test_message_ends_a_manual_pause_when_limits_are_enforced(agents: Speaking) -> None:
+    set_setting(agents, "capture.block_at_timeout", True)
     agents.prompt()
     agents.session()
     agents.minute = 2
@@ -141,12 +139,12 @@ def test_blocking_at_the_limit_leaves_a_pause_of_the_persons_own_to_their_messag
         assert keeper.session().document().status == "in_progress"
 
 
-def test_session_with_an_enforced_pause_keeps_it_when_limits_only_remind(agents: Speaking) -> None:
-    choose(agents, "timer.timeout_action", "pause")
+def test_enforced_pause_stays_when_limits_only_remind(agents: Speaking) -> None:
+    set_setting(agents, "timer.timeout_action", "pause")
     agents.prompt()
     work(agents, 92)
     agents.minute = 120
-    choose(agents, "timer.timeout_action", "remind")
+    set_setting(agents, "timer.timeout_action", "remind")
     assert [pause.kind for pause in agents.session().time.pauses] == ["timeout"]
     work(agents, 200)
     session = agents.session()
@@ -159,13 +157,13 @@ def test_session_with_an_enforced_pause_keeps_it_when_limits_only_remind(agents:
 
 @pytest.mark.parametrize("when", ["before the start", "in the session"])
 @pytest.mark.parametrize("action", ["remind", "pause"])
-def test_limits_that_are_off_are_never_crossed(agents: Speaking, when: str, action: str) -> None:
-    choose(agents, "timer.timeout_action", action)
+def test_disabled_limits_are_never_crossed(agents: Speaking, when: str, action: str) -> None:
+    set_setting(agents, "timer.timeout_action", action)
     if when == "in the session":
         agents.prompt()
         agents.session()
     for name in LIMITS:
-        choose(agents, name, "off")
+        set_setting(agents, name, "off")
     agents.prompt()
     work(agents, 120)
     assert crossings(agents) == []
@@ -175,21 +173,21 @@ def test_limits_that_are_off_are_never_crossed(agents: Speaking, when: str, acti
 
 
 @pytest.mark.parametrize("written", ["off", "OFF", " off "])
-def test_off_is_a_value_of_every_limit(written: str) -> None:
+def test_every_limit_accepts_off(written: str) -> None:
     assert [parse(find_setting(name), written) for name in LIMITS] == ["off"] * 3
 
 
 @pytest.mark.parametrize("name", ["timer.idle_minutes", "timer.task_minutes", "history.limit"])
-def test_off_is_no_value_of_another_number(name: str) -> None:
+def test_other_numbers_refuse_off(name: str) -> None:
     with pytest.raises(Invalid):
         parse(find_setting(name), "off")
 
 
-# ── every surface by the same rule ───────────────────────────────────────────────────────────────────────
+# ── surfaces ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def surfaces(agents: Speaking) -> dict[str, bool]:
-    """Who says that a limit is crossed, at this moment."""
+    """Which surfaces show a crossed limit now."""
     name = "claude:talk-1"
     with agents.keeper() as keeper:
         session = keeper.session()
@@ -199,27 +197,27 @@ def surfaces(agents: Speaking) -> dict[str, bool]:
     assert seen is not None
     return {
         "document": document.time.reminder is not None,
-        "overview": any("break" in said.lower() or "limit" in said for said in attention),
+        "overview": any("break" in line.lower() or "limit" in line for line in attention),
         "status line": bool(status_cache.crossed_limits(seen, agents.now)),
     }
 
 
 @pytest.mark.parametrize("action", ["remind", "pause"])
-def test_every_surface_says_the_same_at_every_moment(agents: Speaking, action: str) -> None:
-    choose(agents, "timer.timeout_action", action)
+def test_all_surfaces_agree_on_crossed_limits(agents: Speaking, action: str) -> None:
+    set_setting(agents, "timer.timeout_action", action)
     agents.prompt()
     for until in (36, 44):
         work(agents, until)
-        said = surfaces(agents)
-        assert set(said.values()) == {until == 44}, said
+        shown = surfaces(agents)
+        assert set(shown.values()) == {until == 44}, shown
     agents.minute = 70
     agents.prompt("After a break")
-    said = surfaces(agents)
-    assert set(said.values()) == {action == "pause"}, said
+    shown = surfaces(agents)
+    assert set(shown.values()) == {action == "pause"}, shown
 
 
-def test_prompts_quick_answer_counts_since_the_last_break(agents: Speaking) -> None:
-    """What hooks read instead of the store is silent after a break, and not when a line is crossed."""
+def test_status_cache_counts_limits_since_the_last_break(agents: Speaking) -> None:
+    """Hooks read it instead of the store."""
     agents.prompt()
     work(agents, 36)
     surfaces(agents)
@@ -231,7 +229,7 @@ def test_prompts_quick_answer_counts_since_the_last_break(agents: Speaking) -> N
 
 
 def test_config_shows_the_action_that_is_in_force(agents: Speaking) -> None:
-    """Also where nobody set it and the mirror decides."""
+    """Also when the mirror decides it."""
 
     def shown() -> str:
         done = subprocess.run(

@@ -1,6 +1,6 @@
-"""Agents and people at work in a git repository: payloads left in the spool, files and commits on the disk.
+"""Agents and people at work in a git repository: payloads in the spool, files and commits on the disk.
 
-Everything happens now, by the clock that files have too: what is compared are times of files and of payloads.
+Everything happens in real time, since times of files are compared with those of payloads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.keeper import Keeper
 from holdfast.sessions.changes.compare import compare_due
 from holdfast.workspace import spool
 
-_APART = 0.03  # seconds: the clocks of file systems count in steps
+_APART = 0.03  # seconds, as the clocks of file systems count in steps
 
 
 class Workplace:
@@ -67,23 +67,23 @@ class Workplace:
 
     # ── what agents report ───────────────────────────────────────────────────────────────────────────────
 
-    def say(self, event: str, talk: str = "talk-1", *, cwd: Path | None = None, **said: Any) -> None:
-        payload = {"session_id": talk, "cwd": str(cwd or self.project), "hook_event_name": event, **said}
+    def say(self, event: str, talk: str = "talk-1", *, cwd: Path | None = None, **fields: Any) -> None:
+        payload = {"session_id": talk, "cwd": str(cwd or self.project), "hook_event_name": event, **fields}
         spool.add_payload(str(self.home), "claude", "user", 1, json.dumps(payload).encode())
         self.wait()
 
-    def prompt(self, text: str = "Fix the cart", talk: str = "talk-1", **said: Any) -> None:
-        self.say("UserPromptSubmit", talk, prompt=text, **said)
+    def prompt(self, text: str = "Fix the cart", talk: str = "talk-1", **fields: Any) -> None:
+        self.say("UserPromptSubmit", talk, prompt=text, **fields)
         self.compare()
 
-    def ran(self, command: str, talk: str = "talk-1", **said: Any) -> None:
+    def ran(self, command: str, talk: str = "talk-1", **fields: Any) -> None:
         self.say(
             "PostToolUse", talk, tool_name="Bash", tool_input={"command": command}, tool_response={"stdout": ""},
-            tool_use_id=f"u{time.time_ns()}", **said,
+            tool_use_id=f"u{time.time_ns()}", **fields,
         )  # fmt: skip
 
     def wrote(self, path: str, text: str, talk: str = "talk-1") -> None:
-        """An edit by the agent's own tool, and its report."""
+        """An edit by the agent's own tool, and its payload."""
         self.write(path, text)
         full = str(self.project / path)
         self.say(
@@ -91,15 +91,15 @@ class Workplace:
             tool_response={"filePath": full, "type": "update"}, tool_use_id=f"u{time.time_ns()}",
         )  # fmt: skip
 
-    def stop(self, talk: str = "talk-1", **said: Any) -> None:
-        self.say("Stop", talk, last_assistant_message=f"Done at {time.time_ns()}", **said)
+    def stop(self, talk: str = "talk-1", **fields: Any) -> None:
+        self.say("Stop", talk, last_assistant_message=f"Done at {time.time_ns()}", **fields)
         self.compare()
 
     def close(self, talk: str = "talk-1") -> None:
         self.say("SessionEnd", talk, reason="exit")
         self.compare()
 
-    # ── what Holdfast makes of it ────────────────────────────────────────────────────────────────────────
+    # ── results ──────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def keeper(self, project: Path | None = None) -> Iterator[Keeper]:
@@ -127,7 +127,7 @@ class Workplace:
         return [change for session in self.sessions() for change in session.files]
 
     def changes(self) -> list[tuple[str, str, str | None]]:
-        """Path, action and who did it, in the order of the record."""
+        """Path, action and author, in order."""
         return [(change.path, change.action, change.by) for change in self.files()]
 
     def errors(self) -> list[str]:
