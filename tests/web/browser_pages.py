@@ -1,8 +1,8 @@
-"""Windows of the one browser: each test has pages of its own, in a browser's profile that is kept for all of them.
+"""Windows of one shared browser: each test gets its own pages, in a browser profile that is kept for all tests.
 
-Making a profile, and starting a process for its first page, cost a browser several times what showing a page costs.
-Nothing of one test is left for the next: its pages are closed and its cookies gone, and what scripts may keep belongs
-to one dashboard's address.
+Creating a profile, and starting a process for its first page, costs several times what showing a page costs. Nothing
+of one test remains for the next: its pages are closed and its cookies removed, and local storage belongs to one
+dashboard's address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _kept: WeakKeyDictionary[Browser, _Kept] = WeakKeyDictionary()
 
 
 def warm(context: BrowserContext) -> Page:
-    """A page of nobody's that stays open: the process that shows such pages does not end with each test."""
+    """A page that stays open, so that the process that shows pages does not end with each test."""
     page = context.new_page()
     page.route("**/*", lambda route: route.fulfill(body=""))
     page.goto("http://127.0.0.1/")
@@ -31,7 +31,7 @@ def warm(context: BrowserContext) -> Page:
 def window(
     browser: Browser, *, width: int = 1280, height: int = 720, touch: bool = False
 ) -> Iterator[BrowserContext]:
-    """Of this size, with no page of a test yet and no cookie."""
+    """A window of this size, without pages or cookies."""
     there, wanted = _kept.setdefault(browser, {}), (width, height, touch)
     if wanted not in there:
         made = browser.new_context(viewport={"width": width, "height": height}, has_touch=touch)
@@ -50,7 +50,7 @@ def window(
 def page_in(
     browser: Browser, dashboard: Dashboard, *, width: int = 1280, height: int = 900, touch: bool = False
 ) -> Iterator[Page]:
-    """A page that may go anywhere on the dashboard, and is nowhere yet."""
+    """An empty page that may load anything of the dashboard."""
     with window(browser, width=width, height=height, touch=touch) as context:
-        context.request.get(dashboard.address, max_redirects=0)  # leaves the cookie there
+        context.request.get(dashboard.address, max_redirects=0)  # sets the cookie
         yield context.new_page()

@@ -1,4 +1,4 @@
-"""A dashboard for tests: the real server on loopback, in a thread of this process, over a home of its own."""
+"""A dashboard for tests: the real server on loopback, in a thread of this process, with its own home."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.web.serve import Dashboard
 
 
 class Site:
-    """A home, and projects in directories beside it."""
+    """A home, and projects in directories next to it."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
@@ -38,9 +38,9 @@ def serving(
     like: Dashboard | None = None,
     named: bool = False,
 ) -> Iterator[Dashboard]:
-    """The dashboard, answering, also on this port; or one like an earlier one, as if that had only been away.
+    """A running dashboard, optionally on this port, or in place of an earlier one after a restart.
 
-    At a name of its own only if that is asked for: libraries that are not browsers do not find it.
+    It uses its own host name only on request: HTTP libraries, unlike browsers, do not resolve it.
     """
     dashboard = Dashboard(lambda: site.keeper(project), port if like is None else like.secrets.port, named=named)
     if like is not None:

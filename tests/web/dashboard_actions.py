@@ -1,4 +1,4 @@
-"""A dashboard, a browser that has entered it, and a keeper that sees what came of everything that is done there."""
+"""A dashboard, a browser that has entered it, and a keeper that shows the effect of every action."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, BrowserContext, Locator, expect
 from holdfast.core.model import Session
 from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Site, serving
-from tests.web.samples import rich
+from tests.web.sample_sessions import rich
 
 
-class Room:
-    """A dashboard, a browser that has entered it, and a keeper that sees what came of everything."""
+class OpenDashboard:
+    """A dashboard, a browser that has entered it, and access to its sessions by a keeper."""
 
     def __init__(self, site: Site, dashboard: Dashboard, context: BrowserContext) -> None:
         self.site = site
@@ -29,25 +29,25 @@ class Room:
         self.page.on("console", lambda message: self.page_errors.append(message.text))
         self.page.on("pageerror", lambda error: self.page_errors.append(str(error)))
 
-    def begin(self, project: str) -> str:
-        """A session of its own, looked at."""
+    def open_new_session(self, project: str) -> str:
+        """Start a session and open its page."""
         session = rich(self.site, project, f"Work in {project}")
-        self.look(session)
+        self.open_session(session)
         return session
 
-    def look(self, session: str) -> None:
+    def open_session(self, session: str) -> None:
         self.page.goto(f"{self.dashboard.origin}/session/{session}")
         expect(self.page.locator("#pulse")).to_have_text("live")
 
-    def seen(self, session: str) -> Session:
+    def session_document(self, session: str) -> Session:
         with self.site.keeper() as keeper:
             return keeper.session(session).document()
 
     def button(self, name: str) -> Locator:
         return self.page.locator(".actions").get_by_role("button", name=name, exact=True).first
 
-    def dialog(self, name: str) -> Locator:
-        """The dialog, from the menu if it is in there."""
+    def open_dialog(self, name: str) -> Locator:
+        """Open a dialog, from the menu if it is in there."""
         button = self.page.locator(f".actions [data-dialog={name}]").first
         if not button.is_visible():
             self.page.locator(".actions details.more summary").first.click()
@@ -56,35 +56,35 @@ class Room:
         expect(shown).to_be_visible()
         return shown
 
-    def shows_error(self, words: str) -> None:
-        """Trouble with what a dialog asked for, in the dialog; then that is given up."""
+    def expect_dialog_error(self, words: str) -> None:
+        """The open dialog shows this error; close it."""
         expect(self.page.locator("dialog[open] [role=alert]")).to_contain_text(words)
         self.page.keyboard.press("Escape")
         expect(self.page.locator("dialog[open]")).to_have_count(0)
 
-    def shows(self, words: str, *, bad: bool = False) -> None:
-        """A sentence in the corner; then it is put away."""
+    def expect_toast(self, words: str, *, bad: bool = False) -> None:
+        """This message appears in a toast; close it."""
         toast = self.page.locator(".toast.bad" if bad else ".toast:not(.bad)").filter(has_text=words)
         expect(toast.first).to_be_visible()
         for _ in range(self.page.locator(".toast").count()):
             self.page.locator(".toast").first.get_by_role("button", name="Close").click()
 
-    def quiet(self) -> None:
-        """Nothing went wrong in the browser. A refusal is an answer with such a code: the browser notes that."""
+    def assert_no_browser_errors(self) -> None:
+        """No errors in the browser, except the status codes of refusals, which it logs."""
         lines = [line for line in self.page_errors if not re.search(r"status of (400|404|409)", line)]
         self.page_errors.clear()
         assert lines == []
 
 
 @contextmanager
-def entered(top: Path, browser: Browser) -> Iterator[Room]:
+def entered(top: Path, browser: Browser) -> Iterator[OpenDashboard]:
     site = Site(top)
     with serving(site) as dashboard:
         context = browser.new_context(accept_downloads=True)
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=dashboard.origin)
-        room = Room(site, dashboard, context)
-        room.page.goto(dashboard.address)
-        yield room
+        ui = OpenDashboard(site, dashboard, context)
+        ui.page.goto(dashboard.address)
+        yield ui
         context.close()
 
 

@@ -1,4 +1,4 @@
-"""Asking a dashboard for things as no library would: exactly these lines, over a socket."""
+"""Requests to a dashboard as no HTTP library would send them: exactly these lines, over a socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 from holdfast.web.security import HEADERS
 from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Site
-from tests.web.samples import rich
+from tests.web.sample_sessions import rich
 
 FORM: Final = "application/x-www-form-urlencoded"
 MEMBER: Final = "Cookie: COOKIE"
@@ -20,8 +20,8 @@ OURS: Final = "Origin: http://OWN"
 LOOPBACK: Final = "127.0.0.1"
 
 
-class House:
-    """A dashboard with one session in progress, and somebody who belongs there."""
+class RunningDashboard:
+    """A dashboard with one session in progress, and a browser's cookie."""
 
     def __init__(self, site: Site, dashboard: Dashboard) -> None:
         self.site = site
@@ -33,12 +33,12 @@ class House:
         self.own = dashboard.secrets.own
         self.cookie = f"{self.secrets.cookie}={self.secrets.pass_}"
 
-    def events(self) -> int:
-        """How much has happened in the session."""
+    def event_count(self) -> int:
+        """Number of events in the session."""
         return len(self.keeper.events(self.session))
 
-    def filled(self, text: str) -> str:
-        """The words of a test with what only this run knows: whole words, as a ticket may hold `ID` by chance."""
+    def fill(self, text: str) -> str:
+        """A test's text with the secrets of this run inserted as whole words; a ticket may contain `ID` by chance."""
         known = {
             "COOKIE": self.cookie,
             "PORT": str(self.port),
@@ -56,16 +56,16 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def ask(house: House, head: str, body: bytes = b"") -> Answer:
-    """Send exactly these lines, as no library would."""
-    with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
-        with contextlib.suppress(ConnectionError):  # it may have heard enough
-            made.sendall(house.filled(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
+def send(running: RunningDashboard, head: str, body: bytes = b"") -> Answer:
+    """Send exactly these lines."""
+    with socket.create_connection((LOOPBACK, running.port), timeout=10) as made:
+        with contextlib.suppress(ConnectionError):  # the server may have stopped reading
+            made.sendall(running.fill(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
         return read_answer(made, stream=head.startswith("HEAD "))
 
 
 def read_answer(made: socket.socket, *, stream: bool = False) -> Answer:
-    """What was answered; of a stream, and of what has no body, only what comes with its head."""
+    """The response; of a stream, or without a body, only what arrives with the head."""
     taken = b""
     while b"\r\n\r\n" not in taken and (piece := _piece(made)):
         taken += piece
@@ -94,8 +94,8 @@ def post(*lines: str, path: str = "/session/ID/note", method: str = "POST") -> s
     return "\n".join([f"{method} {path} HTTP/1.1", "Host: OWN", *form, *lines])
 
 
-def bound(answer: Answer) -> None:
-    """That an answer carries everything that binds it."""
+def assert_security_headers(answer: Answer) -> None:
+    """The response has every security header."""
     for name, value in HEADERS.items():
         assert answer.headers.get_list(name) == [value], name
     assert "no-" in answer.headers["cache-control"]

@@ -1,4 +1,4 @@
-"""The read API: its own description holds for every answer, and it gives what the commands give."""
+"""The read API: every answer follows its description and equals what the commands give."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from holdfast.web.api import documents
 from holdfast.web.api.endpoints import BASE, ENDPOINTS, description
 from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Site, serving
-from tests.web.samples import typical
+from tests.web.sample_sessions import typical
 
 TORTURE: Final = "HOLDFAST_TORTURE"
 
 
 class Api:
-    """A dashboard with a typical day in it, asked by a program."""
+    """A dashboard with a typical day, queried by a program."""
 
     def __init__(self, site: Site, dashboard: Dashboard, session: str) -> None:
         self.site = site
@@ -44,9 +44,9 @@ class Api:
         answer = self.client.get(address, params=words)
         assert answer.status_code == code, answer.text
         assert answer.headers["content-type"] == "application/json"
-        found: dict[str, object] = answer.json()
-        assert found["holdfast"] == 1
-        return found
+        result: dict[str, object] = answer.json()
+        assert result["holdfast"] == 1
+        return result
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         made.client.close()
 
 
-# ── its own description ──────────────────────────────────────────────────────────────────────────────────
+# ── description ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 DESCRIBED = schemathesis.openapi.from_dict(msgspec.json.decode(msgspec.json.encode(description())))
@@ -71,28 +71,30 @@ EVERYTHING = settings(
 
 @DESCRIBED.parametrize()
 @EVERYTHING
-def test_every_answer_is_as_described(case: schemathesis.Case[Any], api: Api) -> None:
-    """Whatever is asked, well or badly, is answered as the description says: status, type, document, headers."""
+def test_every_answer_follows_the_description(case: schemathesis.Case[Any], api: Api) -> None:
+    """Status, type, document and headers, for valid and invalid requests."""
     case.call_and_validate(base_url=api.origin, headers=api.headers)
 
 
 @DESCRIBED.include(path_regex="{id}").parametrize()
 @EVERYTHING
-def test_every_answer_about_a_session_is_as_described(case: schemathesis.Case[Any], api: Api) -> None:
-    """The same for a session that there is: its documents are answered, and wrong questions about it are not."""
+def test_every_answer_about_a_session_follows_the_description(case: schemathesis.Case[Any], api: Api) -> None:
+    """For an existing session: documents for valid requests, errors for others."""
     case.path_parameters = {"id": api.session}
     answer = case.call(base_url=api.origin, headers=api.headers)
-    case.validate_response(answer, excluded_checks=[negative_data_rejection])  # the id is not the bad one it made
+    case.validate_response(
+        answer, excluded_checks=[negative_data_rejection]
+    )  # the id is not the invalid one it generated
 
 
-def test_it_describes_itself(api: Api) -> None:
-    """The description that is served names every address, and is the one that the tests above went by."""
+def test_api_serves_its_description(api: Api) -> None:
+    """It names every address, and is the one these tests use."""
     answer = api.client.get("/openapi.json")
     assert answer.json() == msgspec.json.decode(msgspec.json.encode(description()))
     assert set(answer.json()["paths"]) == {*ENDPOINTS, f"{BASE}/openapi.json"}
 
 
-def test_the_page_about_it_names_everything() -> None:
+def test_documentation_names_every_address_and_parameter() -> None:
     """Every address and every parameter is in the documentation."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     for address, endpoint in ENDPOINTS.items():
@@ -102,15 +104,15 @@ def test_the_page_about_it_names_everything() -> None:
         )
 
 
-# ── the same as the commands ─────────────────────────────────────────────────────────────────────────────
+# ── equal to the commands ────────────────────────────────────────────────────────────────────────────────
 
 
 def _same(answer: object, library: object) -> None:
     assert answer == msgspec.json.decode(msgspec.json.encode(library))
 
 
-def test_a_session_is_the_document_of_the_contract(api: Api) -> None:
-    """What the API tells of a session is what the library tells, now (but for the time that passes) and then."""
+def test_session_equals_the_document_of_the_library(api: Api) -> None:
+    """Now (except for elapsed time) and at a past moment."""
     with api.site.keeper() as keeper:
         then = keeper.now() - DAY // 24
         _same(
@@ -125,8 +127,8 @@ def test_a_session_is_the_document_of_the_contract(api: Api) -> None:
         _same(now, document)
 
 
-def test_a_listing_is_that_of_history(api: Api) -> None:
-    """Rows, filters and order are those of `history`; following `next` shows each session once."""
+def test_listing_equals_history(api: Api) -> None:
+    """Rows, filters and order; following `next` shows each session once."""
     with api.site.keeper() as keeper:
         rows = keeper.history(all_projects=True)
         here = keeper.history()
@@ -147,8 +149,8 @@ def test_a_listing_is_that_of_history(api: Api) -> None:
     assert shown == [row.id for row in rows]
 
 
-def test_events_are_those_of_the_log(api: Api) -> None:
-    """Every field of every event; by type, the last few, those after one that is known."""
+def test_events_equal_the_log(api: Api) -> None:
+    """Every field; by type, the last few, and those after a known one."""
     with api.site.keeper() as keeper:
         log = [event_document(event) for event in keeper.events(api.session)]
     address = f"/sessions/{api.session}/events"
@@ -163,8 +165,8 @@ def test_events_are_those_of_the_log(api: Api) -> None:
     assert set(documents.LoggedEvent.__struct_fields__) == set(log[0])
 
 
-def test_the_rest_is_what_the_library_says(api: Api) -> None:
-    """Briefing, what is in progress, hours, hills and devices."""
+def test_other_answers_equal_the_library(api: Api) -> None:
+    """Briefing, sessions in progress, hours, hills and devices."""
     with api.site.keeper() as keeper:
         now = [card.session.id for card in overview.now(keeper)]
         table = hours_table.table(
@@ -174,10 +176,10 @@ def test_the_rest_is_what_the_library_says(api: Api) -> None:
     briefing = api.get(f"/sessions/{api.session}/briefing", max_chars=400, **{"for": "agent"})
     assert briefing["for"] == "agent"
     assert len(str(briefing["briefing"])) <= 400
-    found = api.get("/now")["now"]
-    assert isinstance(found, list)
-    assert [match["session"]["id"] for match in found] == now
-    assert any("test-1" in sentence for sentence in found[0]["attention"])
+    result = api.get("/now")["now"]
+    assert isinstance(result, list)
+    assert [match["session"]["id"] for match in result] == now
+    assert any("test-1" in sentence for sentence in result[0]["attention"])
     for by in ("scope", "day", "project"):
         hours = api.get("/hours", by=by)
         total = hours["total"]
@@ -192,7 +194,7 @@ def test_the_rest_is_what_the_library_says(api: Api) -> None:
     }  # fmt: skip
 
 
-# ── what it refuses ──────────────────────────────────────────────────────────────────────────────────────
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────
 
 WRONG = {
     "sessions?limit=0": 400, "sessions?limit=1001": 400, "sessions?limit=two": 400, "sessions?limit=1&limit=2": 400,
@@ -205,8 +207,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("address", "code"), WRONG.items())
-def test_wrong_parameters_are_explained(api: Api, address: str, code: int) -> None:
-    """Wrong parameters and unknown sessions are answered with the error document of the contract."""
+def test_wrong_parameter_gives_the_documented_error(api: Api, address: str, code: int) -> None:
+    """So do unknown sessions."""
     answer = api.client.get(f"/{address}")
     assert answer.status_code == code, answer.text
     assert set(answer.json()["error"]) == {
@@ -215,21 +217,21 @@ def test_wrong_parameters_are_explained(api: Api, address: str, code: int) -> No
     assert answer.json()["error"]["message"]
 
 
-def test_session_does_not_exist_before_it_began(api: Api) -> None:
-    """As `show --at` does."""
+def test_session_is_missing_before_its_start(api: Api) -> None:
+    """As with `show --at`."""
     assert "had not begun" in str(api.get(f"/sessions/{api.session}", 404, at="2001-01-01T00:00:00Z")["error"])
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_it_only_reads(api: Api, method: str) -> None:
-    """Every other method is refused, and what is allowed is said."""
+def test_api_is_read_only(api: Api, method: str) -> None:
+    """Every other method is refused, and the answer names the allowed ones."""
     for address in ("/sessions", f"/sessions/{api.session}", "/openapi.json"):
         answer = api.client.request(method, address)
         assert answer.status_code == 405
         assert {name.strip() for name in answer.headers["allow"].split(",")} == {"GET", "HEAD"}
 
 
-def test_head_is_get_without_its_body(api: Api) -> None:
+def test_head_equals_get_without_its_body(api: Api) -> None:
     """The same headers, and nothing behind them."""
     head, get = api.client.head("/hills"), api.client.get("/hills")
     assert head.status_code == 200
@@ -237,8 +239,8 @@ def test_head_is_get_without_its_body(api: Api) -> None:
     assert head.headers["content-length"] == str(len(get.content))
 
 
-def test_api_answers_nothing_without_the_token(api: Api) -> None:
-    """A program that does not have it is told how to get it."""
+def test_api_requires_the_token(api: Api) -> None:
+    """The answer says how to get it."""
     for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "Basic eA=="}):
         answer = httpx.get(f"{api.origin}{BASE}/now", headers=headers)
         assert answer.status_code == 401
@@ -246,8 +248,8 @@ def test_api_answers_nothing_without_the_token(api: Api) -> None:
         assert "holdfast ui" in answer.json()["error"]["hint"]
 
 
-def test_looking_makes_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where nothing is kept yet, every address answers, and no store and no keys come to be."""
+def test_reading_creates_no_store_and_no_keys(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Every address answers in an empty home."""
     site = Site(tmp_path_factory.mktemp("empty"))
     with serving(site) as dashboard:
         headers = {"Authorization": f"Bearer {dashboard.secrets.token}"}

@@ -1,4 +1,4 @@
-"""Charts over time: whatever a session holds, the drawing is well-formed, within bounds, and shows nothing raw."""
+"""Charts over time: for any session the drawing is well-formed, within its bounds, and escaped."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _axis(period: Period, lanes: list[GanttLane], pauses: list[StripPause]) -> A
     return Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
 
 
-def _within(drawing: str) -> None:
-    """Well-formed, and every place between the edges."""
+def _parse_within(drawing: str) -> None:
+    """Parse well-formed XML, with every coordinate within the edges."""
     top = ET.fromstring(drawing)
     height = float(top.attrib["height"])
     for element in top.iter():
@@ -96,29 +96,29 @@ def _texts(drawing: str) -> Iterator[str]:
 
 
 @given(st.lists(_lanes(), max_size=12), st.lists(_pauses(), max_size=8), _PERIODS, _OFFSETS)
-def test_agents_of_any_session_are_drawn_well_formed_and_within(
+def test_agents_chart_of_any_session_is_well_formed_and_within_bounds(
     lanes: list[GanttLane], pauses: list[StripPause], period: Period, offset: Offset
 ) -> None:
-    """Any ids, tasks, times and statuses, in any zone: XML that a parser reads, nothing outside, nothing raw."""
+    """For any ids, tasks, times and statuses, in any zone; nothing unescaped."""
     drawn = gantt.chart(lanes, _axis(period, lanes, pauses), offset)
-    _within(str(drawn.drawing))
+    _parse_within(str(drawn.drawing))
     assert len(drawn.names) == len(lanes)
     assert all(text.isprintable() for text in _texts(drawn.drawing))
 
 
 @given(st.lists(_pauses(), max_size=12), _PERIODS, _OFFSETS)
-def test_the_work_time_of_any_session_is_drawn_well_formed_and_within(
+def test_time_strip_of_any_session_is_well_formed_and_within_bounds(
     pauses: list[StripPause], period: Period, offset: Offset
 ) -> None:
-    """Any pauses, lasting or not, overlapping or outside: XML that a parser reads, nothing outside."""
+    """For any pauses: open, overlapping or outside."""
     drawn = strip.chart(pauses, _axis(period, [], pauses), offset)
-    _within(str(drawn))
+    _parse_within(str(drawn))
     assert all(text.isprintable() for text in _texts(drawn))
 
 
 @given(_PERIODS, st.lists(_pauses(), max_size=8), st.lists(st.integers(0, 10**6), min_size=2, max_size=20))
-def test_what_is_later_is_never_further_left(period: Period, pauses: list[StripPause], shares: list[int]) -> None:
-    """Folds or not, the axis keeps the order of moments, from edge to edge."""
+def test_axis_keeps_the_order_of_moments(period: Period, pauses: list[StripPause], shares: list[int]) -> None:
+    """With or without folds, from edge to edge."""
     axis = _axis(period, [], pauses)
     length = period.until - period.since
     places = [axis.x(period.since + length * share // 10**6) for share in sorted(shares)]
@@ -128,8 +128,8 @@ def test_what_is_later_is_never_further_left(period: Period, pauses: list[StripP
 
 
 @given(st.integers(0, 40 * DAY), st.integers(0, 10_000))
-def test_a_drawing_does_not_change_with_every_moment(length: int, later: int) -> None:
-    """While a session goes on its charts change in steps of a four-hundredth, and have room for what comes."""
+def test_chart_of_an_open_session_changes_in_steps(length: int, later: int) -> None:
+    """Of a four-hundredth, with room for what follows."""
     one, two = (Period.of(START, START + length + more, live=True) for more in (0, later))
     assert one.now is not None
     assert one.now >= START + length
@@ -139,8 +139,8 @@ def test_a_drawing_does_not_change_with_every_moment(length: int, later: int) ->
     assert len({Period.of(START, START + 10 * HOUR + ms, live=True) for ms in range(0, 60_000, 500)}) <= 2
 
 
-def test_a_night_is_folded_and_an_hours_work_stays_to_be_seen() -> None:
-    """Of a day with a night in it the two hours of work take most of the width."""
+def test_night_is_folded_so_that_work_stays_visible() -> None:
+    """On a day with a night in it, the two hours of work take most of the width."""
     night = StripPause("manual", "night", START + HOUR, START + 15 * HOUR)
     period = Period.of(START, START + 16 * HOUR, live=False)
     axis = _axis(period, [], [night])
@@ -150,17 +150,17 @@ def test_a_night_is_folded_and_an_hours_work_stays_to_be_seen() -> None:
     assert "in which nothing happened" in strip.chart([night], axis, lambda _: timedelta())
 
 
-def test_a_night_in_which_an_agent_works_is_not_folded() -> None:
+def test_night_with_a_working_agent_is_not_folded() -> None:
     """What an agent did while the person slept is drawn in its length."""
     night = StripPause("manual", "night", START + HOUR, START + 15 * HOUR)
     lane = GanttLane("a", "b", "completed", ((START + HOUR, START + 15 * HOUR),))
     assert _axis(Period.of(START, START + 16 * HOUR, live=False), [lane], [night]).folds == []
 
 
-def test_each_status_has_a_form_or_a_sign_of_its_own() -> None:
-    """Who works, is done, failed, pauses or is gone is told apart without colours."""
-    told = {gantt.FORMS[status] for status in ("running", "completed", "error", "paused", "gone")}
-    assert len({form for form, _ in told}) == len({sign for _, sign in told}) == 5
+def test_each_status_has_its_own_shape_or_sign() -> None:
+    """Statuses can be distinguished without colours."""
+    forms = {gantt.FORMS[status] for status in ("running", "completed", "error", "paused", "gone")}
+    assert len({form for form, _ in forms}) == len({sign for _, sign in forms}) == 5
     lanes = [
         GanttLane(status, "", status, ((START, None if status == "running" else START + HOUR),))
         for status in gantt.FORMS
@@ -170,8 +170,8 @@ def test_each_status_has_a_form_or_a_sign_of_its_own() -> None:
     assert drawn.drawing.count("now-line") == 1
 
 
-def test_what_is_not_drawn_is_counted() -> None:
-    """Of many agents those at work and the latest are drawn, and the rest is told in a line."""
+def test_agents_that_are_not_drawn_are_counted() -> None:
+    """Working and latest agents are drawn, and one line counts the rest."""
     lanes = [
         GanttLane(f"a{n}", "", "running" if n == 3 else "completed", ((START + n, START + n + 1),))
         for n in range(250)
@@ -182,8 +182,8 @@ def test_what_is_not_drawn_is_counted() -> None:
     assert len(re.findall("<g ", drawn.drawing)) == 50
 
 
-def test_of_a_thousand_pauses_the_longest_are_drawn() -> None:
-    """The strip is bounded too; a pause that lasts is always in it."""
+def test_strip_draws_the_longest_of_a_thousand_pauses() -> None:
+    """And always an open one."""
     pauses = [StripPause("idle", None, START + n * HOUR, START + n * HOUR + n + 1) for n in range(1000)]
     pauses.append(StripPause("manual", None, START + 1001 * HOUR, None))
     kept = strip.drawn(pauses)

@@ -1,4 +1,4 @@
-"""Who opens connections and says nothing, or not all of it: others are heard all the same."""
+"""Connections that send nothing, or not everything: other requests are still answered."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ import pytest
 
 from holdfast.web.serve import MAX_UNKNOWN, LimitedConnection
 from tests.web.dashboard import Site, serving
-from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, House, ask, get, post, read_answer
+from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, RunningDashboard, get, post, read_answer, send
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDashboard]:
     site = Site(tmp_path_factory.mktemp("connections"))
     with serving(site, named=True) as dashboard:
-        made = House(site, dashboard)
+        made = RunningDashboard(site, dashboard)
         yield made
         made.keeper.close()
 
 
 @pytest.fixture
-def open_sockets(house: House) -> Iterator[list[socket.socket]]:
-    """Connections that are let go in the end."""
+def open_sockets(running: RunningDashboard) -> Iterator[list[socket.socket]]:
+    """Connections that are closed at the end."""
     made: list[socket.socket] = []
     yield made
     for item in made:
         item.close()
-    assert ask(house, get("/now", MEMBER)).code == 200
+    assert send(running, get("/now", MEMBER)).code == 200
 
 
-def begun(house: House, text: str, body: bytes = b"") -> socket.socket:
-    """A connection over which this was said."""
-    made = socket.create_connection((LOOPBACK, house.port), timeout=10)
+def connection_with(running: RunningDashboard, text: str, body: bytes = b"") -> socket.socket:
+    """A connection over which this was sent."""
+    made = socket.create_connection((LOOPBACK, running.port), timeout=10)
     with contextlib.suppress(ConnectionError):
-        made.sendall(house.filled(text).replace("\n", "\r\n").encode() + body)
+        made.sendall(running.fill(text).replace("\n", "\r\n").encode() + body)
     return made
 
 
-def ended(made: socket.socket) -> bool:
-    """Whether the other side let it go; waits for it."""
+def wait_for_close(made: socket.socket) -> bool:
+    """Wait, and return whether the server closed the connection."""
     try:
         return made.recv(1) == b""
     except TimeoutError:
@@ -52,17 +52,21 @@ def ended(made: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", ["", "GET /now HTTP/1.1\nHost: ", "GET /static/icon.svg HTTP/1.1\nHost: OWN\n\n"])
-def test_many_unknown_connections_lock_nobody_out(house: House, open_sockets: list[socket.socket], sent: str) -> None:
-    """Silent, in the middle of a header, or asking for what is anybody's: the oldest of them make room."""
-    page = begun(house, get("/live?page=/now&version=", MEMBER) + "\n\n")  # a page that is open all the while
+def test_many_unknown_connections_block_nobody(
+    running: RunningDashboard, open_sockets: list[socket.socket], sent: str
+) -> None:
+    """Silent, mid-header, or asking for public files: the oldest are closed first."""
+    page = connection_with(running, get("/live?page=/now&version=", MEMBER) + "\n\n")  # a page that stays open
     open_sockets.append(page)
     assert read_answer(page, stream=True).code == 200
     for number in range(MAX_UNKNOWN * 3):
-        open_sockets.append(begun(house, sent))
+        open_sockets.append(connection_with(running, sent))
         if number % 50 == 0:
-            assert ask(house, get("/now", MEMBER)).code == 200
-    assert ask(house, post(MEMBER, OURS, "Content-Length: 9"), b"text=only").code == 409  # heard: the word is missing
-    assert ended(open_sockets[1]) or "static" in sent  # that one has an answer before its end
+            assert send(running, get("/now", MEMBER)).code == 200
+    assert (
+        send(running, post(MEMBER, OURS, "Content-Length: 9"), b"text=only").code == 409
+    )  # answered: the word is missing
+    assert wait_for_close(open_sockets[1]) or "static" in sent  # this one gets a response before its end
     page.settimeout(0.05)
     with contextlib.suppress(TimeoutError):
         while page.recv(65536):
@@ -70,35 +74,35 @@ def test_many_unknown_connections_lock_nobody_out(house: House, open_sockets: li
         pytest.fail("the open page was let go")
 
 
-def test_incomplete_request_is_closed_in_time(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither silence nor half a header nor half a form, not even if a byte comes now and then."""
+def test_incomplete_request_is_closed_in_time(running: RunningDashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence, half a header, half a form, even with a byte now and then."""
     monkeypatch.setattr(LimitedConnection, "times", {h11.IDLE: 0.3, h11.SEND_BODY: 0.3})
-    before = house.events()
+    before = running.event_count()
     half = post(MEMBER, OURS, "Content-Length: 1000") + "\n\n"
     for sent, body in (("", b""), ("GET /now HTTP/1.1\nHost: ", b""), (half, b"text=half")):
-        with begun(house, sent, body) as made:
-            assert ended(made), sent
-    with begun(house, "GET /now HTTP/1.1\nX: ") as made, contextlib.suppress(ConnectionError):
+        with connection_with(running, sent, body) as made:
+            assert wait_for_close(made), sent
+    with connection_with(running, "GET /now HTTP/1.1\nX: ") as made, contextlib.suppress(ConnectionError):
         made.settimeout(0.05)
         for _ in range(200):
             made.sendall(b"x")
-            if ended(made):
+            if wait_for_close(made):
                 break
         else:
             pytest.fail("it was waited for")
-    assert house.events() == before
+    assert running.event_count() == before
 
 
-def test_an_answer_may_take_longer_than_a_question(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that listens is not cut off, and the next request on a connection has its own time."""
+def test_response_may_take_longer_than_a_request(running: RunningDashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live page is not cut off, and each request on a connection has its own time."""
     monkeypatch.setattr(LimitedConnection, "times", {h11.IDLE: 0.4, h11.SEND_BODY: 0.4})
-    with begun(house, get("/live?page=/now&version=", MEMBER) + "\n\n") as page:
+    with connection_with(running, get("/live?page=/now&version=", MEMBER) + "\n\n") as page:
         assert read_answer(page, stream=True).code == 200
-        with begun(house, "") as made:
+        with connection_with(running, "") as made:
             for _ in range(4):
-                made.sendall(house.filled(get("/static/icon.svg")).replace("\n", "\r\n").encode() + b"\r\n\r\n")
+                made.sendall(running.fill(get("/static/icon.svg")).replace("\n", "\r\n").encode() + b"\r\n\r\n")
                 assert read_answer(made).code == 200
-                with contextlib.suppress(TimeoutError):  # a pause that is shorter than its time
+                with contextlib.suppress(TimeoutError):  # a pause shorter than the timeout
                     made.settimeout(0.15)
                     assert made.recv(1) != b""
                 made.settimeout(10)

@@ -1,4 +1,4 @@
-"""The page Devices: what is remembered of vaults and those who belong to them, and syncing because somebody asked."""
+"""The Devices page: what is known about vaults and their members, and syncing on request."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from holdfast.web.pages.devices import DEVICES
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Site, serving
-from tests.web.vaults import NAMES, Vaults, everything
+from tests.web.sample_vaults import NAMES, Vaults, everything
 
 
-class Looked:
+class SampleVaults:
     def __init__(self, vaults: Vaults, dashboard: Dashboard) -> None:
         self.vaults = vaults
         self.dashboard = dashboard
 
 
 @pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
-    """A vault in which something of everything happened."""
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleVaults]:
+    """A vault in which everything has happened once."""
     vaults = Vaults(Site(tmp_path_factory.mktemp("vaults")))
     everything(vaults)
     with serving(vaults.site) as dashboard:
-        yield Looked(vaults, dashboard)
+        yield SampleVaults(vaults, dashboard)
 
 
 @contextmanager
@@ -51,8 +51,8 @@ def opened(browser: Browser, dashboard: Dashboard, *, width: int = 1280, complai
         assert bad == [] or complains
 
 
-def founded(top: Path) -> Vaults:
-    """A vault with this device alone, and a session that is there already."""
+def new_vault(top: Path) -> Vaults:
+    """A vault with only this device, and an existing session."""
     vaults = Vaults(Site(top))
     with vaults.site.keeper() as keeper:
         keeper.start("Lay the cable")
@@ -60,20 +60,20 @@ def founded(top: Path) -> Vaults:
     return vaults
 
 
-# ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
+# ── content ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looked) -> None:
-    """This device, the vault's words, members and removed ones, who asks, what waits and what was turned away."""
-    with there.vaults.site.keeper() as keeper:
+def test_devices_page_shows_the_vault_and_its_members(browser: Browser, sample: SampleVaults) -> None:
+    """This device, the vault's words, members and removed ones, requests, unsent and rejected data."""
+    with sample.vaults.site.keeper() as keeper:
         from holdfast.sync import devices, remote_setup
 
         mine, met = devices.public(keeper).words, remote_setup.all_statuses(keeper)[0]
-    with opened(browser, there.dashboard) as page:
+    with opened(browser, sample.dashboard) as page:
         expect(page.locator("#devices-here")).to_contain_text("desk")
         expect(page.locator("#devices-here")).to_contain_text(mine)
         remote = page.locator(".remote")
-        expect(remote).to_contain_text(f"folder:{there.vaults.folder}")
+        expect(remote).to_contain_text(f"folder:{sample.vaults.folder}")
         expect(remote).to_contain_text(met.words)
         expect(remote).to_contain_text("this device belongs here")
         expect(page.locator(".lines dd", has_text="1 session")).to_be_visible()
@@ -87,26 +87,26 @@ def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looke
         expect(page.locator("#devices-people")).to_contain_text("tove@example.org")
 
 
-def test_names_of_devices_are_only_text(browser: Browser, there: Looked) -> None:
-    """What somebody calls their device runs nowhere, and the command that is copied holds words only."""
-    with opened(browser, there.dashboard) as page:
+def test_device_names_are_only_text(browser: Browser, sample: SampleVaults) -> None:
+    """They run nowhere, and the copied command contains words only."""
+    with opened(browser, sample.dashboard) as page:
         copied = page.locator(".asking [data-copy]").get_attribute("data-copy") or ""
         assert copied.removeprefix("holdfast device approve ").replace("-", "").isalpha()
-        expect(page.locator(".asking code")).to_have_text(copied)  # for whoever has no scripts
+        expect(page.locator(".asking code")).to_have_text(copied)  # for browsers without scripts
         expect(page.locator(".members")).to_contain_text(NAMES[2])
 
 
 @pytest.mark.parametrize("width", [1280, 390, 360])
-def test_nothing_sticks_out_of_the_window(browser: Browser, there: Looked, width: int) -> None:
-    """Fingerprints and names of packs are long, and no page is wider than its window."""
-    with opened(browser, there.dashboard, width=width) as page:
+def test_devices_page_is_never_wider_than_the_window(browser: Browser, sample: SampleVaults, width: int) -> None:
+    """Fingerprints and names of packs are long."""
+    with opened(browser, sample.dashboard, width=width) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_devices_page_explains_how_to_add_a_second_device(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Without a remote there is a command to run, and the vault appears once it was run."""
+    """Without a remote it shows a command, and the vault after that command ran."""
     vaults = Vaults(Site(tmp_path_factory.mktemp("alone")))
     with serving(vaults.site) as dashboard, opened(browser, dashboard) as page:
         expect(page.get_by_text("holdfast remote add home")).to_be_visible()
@@ -117,14 +117,14 @@ def test_devices_page_explains_how_to_add_a_second_device(
         expect(page.get_by_text("holdfast remote add home")).to_have_count(0)
 
 
-def test_drawing_asks_no_remote(there: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often the page is drawn, nothing that could be slow or away is touched."""
+def test_devices_page_contacts_no_remote(sample: SampleVaults, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is loaded."""
 
     def away(*_: object, **__: object) -> None:
         raise AssertionError("the remote was asked")
 
     monkeypatch.setattr(open_vault, "open_remote", away)
-    with there.vaults.site.keeper() as keeper:
+    with sample.vaults.site.keeper() as keeper:
         shot = DEVICES.shot(keeper, PageRequest())
         assert shot == DEVICES.shot(keeper, PageRequest())
     assert len(shot.lists["devices-remotes"]) == 1
@@ -133,9 +133,9 @@ def test_drawing_asks_no_remote(there: Looked, monkeypatch: pytest.MonkeyPatch) 
 # ── syncing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What waited is sent, what others wrote comes, the page shows both without being loaded again."""
-    vaults = founded(tmp_path_factory.mktemp("syncing"))
+def test_sync_button_reports_its_result(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Unsent events are sent, others' events arrive, and the page shows both without a reload."""
+    vaults = new_vault(tmp_path_factory.mktemp("syncing"))
     vaults.join("laptop", 1)
     vaults.write("laptop", 1, "Paint the boat")
     with vaults.site.keeper() as keeper:
@@ -155,9 +155,9 @@ def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest
 def test_sync_reports_missing_remote(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer says what is wrong, and the page keeps saying so until a sync succeeds."""
+    """The page keeps saying so until a sync succeeds."""
     monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)
-    vaults = founded(tmp_path_factory.mktemp("gone"))
+    vaults = new_vault(tmp_path_factory.mktemp("gone"))
     aside = vaults.folder.rename(vaults.folder.with_name("unmounted"))
     with serving(vaults.site) as dashboard, opened(browser, dashboard, complains=True) as page:
         page.get_by_role("button", name="Sync now").click()
@@ -168,11 +168,11 @@ def test_sync_reports_missing_remote(
         expect(page.locator(".remote .attention")).to_have_count(0)
 
 
-def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
+def test_slow_sync_blocks_no_page_and_is_not_started_twice(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While one sync waits for its remote, pages load, and another click only says that it is under way."""
-    vaults = founded(tmp_path_factory.mktemp("slow"))
+    """A second click only says that a sync is under way."""
+    vaults = new_vault(tmp_path_factory.mktemp("slow"))
     asked, answer = threading.Semaphore(0), threading.Event()
     times: list[int] = []
 
@@ -200,9 +200,9 @@ def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
         answer.set()
 
 
-def test_long_sync_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some time the answer is that it takes its time: the page shows the rest."""
-    vaults = founded(tmp_path)
+def test_long_sync_is_reported_as_still_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page shows the result later."""
+    vaults = new_vault(tmp_path)
     answer = threading.Event()
     monkeypatch.setattr(sync, "sync", lambda *_, **__: answer.wait(20))
     monkeypatch.setattr(action, "_PATIENCE", 0.05)

@@ -1,4 +1,4 @@
-"""The calendar of hours, and lengths of time in tables."""
+"""The calendar of hours, and durations in tables."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def words(square: ET.Element) -> str:
 
 @settings(max_examples=15)
 @given(TODAYS, st.data())
-def test_every_day_has_its_square_inside_the_drawing_and_says_its_numbers(today: date, data: st.DataObject) -> None:
-    """53 weeks from a Monday on, today the last and the only one marked; nothing leaves the drawing."""
+def test_every_day_has_a_labelled_square_inside_the_chart(today: date, data: st.DataObject) -> None:
+    """53 weeks from a Monday, today the last and the only marked one."""
     first = heat.first_day(today)
     reach = st.integers(-30, (today - first).days + 30).map(lambda number: first + timedelta(days=number))
     days = data.draw(st.dictionaries(reach, WORKED, max_size=40))
@@ -68,8 +68,8 @@ def test_every_day_has_its_square_inside_the_drawing_and_says_its_numbers(today:
 
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, 40 * DAY), max_size=50))
-def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
-    """The five steps keep the order of what was worked, and most days do not share the last one."""
+def test_more_work_is_never_a_lighter_shade(amounts: list[int]) -> None:
+    """Five shades keep the order of worked time, and most days do not share the last one."""
     today = date(2026, 11, 15)
     days = {today - timedelta(days=n): heat.Worked(ms, 1) for n, ms in enumerate(amounts)}
     days_drawn = squares(heat.calendar(days, today))
@@ -78,7 +78,7 @@ def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
 
 
 def test_day_is_described_in_words() -> None:
-    """What a square says when it is pointed at."""
+    """In the tooltip of its square."""
     worked = heat.Worked(4 * HOUR + 12 * MINUTE, 3)
     assert heat.day_text(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"
     assert heat.day_text(date(2026, 11, 7), heat.Worked(0, 1)) == "Sat 7 Nov 2026: nothing"
@@ -86,8 +86,8 @@ def test_day_is_described_in_words() -> None:
     assert format_duration(worked.working_ms) in heat.day_text(date(2026, 11, 3), worked)
 
 
-def test_months_are_named_once_each_and_not_over_one_another() -> None:
-    """Names of months stand at least three weeks apart."""
+def test_each_month_is_named_once_without_overlap() -> None:
+    """At least three weeks apart."""
     for number in range(0, 400, 5):
         root = parsed(heat.calendar({}, date(2026, 1, 1) + timedelta(days=number)).past)
         at = [float(element.attrib["x"]) for element in root.iter(f"{SVG}text") if element.attrib["y"] == "9"]
@@ -95,27 +95,27 @@ def test_months_are_named_once_each_and_not_over_one_another() -> None:
         assert all(right - left >= 3 * 14 for left, right in pairwise(at))
 
 
-# ── lengths of time in tables ────────────────────────────────────────────────────────────────────────────
+# ── durations in tables ──────────────────────────────────────────────────────────────────────────────────
 
 LENGTHS = st.integers(0, 20_000 * DAY)
 
 
 @given(st.lists(LENGTHS, max_size=50))
-def test_full_seconds_add_up_down_a_column(parts: list[int]) -> None:
-    """To those of the whole; each is the length itself, rounded down or up, and nothing stays nothing."""
+def test_rounded_seconds_add_up_to_the_total(parts: list[int]) -> None:
+    """Each is rounded up or down, and zero stays zero."""
     shown = _shared(parts, sum(parts))
     assert sum(shown) == sum(parts) // 1000 * 1000
     assert all(item % 1000 == 0 and abs(item - part) < 1000 for item, part in zip(shown, parts, strict=True))
 
 
 @given(st.floats(allow_nan=False))
-def test_a_bar_stays_in_its_cell(fraction: float) -> None:
-    """Whatever it is given, from nothing to all."""
+def test_bar_stays_in_its_cell(fraction: float) -> None:
+    """For any share."""
     (bar,) = ET.fromstring(str(length(fraction)))
     assert 0 <= float(bar.attrib["width"].removesuffix("%")) <= 100
 
 
-def test_lengths_are_written_as_people_write_them() -> None:
+def test_durations_are_written_in_hours_minutes_and_seconds() -> None:
     """Hours of any number, minutes and seconds."""
     assert clocked(4 * HOUR + 12 * MINUTE + 31_999) == "4:12:31"
     assert clocked(1234 * HOUR) == "1,234:00:00"

@@ -1,4 +1,4 @@
-"""The drawing of a hill."""
+"""The hill chart."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def drawn(scopes: list[tuple[str, int]], land: Land) -> tuple[ET.Element, list[E
 
 
 @given(SCOPES, LANDS)
-def test_every_scope_is_a_slider_inside_the_drawing(scopes: list[tuple[str, int]], land: Land) -> None:
-    """Well-formed whatever the names are; each dot says its position, and gives its name back as it was."""
+def test_every_scope_is_a_slider_inside_the_chart(scopes: list[tuple[str, int]], land: Land) -> None:
+    """Well-formed for any names; each dot gives its position and the unchanged name."""
     root, dots = drawn(scopes, land)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     assert len(dots) == len(scopes)
@@ -53,8 +53,8 @@ def test_every_scope_is_a_slider_inside_the_drawing(scopes: list[tuple[str, int]
 
 
 @given(SCOPES, LANDS)
-def test_no_dot_and_no_name_covers_another(scopes: list[tuple[str, int]], land: Land) -> None:
-    """Dots at one position are fanned out; a name that has no room is left to the list."""
+def test_dots_and_names_do_not_overlap(scopes: list[tuple[str, int]], land: Land) -> None:
+    """Dots at one position are fanned out; names without room are only in the list."""
     _, dots = drawn(scopes, land)
     places = [place(element) for element in dots]
     for number, (x, y) in enumerate(places):
@@ -65,8 +65,8 @@ def test_no_dot_and_no_name_covers_another(scopes: list[tuple[str, int]], land: 
         for number, box in enumerate(boxes):
             assert box[0] >= 0
             assert box[2] <= land.width
-            assert not any(meet(box, other) for other in boxes[:number])
-            assert not any(meet(box, (x - 11, y - 11, x + 11, y + 11)) for x, y in places)
+            assert not any(overlap(box, other) for other in boxes[:number])
+            assert not any(overlap(box, (x - 11, y - 11, x + 11, y + 11)) for x, y in places)
 
 
 def written(one: ET.Element) -> Box | None:
@@ -79,7 +79,7 @@ def written(one: ET.Element) -> Box | None:
     return start, y - 8, start + wide, y + 8
 
 
-def meet(one: Box, other: Box) -> bool:
+def overlap(one: Box, other: Box) -> bool:
     slack = 0.2  # places are written with one digit
     return (
         one[0] + slack < other[2]
@@ -90,8 +90,8 @@ def meet(one: Box, other: Box) -> bool:
 
 
 @pytest.mark.parametrize("land", [WIDE, NARROW])
-def test_the_crest_is_the_highest_and_both_feet_are_flat(land: Land) -> None:
-    """Up to 5, down from there, the same on both sides."""
+def test_hill_is_symmetric_and_highest_in_the_middle(land: Land) -> None:
+    """Up to 5, then down, with flat ends."""
     heights = [hill.height_at(at, land.rise) for at in range(11)]
     assert heights[5] == max(heights) == land.rise
     assert heights[:6] == sorted(heights[:6])
@@ -99,7 +99,7 @@ def test_the_crest_is_the_highest_and_both_feet_are_flat(land: Land) -> None:
     assert heights[0] == 0
 
 
-def test_a_few_scopes_all_have_their_names_written() -> None:
-    """What is usual needs no list to be read."""
+def test_few_scopes_are_all_labelled() -> None:
+    """The usual case needs no list."""
     _, dots = drawn([("auth", 4), ("exports", 8), ("search", 4), ("billing", 0), ("map", 10)], WIDE)
     assert all(written(element) is not None for element in dots)

@@ -1,4 +1,4 @@
-"""The page Hill: dots that are moved with mouse, finger and keys, and what is done elsewhere meanwhile."""
+"""The Hill page: dots moved by mouse, touch and keys, and concurrent changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from holdfast.web.pages.hill import HILL
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Site, serving
-from tests.web.samples import HOSTILE, LONG
+from tests.web.sample_sessions import HOSTILE, LONG
 
 
 class Hills:
-    """A ground with two hills, and the dashboard that shows them."""
+    """A project with two hills, and the dashboard that shows them."""
 
     def __init__(self, site: Site, dashboard: Dashboard) -> None:
         self.site = site
@@ -36,15 +36,15 @@ class Hills:
                 (hill.position for hill in hills(keeper) if (hill.project, hill.scope) == (project, scope)), None
             )
 
-    def moves(self, scope: str) -> int:
-        """How often it was moved."""
+    def move_count(self, scope: str) -> int:
+        """How often the dot was moved."""
         with self.site.keeper() as keeper:
             events = [event for event in keeper.events(keeper.session().id) if event.type == "hill.moved"]
         return sum(msgspec.json.decode(event.data or b"")["scope"] == scope for event in events)
 
 
 @pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hills]:
+def sample_hills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hills]:
     site = Site(tmp_path_factory.mktemp("hills"))
     for project in ("harbour", "lighthouse"):
         with site.keeper(project) as keeper:
@@ -55,12 +55,12 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hills]:
 
 
 @contextmanager
-def opened(browser: Browser, there: Hills, *, width: int = 1280, refused: bool = False) -> Iterator[Page]:
-    with page_in(browser, there.dashboard, width=width, touch=width < 500) as page:
+def opened(browser: Browser, sample_hills: Hills, *, width: int = 1280, refused: bool = False) -> Iterator[Page]:
+    with page_in(browser, sample_hills.dashboard, width=width, touch=width < 500) as page:
         bad: list[str] = []
         page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: bad.append(str(error)))
-        page.goto(f"{there.dashboard.origin}/hill")
+        page.goto(f"{sample_hills.dashboard.origin}/hill")
         expect(page.locator("#pulse[data-state=live]")).to_be_visible()
         yield page
         assert [text for text in bad if not (refused and "409" in text)] == []
@@ -83,8 +83,8 @@ def middle(one: Locator) -> tuple[float, float]:
 
 
 def x_of(page: Page, position: int, name: str = "harbour") -> float:
-    """Where on the screen a position is."""
-    found = (
+    """The screen coordinate of a position."""
+    screen_x = (
         project(page, name)
         .locator("svg.hill:visible")
         .evaluate(
@@ -93,17 +93,17 @@ def x_of(page: Page, position: int, name: str = "harbour") -> float:
             position,
         )
     )
-    return float(found)
+    return float(screen_x)
 
 
 def line(page: Page, scope: str) -> Locator:
     return project(page).locator(".scopes li").filter(has=page.get_by_role("link", name=scope, exact=True))
 
 
-def test_a_dot_is_dragged_with_the_mouse(browser: Browser, there: Hills) -> None:
-    """It snaps to the nearest position when let go, is kept once, and the list says the same."""
-    there.put("mouse", 2)
-    with opened(browser, there) as page:
+def test_dot_can_be_dragged_with_the_mouse(browser: Browser, sample_hills: Hills) -> None:
+    """It snaps to the nearest position when released, is recorded once, and the list agrees."""
+    sample_hills.put("mouse", 2)
+    with opened(browser, sample_hills) as page:
         one = dot(page, "mouse")
         expect(one).to_have_attribute("aria-valuenow", "2")
         x, y = middle(one)
@@ -111,20 +111,20 @@ def test_a_dot_is_dragged_with_the_mouse(browser: Browser, there: Hills) -> None
         page.mouse.down()
         page.mouse.move(x_of(page, 5), y, steps=4)
         expect(one).to_have_attribute("aria-valuenow", "5")
-        assert there.at("mouse") == 2
+        assert sample_hills.at("mouse") == 2
         page.mouse.move(x_of(page, 7) + 8, y + 60, steps=4)
         page.mouse.up()
         expect(page.locator(".toast")).to_contain_text("mouse: 7 of 10, making it happen.")
         expect(line(page, "mouse")).to_contain_text("making it happen 7/10")
-        assert there.at("mouse") == 7
-        assert there.moves("mouse") == 2
+        assert sample_hills.at("mouse") == 7
+        assert sample_hills.move_count("mouse") == 2
         expect(dot(page, "mouse")).to_have_attribute("aria-valuetext", "7 of 10, making it happen")
 
 
-def test_a_dot_is_dragged_with_a_finger(browser: Browser, there: Hills) -> None:
-    """On a phone: the page does not scroll away under it, and the ends of the hill hold it."""
-    there.put("finger", 4)
-    with opened(browser, there, width=390) as page:
+def test_dot_can_be_dragged_by_touch(browser: Browser, sample_hills: Hills) -> None:
+    """On a phone: the page does not scroll meanwhile, and the dot stops at the ends of the hill."""
+    sample_hills.put("finger", 4)
+    with opened(browser, sample_hills, width=390) as page:
         one = dot(page, "finger")
         one.scroll_into_view_if_needed()
         x, y = middle(one)
@@ -141,18 +141,18 @@ def test_a_dot_is_dragged_with_a_finger(browser: Browser, there: Hills) -> None:
         expect(dot(page, "finger")).to_have_attribute("aria-valuenow", "10")
         say("touchEnd")
         expect(page.locator(".toast")).to_contain_text("finger: 10 of 10, done.")
-        assert there.at("finger") == 10
+        assert sample_hills.at("finger") == 10
 
 
-def test_a_dot_is_moved_with_keys(browser: Browser, there: Hills) -> None:
-    """Arrow keys go step by step, Enter keeps it once, Escape puts it back; the focus stays where it was."""
-    there.put("keys", 3)
-    with opened(browser, there) as page:
+def test_dot_can_be_moved_by_keys(browser: Browser, sample_hills: Hills) -> None:
+    """Arrow keys step, Enter records once, Escape reverts; the focus stays."""
+    sample_hills.put("keys", 3)
+    with opened(browser, sample_hills) as page:
         dot(page, "keys").focus()
         for key in ("ArrowRight", "ArrowUp", "ArrowRight", "ArrowLeft"):
             page.keyboard.press(key)
         expect(dot(page, "keys")).to_have_attribute("aria-valuetext", "5 of 10, at the crest")
-        assert there.at("keys") == 3
+        assert sample_hills.at("keys") == 3
         page.keyboard.press("Enter")
         expect(page.locator(".toast")).to_contain_text("keys: 5 of 10, at the crest.")
         expect(line(page, "keys")).to_contain_text("at the crest 5/10")
@@ -163,26 +163,26 @@ def test_a_dot_is_moved_with_keys(browser: Browser, there: Hills) -> None:
         page.keyboard.press("Escape")
         expect(dot(page, "keys")).to_have_attribute("aria-valuenow", "5")
         page.keyboard.press("Tab")
-        assert there.at("keys") == 5
-        assert there.moves("keys") == 2
+        assert sample_hills.at("keys") == 5
+        assert sample_hills.move_count("keys") == 2
 
 
-def test_leaving_a_dot_keeps_where_it_was_moved_to(browser: Browser, there: Hills) -> None:
+def test_moved_dot_is_recorded_when_it_loses_the_focus(browser: Browser, sample_hills: Hills) -> None:
     """Who tabs on has decided."""
-    there.put("left", 3)
-    with opened(browser, there) as page:
+    sample_hills.put("left", 3)
+    with opened(browser, sample_hills) as page:
         dot(page, "left").focus()
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("Tab")
         expect(page.locator(".toast")).to_contain_text("left: 2 of 10, figuring out.")
-        assert there.at("left") == 2
-        assert there.moves("left") == 2
+        assert sample_hills.at("left") == 2
+        assert sample_hills.move_count("left") == 2
 
 
-def test_refused_dot_goes_back(browser: Browser, there: Hills) -> None:
-    """The dot, the list and the numbers are as they were, and the reason is said."""
-    there.put("firm", 6)
-    with opened(browser, there, refused=True) as page:
+def test_refused_move_is_reverted(browser: Browser, sample_hills: Hills) -> None:
+    """Dot, list and numbers are as before, and the reason is shown."""
+    sample_hills.put("firm", 6)
+    with opened(browser, sample_hills, refused=True) as page:
         page.evaluate("document.body.dataset.word = 'wrong'")
         before = dot(page, "firm").get_attribute("transform")
         dot(page, "firm").focus()
@@ -192,37 +192,37 @@ def test_refused_dot_goes_back(browser: Browser, there: Hills) -> None:
         expect(dot(page, "firm")).to_have_attribute("aria-valuenow", "6")
         expect(dot(page, "firm")).to_have_attribute("transform", before or "")
         expect(line(page, "firm")).to_contain_text("making it happen 6/10")
-        assert there.at("firm") == 6
+        assert sample_hills.at("firm") == 6
 
 
-def test_dot_being_dragged_is_not_replaced(browser: Browser, there: Hills) -> None:
-    """What moves elsewhere moves here at once, but not under the person's hand: that waits until they let go."""
-    there.put("mine", 3)
-    there.put("yours", 1)
-    with opened(browser, there) as page:
-        there.put("yours", 2)
+def test_dot_being_dragged_is_not_replaced(browser: Browser, sample_hills: Hills) -> None:
+    """Changes by others appear at once, but only after the person releases the dot."""
+    sample_hills.put("mine", 3)
+    sample_hills.put("yours", 1)
+    with opened(browser, sample_hills) as page:
+        sample_hills.put("yours", 2)
         expect(dot(page, "yours")).to_have_attribute("aria-valuenow", "2")
         x, y = middle(dot(page, "mine"))
         page.mouse.move(x, y)
         page.mouse.down()
         page.mouse.move(x_of(page, 6), y, steps=3)
-        held = dot(page, "mine").get_attribute("transform")
-        there.put("yours", 9)
-        there.put("mine", 1)
-        there.put("lamp", 8, "lighthouse")
+        dragged_transform = dot(page, "mine").get_attribute("transform")
+        sample_hills.put("yours", 9)
+        sample_hills.put("mine", 1)
+        sample_hills.put("lamp", 8, "lighthouse")
         expect(dot(page, "lamp", "lighthouse")).to_have_attribute("aria-valuenow", "8")
-        assert dot(page, "mine").get_attribute("transform") == held
+        assert dot(page, "mine").get_attribute("transform") == dragged_transform
         expect(dot(page, "mine")).to_have_attribute("aria-valuenow", "6")
         expect(dot(page, "yours")).to_have_attribute("aria-valuenow", "2")
         page.mouse.up()
         expect(dot(page, "yours")).to_have_attribute("aria-valuenow", "9")
         expect(line(page, "mine")).to_contain_text("making it happen 6/10")
-        assert there.at("mine") == 6
+        assert sample_hills.at("mine") == 6
 
 
-def test_a_scope_is_added_without_dragging(browser: Browser, there: Hills) -> None:
-    """By a form: its name, and a position in words."""
-    with opened(browser, there) as page:
+def test_scope_can_be_added_by_a_form(browser: Browser, sample_hills: Hills) -> None:
+    """With a name, and a position in words."""
+    with opened(browser, sample_hills) as page:
         region = project(page, "lighthouse")
         region.get_by_text("Add or move a scope").click()
         region.get_by_label("Position").select_option("6")
@@ -230,30 +230,32 @@ def test_a_scope_is_added_without_dragging(browser: Browser, there: Hills) -> No
         page.keyboard.press("Enter")
         expect(page.locator(".toast")).to_contain_text("6 of 10, making it happen.")
         expect(dot(page, "the stairs & <b>steps</b>", "lighthouse")).to_have_attribute("aria-valuenow", "6")
-        assert there.at("the stairs & <b>steps</b>", "lighthouse") == 6
+        assert sample_hills.at("the stairs & <b>steps</b>", "lighthouse") == 6
 
 
-def test_only_whole_positions_on_the_hill_are_taken(browser: Browser, there: Hills) -> None:
-    """Whatever is sent instead is refused with a sentence; nothing is kept."""
-    with opened(browser, there) as page:
-        with there.site.keeper() as keeper:
+def test_only_valid_positions_are_accepted(browser: Browser, sample_hills: Hills) -> None:
+    """Anything else is refused with a message and not recorded."""
+    with opened(browser, sample_hills) as page:
+        with sample_hills.site.keeper() as keeper:
             session = keeper.session().id
         word = page.evaluate("document.body.dataset.word")
         for position in ("11", "-1", "", "5.5", "٣", "1e1", "9" * 500):
             answer = page.request.post(
-                f"{there.dashboard.origin}/session/{session}/hill",
+                f"{sample_hills.dashboard.origin}/session/{session}/hill",
                 form={"scope": "odd", "position": position},
-                headers={"Accept": "application/json", "X-Holdfast-Word": word, "Origin": there.dashboard.origin},
+                headers={
+                    "Accept": "application/json",
+                    "X-Holdfast-Word": word,
+                    "Origin": sample_hills.dashboard.origin,
+                },
             )
             assert answer.status == 400
             assert "position on the hill" in answer.json()["error"]["message"]
-        assert there.at("odd") is None
+        assert sample_hills.at("odd") is None
 
 
-def test_where_there_is_no_hill_it_says_how_to_begin(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """And the first scope appears while one looks."""
+def test_empty_hill_page_says_how_to_start(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The first scope appears without a reload."""
     site = Site(tmp_path_factory.mktemp("flat"))
     with serving(site) as dashboard, opened(browser, Hills(site, dashboard)) as page:
         expect(page.locator(".empty")).to_contain_text("holdfast hill SCOPE 3")
@@ -265,8 +267,10 @@ def test_where_there_is_no_hill_it_says_how_to_begin(
         expect(page.locator(".empty")).to_have_count(0)
 
 
-def test_hostile_and_endless_names_stay_names(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """They do nothing, push nothing away, and can be moved like any other."""
+def test_hostile_and_very_long_names_are_only_text(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """They displace nothing, and their dots can be moved."""
     site = Site(tmp_path_factory.mktemp("evil"))
     names = [*(words.replace("\x1b", "") for words in HOSTILE[:3]), LONG[:200]]
     with site.keeper() as keeper:
@@ -286,8 +290,8 @@ def test_hostile_and_endless_names_stay_names(browser: Browser, tmp_path_factory
         assert [evil.at(words) for words in names] == list(range(len(names)))
 
 
-def test_what_was_done_long_ago_is_folded_away(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A scope that has been done for a week has no dot any more; it is still named."""
+def test_scope_done_long_ago_is_folded_away(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """After a week it has no dot, but is still named."""
     site = Site(tmp_path_factory.mktemp("done"))
     with site.keeper() as keeper:
         now = keeper.now()

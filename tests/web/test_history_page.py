@@ -1,4 +1,4 @@
-"""The page History: found as somebody types, endless, live, and quick with thousands of sessions."""
+"""The History page: live search, endless scrolling, live updates, and speed with thousands of sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.web.render import render
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Site, serving
-from tests.web.samples import HOSTILE, LONG, hostile, many
+from tests.web.sample_sessions import HOSTILE, LONG, hostile, many
 
 MANY = 1_000
 
@@ -36,7 +36,7 @@ class Listing:
 
 @pytest.fixture(scope="module")
 def listing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listing]:
-    """Many sessions of one project, an archived one and a long one of another."""
+    """Many sessions of one project, an archived and a long one of another."""
     site = Site(tmp_path_factory.mktemp("history"))
     many(site, MANY)
     with site.keeper("lighthouse") as keeper:
@@ -49,7 +49,7 @@ def listing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listing]:
 
 @contextmanager
 def opened(browser: Browser, dashboard: Dashboard, where: str = "/history", *, width: int = 1280) -> Iterator[Page]:
-    """The page in a window of its own; whatever it complains of is a failure."""
+    """The page in its own window; any browser error is a failure."""
     with page_in(browser, dashboard, width=width, height=800) as page:
         bad: list[str] = []
         page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
@@ -62,7 +62,7 @@ def opened(browser: Browser, dashboard: Dashboard, where: str = "/history", *, w
 
 
 def until(page: Page, true: str) -> None:
-    """Wait for something that the page's policy would not let a waiting script look for."""
+    """Poll for something that the page's policy would not let a waiting script evaluate."""
     deadline = time.monotonic() + 20
     while not page.evaluate(true):
         assert time.monotonic() < deadline, true
@@ -73,11 +73,11 @@ def goals(page: Page) -> list[str]:
     return page.locator("#history tbody .goal").all_inner_texts()
 
 
-# ── what is found ────────────────────────────────────────────────────────────────────────────────────────
+# ── search ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_finds_while_somebody_types(browser: Browser, listing: Listing) -> None:
-    """The rows follow the words, the address follows too, and a reload shows the same."""
+def test_search_updates_while_typing(browser: Browser, listing: Listing) -> None:
+    """Rows and address follow, and a reload shows the same."""
     with opened(browser, listing.dashboard) as page:
         page.keyboard.press("/")
         page.keyboard.type("polish len", delay=20)
@@ -90,7 +90,7 @@ def test_it_finds_while_somebody_types(browser: Browser, listing: Listing) -> No
         expect(page.locator("#history-q")).to_have_value("polish len")
 
 
-def test_filters_are_kept_in_the_address_and_go_back(browser: Browser, listing: Listing) -> None:
+def test_filters_are_in_the_address_and_back_undoes_them(browser: Browser, listing: Listing) -> None:
     """Each choice narrows the listing, and the browser's own button takes it back."""
     with opened(browser, listing.dashboard) as page:
         page.select_option("#history-project", "lighthouse")
@@ -105,14 +105,14 @@ def test_filters_are_kept_in_the_address_and_go_back(browser: Browser, listing: 
         expect(page.locator("#history tbody tr")).to_have_count(1)
 
 
-def test_an_answer_that_comes_late_is_not_shown(browser: Browser, listing: Listing) -> None:
+def test_late_answer_to_an_earlier_search_is_ignored(browser: Browser, listing: Listing) -> None:
     """Of two questions the later one counts, whichever is answered first."""
     with opened(browser, listing.dashboard) as page:
-        held: list[Route] = []
+        delayed_routes: list[Route] = []
 
         def hold(route: Route) -> None:
             if "q=number&" in route.request.url + "&":
-                held.append(route)
+                delayed_routes.append(route)
             else:
                 route.continue_()
 
@@ -121,16 +121,16 @@ def test_an_answer_that_comes_late_is_not_shown(browser: Browser, listing: Listi
         page.wait_for_timeout(250)
         page.fill("#history-q", "polish")
         expect(page.locator("#history tbody tr")).to_have_count(1)
-        for route in held:
+        for route in delayed_routes:
             route.abort()
-        assert len(held) == 1
+        assert len(delayed_routes) == 1
         page.wait_for_timeout(100)
         assert goals(page) == ["Polish the lens"]
         expect(page.locator(".toast")).to_have_count(0)
 
 
-def test_empty_search_says_so_and_leads_back(browser: Browser, listing: Listing) -> None:
-    """What fits nothing is told apart from having nothing, and one button shows all again."""
+def test_search_without_results_offers_to_show_all(browser: Browser, listing: Listing) -> None:
+    """It differs from an empty home."""
     with opened(browser, listing.dashboard, "/history?q=zeppelin") as page:
         expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
         expect(page.locator("#history")).to_be_hidden()
@@ -140,8 +140,8 @@ def test_empty_search_says_so_and_leads_back(browser: Browser, listing: Listing)
         expect(page.locator("#history-q")).to_have_value("")
 
 
-def test_without_any_session_it_says_what_to_do(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An empty home is told how sessions begin; the first one appears by itself."""
+def test_empty_history_says_how_to_start(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The first session appears without a reload."""
     site = Site(tmp_path_factory.mktemp("nothing"))
     with serving(site) as dashboard, opened(browser, dashboard) as page:
         expect(page.get_by_role("heading", name="No sessions yet")).to_be_visible()
@@ -155,8 +155,8 @@ def test_without_any_session_it_says_what_to_do(browser: Browser, tmp_path_facto
 # ── scrolling ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_goes_on_to_the_very_end(browser: Browser, listing: Listing) -> None:
-    """Scrolling brings every session once, in order, and the count says when that is all."""
+def test_scrolling_shows_every_session_once(browser: Browser, listing: Listing) -> None:
+    """In order, and the count says when that is all."""
     with opened(browser, listing.dashboard) as page:
         page.evaluate(
             """async () => {
@@ -173,7 +173,7 @@ def test_it_goes_on_to_the_very_end(browser: Browser, listing: Listing) -> None:
             assert ids == [f"row-{row.id}" for row in keeper.history(limit=None, all_projects=True)]
 
 
-def test_who_comes_back_is_where_they_were(browser: Browser, listing: Listing) -> None:
+def test_back_restores_rows_and_scroll_position(browser: Browser, listing: Listing) -> None:
     """After looking at a session far down, going back shows the same rows at the same place."""
     with opened(browser, listing.dashboard) as page:
         for rows in (2 * AT_ONCE, 3 * AT_ONCE):
@@ -191,8 +191,8 @@ def test_who_comes_back_is_where_they_were(browser: Browser, listing: Listing) -
         until(page, f"Math.abs({place} - {before}) < 60")
 
 
-def test_without_scripts_it_leads_on(browser: Browser, listing: Listing) -> None:
-    """The rest is a link, the search is a form: nothing needs a script."""
+def test_history_works_without_scripts(browser: Browser, listing: Listing) -> None:
+    """More rows are a link, the search is a form."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(listing.dashboard.address)
@@ -207,7 +207,7 @@ def test_without_scripts_it_leads_on(browser: Browser, listing: Listing) -> None
     context.close()
 
 
-def test_keys_walk_through_the_rows(browser: Browser, listing: Listing) -> None:
+def test_rows_can_be_reached_by_keys(browser: Browser, listing: Listing) -> None:
     """j and k move, an arrow leaves the search, Enter opens the session."""
     with opened(browser, listing.dashboard) as page:
         page.keyboard.press("/")
@@ -226,8 +226,8 @@ def test_keys_walk_through_the_rows(browser: Browser, listing: Listing) -> None:
 # ── live ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A new session comes in on top, none gets lost below it; typed text and the place on the page stay."""
+def test_new_session_appears_in_place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """On top, with none lost below; typed text and the scroll position stay."""
     site = Site(tmp_path_factory.mktemp("meanwhile"))
     many(site, 200)
     with serving(site) as dashboard, opened(browser, dashboard) as page:
@@ -270,7 +270,7 @@ def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_fac
 
 
 def test_hostile_text_is_only_text(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Goals, project names and the search itself do nothing but be seen."""
+    """Goals, project names and the search itself."""
     site = Site(tmp_path_factory.mktemp("hostile"))
     hostile(site)
     with site.keeper("<img src=x onerror=window.hurt=1>") as keeper:
@@ -287,8 +287,8 @@ def test_hostile_text_is_only_text(browser: Browser, tmp_path_factory: pytest.Te
 
 
 @pytest.mark.parametrize("width", [1280, 390, 360])
-def test_nothing_sticks_out(browser: Browser, listing: Listing, width: int) -> None:
-    """A goal of 300 characters takes two lines, and no page is wider than its window."""
+def test_history_is_never_wider_than_the_window(browser: Browser, listing: Listing, width: int) -> None:
+    """A goal of 300 characters takes two lines."""
     with opened(browser, listing.dashboard, "/history?project=lighthouse", width=width) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         height = page.locator("#history tbody tr .goal a").first.bounding_box()
@@ -296,10 +296,10 @@ def test_nothing_sticks_out(browser: Browser, listing: Listing, width: int) -> N
         assert height["height"] < 60
 
 
-# ── what the server does ─────────────────────────────────────────────────────────────────────────────────
+# ── server ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_page_is_small_and_an_unchanged_row_is_drawn_once(listing: Listing) -> None:
+def test_page_is_small_and_unchanged_rows_are_rendered_once(listing: Listing) -> None:
     """The whole page stays far below its limit, and drawing it again draws no row again."""
     with listing.keeper() as keeper:
         asked = PageRequest()
@@ -322,8 +322,8 @@ def test_the_page_is_small_and_an_unchanged_row_is_drawn_once(listing: Listing) 
     assert len(html) < 100_000
 
 
-def test_worked_is_what_the_listing_says(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Of what is worked on, time has passed since its last event; what counts is counted by the browser."""
+def test_worked_time_equals_the_listing(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For open sessions, the browser counts the time since the last event."""
     site = Site(tmp_path_factory.mktemp("worked"))
     with site.keeper("at-work") as keeper:
         start = keeper.now() - MINUTE
@@ -341,8 +341,8 @@ def test_worked_is_what_the_listing_says(tmp_path_factory: pytest.TempPathFactor
         assert HISTORY.shot(keeper, PageRequest()) == shot  # nothing is sent because time passes
 
 
-def test_rows_after_a_row_are_answered_in_pieces(listing: Listing) -> None:
-    """From the last row on, at most as many as were asked for, until there are no more."""
+def test_rows_after_a_row_come_in_pages(listing: Listing) -> None:
+    """At most as many as requested, until there are no more."""
     with listing.keeper() as keeper:
         last = keeper.history(limit=MANY, all_projects=True)[-1].id
         piece = json.loads(more(keeper, PageRequest({}, {"before": last, "limit": "1"})).content)
@@ -354,10 +354,10 @@ def test_rows_after_a_row_are_answered_in_pieces(listing: Listing) -> None:
 
 
 def test_invalid_search_is_explained(listing: Listing) -> None:
-    """A date that is none and a choice that is none are refused, not passed over."""
+    """Invalid dates and choices are refused, not ignored."""
     with listing.keeper() as keeper:
         for words in ({"since": "yesterday"}, {"since": "2026-13-40"}, {"archived": "perhaps"}):
             with pytest.raises(Invalid):
                 HISTORY.shot(keeper, PageRequest({}, words))
-        found = HISTORY.shot(keeper, PageRequest({}, {"since": "2026-01-01", "limit": "x"}))
-        assert found.lists["history-latest"]
+        page_shot = HISTORY.shot(keeper, PageRequest({}, {"since": "2026-01-01", "limit": "x"}))
+        assert page_shot.lists["history-latest"]

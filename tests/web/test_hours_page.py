@@ -1,4 +1,4 @@
-"""The page Hours: the calendar, the sum that has to add up, the tables and their files."""
+"""The Hours page: the calendar, sums that add up, the tables and their files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.web.pages.hours import HOURS, HOURS_CSV, HoursPage
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Site, serving
-from tests.web.samples import HOSTILE, LONG, many, typical
+from tests.web.sample_sessions import HOSTILE, LONG, many, typical
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ def seconds(clocked: str) -> int:
     return int(hours) * 3600 + int(minutes) * 60 + int(rest)
 
 
-def test_worked_time_adds_up_and_nothing_else_is_shown(browser: Browser, dashboard: Dashboard) -> None:
-    """Every table adds up to the same; no sum of pauses, which overlap and hold nights, and no milliseconds."""
+def test_tables_show_only_worked_time_and_add_up(browser: Browser, dashboard: Dashboard) -> None:
+    """No sums of pauses, which overlap and include nights, and no milliseconds."""
     with opened(browser, dashboard, "/hours?period=year") as page:
         assert page.locator("table.hours tbody tr").count() > 20
         projects, scopes = (
@@ -78,7 +78,7 @@ def test_worked_time_adds_up_and_nothing_else_is_shown(browser: Browser, dashboa
 
 
 def test_days_without_worked_time_are_left_out(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A session from Friday to Monday was not worked on at the weekend: neither page nor calendar say so."""
+    """A session from Friday to Monday was not worked on at the weekend: neither page nor calendar show it."""
     site = Site(tmp_path_factory.mktemp("weekend"))
     with site.keeper() as keeper:
         friday = keeper.now() - 3 * DAY
@@ -88,13 +88,13 @@ def test_days_without_worked_time_are_left_out(tmp_path_factory: pytest.TempPath
         session.complete(at=friday + 3 * DAY)
         regions = HoursPage().shot(keeper, PageRequest()).regions
     days = "".join(str(html) for name, html in regions.items() if name.startswith("month-"))
-    assert 2 <= days.count('id="day-') <= 4  # a run around midnight cuts both
+    assert 2 <= days.count('id="day-') <= 4  # a run around midnight splits both
     assert "0:00:00" not in days
     assert "0s worked" not in str(regions["heat-past"]) + str(regions["heat-week"])
 
 
-def test_a_day_tells_of_itself_and_leads_to_its_row(browser: Browser, dashboard: Dashboard) -> None:
-    """By keys: from today to the days before; Enter shows the line of the table with the same numbers."""
+def test_calendar_day_leads_to_its_row(browser: Browser, dashboard: Dashboard) -> None:
+    """By keys, from today backwards; Enter shows the table row with the same numbers."""
     with opened(browser, dashboard, "/hours?period=year") as page:
         today = page.locator(".heat .today")
         expect(today).to_have_count(1)
@@ -111,13 +111,13 @@ def test_a_day_tells_of_itself_and_leads_to_its_row(browser: Browser, dashboard:
         assert seconds(row.locator("td").nth(1).text_content() or "") > 0
 
 
-def test_period_and_project_are_chosen(browser: Browser, dashboard: Dashboard) -> None:
-    """By links and a list; what is shown says so, and the address can be kept."""
+def test_period_and_project_can_be_chosen(browser: Browser, dashboard: Dashboard) -> None:
+    """By links and a list; page and address show the choice."""
     with opened(browser, dashboard, "/hours") as page:
         expect(page.locator(".periods [aria-current]")).to_have_text("30 days")
         page.get_by_role("link", name="7 days").click()
         expect(page.locator("#hours-heading")).to_contain_text("in the last 7 days")
-        page.wait_for_load_state()  # the script that follows a choice is there
+        page.wait_for_load_state()  # the script that handles a choice is loaded
         page.get_by_label("Project", exact=True).select_option("lighthouse")
         page.wait_for_url("**/hours?*project=lighthouse*")
         expect(page.locator("#hours-heading")).to_contain_text("on lighthouse")
@@ -125,10 +125,8 @@ def test_period_and_project_are_chosen(browser: Browser, dashboard: Dashboard) -
         assert "period=7d" in page.url
 
 
-def test_what_is_worked_elsewhere_is_added_while_one_looks(
-    browser: Browser, site: Site, dashboard: Dashboard
-) -> None:
-    """A session that ends in a terminal is in the tables within a moment; what did not change is not sent."""
+def test_hours_page_is_updated_live(browser: Browser, site: Site, dashboard: Dashboard) -> None:
+    """A session that ends in a terminal appears within a moment; unchanged parts are not sent."""
     with opened(browser, dashboard, "/hours?period=year") as page:
         expect(page.locator("#pulse[data-state=live]")).to_be_visible()
         page.evaluate("document.querySelector('#heat-past').same = true")
@@ -140,8 +138,8 @@ def test_what_is_worked_elsewhere_is_added_while_one_looks(
         assert page.evaluate("document.querySelector('#heat-past').same") is True
 
 
-def test_the_tables_are_files_to_keep(browser: Browser, dashboard: Dashboard) -> None:
-    """The download has the numbers of the page to the millisecond, and no formula in it."""
+def test_tables_can_be_downloaded(browser: Browser, dashboard: Dashboard) -> None:
+    """With the page's numbers to the millisecond, and no formulas."""
     with opened(browser, dashboard, "/hours?period=year") as page:
         with page.expect_download() as waited:
             page.locator("#hours-scopes").get_by_role("link", name="CSV").click()
@@ -154,17 +152,15 @@ def test_the_tables_are_files_to_keep(browser: Browser, dashboard: Dashboard) ->
         assert answer.status == 400
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, dashboard: Dashboard) -> None:
-    """The calendar scrolls by itself, and shows today first."""
+def test_hours_page_fits_a_phone(browser: Browser, dashboard: Dashboard) -> None:
+    """The calendar scrolls by itself, starting at today."""
     with opened(browser, dashboard, "/hours?period=all", width=360) as page:
         expect(page.locator(".heat .today")).to_be_in_viewport(ratio=0.5)
         assert page.evaluate("document.querySelector('.heat').scrollLeft") > 100
 
 
-def test_where_nothing_was_worked_it_says_what_to_do(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """No empty charts; and the first session appears without a reload."""
+def test_empty_hours_page_says_how_to_start(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No empty charts; the first session appears without a reload."""
     site = Site(tmp_path_factory.mktemp("idle"))
     with serving(site) as dashboard, opened(browser, dashboard, "/hours") as page:
         expect(page.locator(".empty")).to_contain_text("holdfast start")
@@ -177,10 +173,10 @@ def test_where_nothing_was_worked_it_says_what_to_do(
         expect(page.locator("#hours-scopes")).to_contain_text("one")
 
 
-def test_thousands_of_sessions_are_added_up_while_the_page_is_already_there(
+def test_page_with_thousands_of_sessions_loads_before_its_sums(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The page comes at once and says what it does; the numbers follow by the stream, and then stay at hand."""
+    """It says so; the numbers follow by the stream and are cached."""
     site = Site(tmp_path_factory.mktemp("years"))
     many(site, 700)
     with serving(site) as dashboard, opened(browser, dashboard, "/hours?period=all") as page:
@@ -193,8 +189,10 @@ def test_thousands_of_sessions_are_added_up_while_the_page_is_already_there(
         expect(page.locator("#hours-projects")).to_be_visible()
 
 
-def test_the_first_page_of_many_says_that_it_adds_up(site: Site, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Without waiting; whoever asks for the whole gets it, and from then on everybody does."""
+def test_first_page_of_many_sessions_shows_that_sums_are_pending(
+    site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A request for the complete page waits for them; later requests have them."""
     there = Site(tmp_path_factory.mktemp("first"))
     many(there, 501)
     fresh = HoursPage()
@@ -204,8 +202,8 @@ def test_the_first_page_of_many_says_that_it_adds_up(site: Site, tmp_path_factor
         assert "hours-projects" in fresh.shot(keeper, PageRequest()).regions
 
 
-def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Every day of two years was worked on: still under 200 kB, and a change sends little of it."""
+def test_page_with_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Worked on every day, it is under 200 kB, and a change sends little of it."""
     site = Site(tmp_path_factory.mktemp("long"))
     with site.keeper() as keeper:
         now = keeper.now()
@@ -228,7 +226,7 @@ def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
         assert sum(len(after.regions[name]) for name in sent) < 60_000
 
 
-def test_the_file_by_day_has_the_days_of_the_person(site: Site) -> None:
+def test_file_by_day_uses_local_days(site: Site) -> None:
     """Cut at local midnights, none before the period."""
     with site.keeper() as keeper:
         text = HOURS_CSV(keeper, PageRequest(query={"by": "day", "period": "7d"})).content.decode()
@@ -239,7 +237,7 @@ def test_the_file_by_day_has_the_days_of_the_person(site: Site) -> None:
     assert all(0 <= (today - datetime.fromisoformat(day).date()).days < 7 for day in days)
 
 
-def test_hours_page_concerns_only_changes_to_hours() -> None:
+def test_hours_page_ignores_changes_without_sessions() -> None:
     """A place without sessions is no news."""
     assert HOURS.concerns(Changes(3, frozenset({"a"}), beyond=False), PageRequest())
     assert not HOURS.concerns(Changes(3, frozenset(), beyond=False), PageRequest())

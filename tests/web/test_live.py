@@ -1,4 +1,4 @@
-"""Live pages: what is sent, to whom, and that nothing is missed."""
+"""Live pages: what is sent, to which pages, and that nothing is missed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.web.pages.session import SESSION
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
 from tests.web.dashboard import Site, serving
-from tests.web.samples import typical
+from tests.web.sample_sessions import typical
 
 _NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 _SHOTS = st.builds(
@@ -43,8 +43,8 @@ def _applied(before: Shot | None, news: Mapping[str, object] | None) -> Shot:
 
 
 @given(st.none() | _SHOTS, _SHOTS)
-def test_who_applies_the_difference_has_everything_of_the_later_shot(before: Shot | None, after: Shot) -> None:
-    """Regions and lists of the later shot are all there, and what did not change was not sent."""
+def test_applied_difference_gives_the_later_version(before: Shot | None, after: Shot) -> None:
+    """Regions and lists are complete, and unchanged parts were not sent."""
     news = difference(before, after)
     there = _applied(before, news)
     assert all(there.regions[name] == html for name, html in after.regions.items())
@@ -73,8 +73,8 @@ def _opened(context: BrowserContext, dashboard: Dashboard, path: str = "/now") -
     return page
 
 
-def test_a_change_made_elsewhere_is_on_the_page_by_itself(site: Site, context: BrowserContext) -> None:
-    """The first session appears on an empty page, a note and a pause follow, an end takes it away; no reload."""
+def test_change_made_elsewhere_appears_without_a_reload(site: Site, context: BrowserContext) -> None:
+    """A first session, a note, a pause and an end."""
     with serving(site) as dashboard:
         page = _opened(context, dashboard)
         page.get_by_text("Nothing is in progress").wait_for()
@@ -92,8 +92,8 @@ def test_a_change_made_elsewhere_is_on_the_page_by_itself(site: Site, context: B
         assert page.evaluate("window.same") is True
 
 
-def test_more_pages_than_a_browser_has_connections_are_all_live(site: Site, context: BrowserContext) -> None:
-    """Nine tabs of one browser, more than it connects to one server at once, and each hears of the change."""
+def test_more_tabs_than_browser_connections_are_all_live(site: Site, context: BrowserContext) -> None:
+    """Nine tabs in one browser all show a change."""
     with serving(site) as dashboard:
         pages = [_opened(context, dashboard) for _ in range(9)]
         with site.keeper() as keeper:
@@ -102,8 +102,8 @@ def test_more_pages_than_a_browser_has_connections_are_all_live(site: Site, cont
             page.locator(f"#card-{session.id}").wait_for()
 
 
-def test_only_what_changed_is_sent_again(site: Site, context: BrowserContext) -> None:
-    """A note to one session leaves the cards of the others as the very elements they were."""
+def test_unchanged_cards_are_not_replaced(site: Site, context: BrowserContext) -> None:
+    """A note in one session keeps the other cards' DOM elements."""
     typical(site)
     with serving(site) as dashboard:
         page = _opened(context, dashboard)
@@ -116,8 +116,8 @@ def test_only_what_changed_is_sent_again(site: Site, context: BrowserContext) ->
         assert [item for item, stayed in kept if not stayed] == [f"card-{session.id}"]
 
 
-def test_a_page_that_was_away_catches_up(site: Site, context: BrowserContext) -> None:
-    """What happened while its server was away is there once it is back: another run, so it loads itself anew."""
+def test_page_catches_up_after_a_server_restart(site: Site, context: BrowserContext) -> None:
+    """It reloads, since the server is another run."""
     with serving(site) as dashboard:
         page = _opened(context, dashboard)
     page.locator("#offline").wait_for(state="visible")
@@ -129,8 +129,8 @@ def test_a_page_that_was_away_catches_up(site: Site, context: BrowserContext) ->
         assert page.locator("#offline").is_hidden()
 
 
-def test_a_server_that_was_started_anew_says_so_to_old_pages(site: Site, context: BrowserContext) -> None:
-    """Another run on the same port does not know them: they say so, and not that nobody answers."""
+def test_old_page_says_that_the_server_was_restarted(site: Site, context: BrowserContext) -> None:
+    """Not that the server is unreachable: another run on the same port does not know the page."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with serving(site, port=port) as dashboard:
@@ -140,8 +140,8 @@ def test_a_server_that_was_started_anew_says_so_to_old_pages(site: Site, context
         assert page.locator("#offline").is_hidden()
 
 
-def test_a_session_that_was_erased_is_not_left_to_be_read(site: Site, context: BrowserContext) -> None:
-    """Its page says that it is gone, and shows nothing of it any more."""
+def test_page_of_a_deleted_session_shows_nothing_of_it(site: Site, context: BrowserContext) -> None:
+    """It says that the session was deleted."""
     session = typical(site)
     with serving(site) as dashboard:
         page = _opened(context, dashboard)
@@ -154,8 +154,8 @@ def test_a_session_that_was_erased_is_not_left_to_be_read(site: Site, context: B
         assert "passkeys" not in page.title()
 
 
-def test_a_store_that_was_replaced_is_not_written_to(site: Site) -> None:
-    """Whoever moves the store away and puts another in its place is served from that one."""
+def test_replaced_store_is_used_at_once(site: Site) -> None:
+    """Whoever moves the store away and puts another in its place gets that one."""
     old = typical(site)
     pool = KeeperPool(site.keeper)
     with pool.keeper() as keeper:
@@ -168,11 +168,11 @@ def test_a_store_that_was_replaced_is_not_written_to(site: Site) -> None:
     pool.close()
 
 
-# ── what a page has ──────────────────────────────────────────────────────────────────────────────────────
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _first(live: Live, place: LivePage, known: str) -> dict[str, Any]:
-    """What somebody is sent first who has this version of a page."""
+def _first_message(live: Live, place: LivePage, known: str) -> dict[str, Any]:
+    """The first message for a page of this version."""
 
     async def ask() -> dict[str, Any]:
         stream = live.stream([(place, known)])
@@ -182,11 +182,11 @@ def _first(live: Live, place: LivePage, known: str) -> dict[str, Any]:
                 return data
         raise AssertionError
 
-    with ThreadPoolExecutor(1) as thread:  # in this one, the browser's loop may be running
+    with ThreadPoolExecutor(1) as thread:  # in this thread the browser's event loop may be running
         return thread.submit(asyncio.run, ask()).result(timeout=30)
 
 
-def test_unreported_change_does_not_count_as_known(site: Site) -> None:
+def test_change_between_page_and_stream_is_sent(site: Site) -> None:
     """It came between the drawing of a page and its stream: the page is sent what it lacks."""
     with site.keeper() as keeper:
         session = keeper.start("Loaded a moment ago")
@@ -196,13 +196,13 @@ def test_unreported_change_does_not_count_as_known(site: Site) -> None:
         _, version = live.seen(keeper, lambda: page.shot(keeper, asked))
         assert version
         session.note("While it loaded")
-        news = _first(live, place, version)
+        news = _first_message(live, place, version)
         assert any("While it loaded" in html for html in news["put"].values())
         assert news["version"] != version
 
 
-def test_what_changes_while_it_is_drawn_has_no_version(site: Site) -> None:
-    """One drawing may show the change and another not, so neither can stand for the other."""
+def test_page_changed_during_rendering_has_no_version(site: Site) -> None:
+    """One rendering may show the change and another not."""
     with site.keeper() as keeper:
         session = keeper.start("Drawn just now")
         live = Live(KeeperPool(site.keeper))
@@ -211,7 +211,7 @@ def test_what_changes_while_it_is_drawn_has_no_version(site: Site) -> None:
 
 
 def test_page_says_offline_when_the_server_ended(site: Site, context: BrowserContext) -> None:
-    """The page keeps what it showed and says that it is as of the last moment."""
+    """It keeps its content and says of which moment it is."""
     typical(site)
     with serving(site) as dashboard:
         page = _opened(context, dashboard)
@@ -220,7 +220,7 @@ def test_page_says_offline_when_the_server_ended(site: Site, context: BrowserCon
     assert page.locator(".card").count() == 2
 
 
-def test_what_a_person_is_writing_is_not_taken_from_them(site: Site, context: BrowserContext) -> None:
+def test_open_dialog_keeps_typed_text_during_updates(site: Site, context: BrowserContext) -> None:
     """A dialog stays open, with its words, while the session behind it changes."""
     typical(site)
     with serving(site) as dashboard:
@@ -239,8 +239,8 @@ def test_what_a_person_is_writing_is_not_taken_from_them(site: Site, context: Br
             assert [note.text for note in session.document().notes] == ["half a thought, and the rest"]
 
 
-def test_a_burst_of_changes_is_shown_to_its_end(site: Site, context: BrowserContext) -> None:
-    """Sixty changes as fast as they can be made: the page ends with the last of them."""
+def test_last_of_many_fast_changes_is_shown(site: Site, context: BrowserContext) -> None:
+    """After sixty changes in a burst."""
     with site.keeper() as keeper, serving(site) as dashboard:
         session = keeper.start("Count to sixty")
         page = _opened(context, dashboard)

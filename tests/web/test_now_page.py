@@ -1,4 +1,4 @@
-"""Now: what is going on, what waits for the person, and that it stays small whatever piles up."""
+"""The Now page: sessions in progress, what waits for the person, and a bounded size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.web.pages.now import CARDS, NOW
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
 from tests.web.dashboard import Site, serving
-from tests.web.samples import LONG, many, rich, typical
+from tests.web.sample_sessions import LONG, many, rich, typical
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def page(browser: Browser, served: tuple[Site, Dashboard]) -> Iterator[Page]:
 
 
 def test_card_shows_the_essentials(page: Page) -> None:
-    """Goal, project, progress, context, time with its pauses, who runs, and what waits, in one card."""
+    """Goal, project, progress, context, time with its pauses, running agents, and what waits."""
     card = page.locator(".card", has_text="Add sign-in with passkeys")
     for words in ("harbour", "in progress", "55%", "81%", "paused", "1 running:", "build-1"):
         expect(card).to_contain_text(words)
@@ -52,8 +52,8 @@ def test_card_shows_the_essentials(page: Page) -> None:
     expect(page.locator(".card").last).to_contain_text("Rewrite the page on backups")
 
 
-def test_a_long_goal_stays_in_its_card(page: Page) -> None:
-    """Three hundred characters are cut after three lines, and nothing reaches beyond the window."""
+def test_long_goal_stays_in_its_card(page: Page) -> None:
+    """300 characters are cut after three lines, within the window."""
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -62,11 +62,11 @@ def test_a_long_goal_stays_in_its_card(page: Page) -> None:
         assert box["height"] < 100
 
 
-def test_everything_can_be_done_by_keys(page: Page, served: tuple[Site, Dashboard]) -> None:
+def test_now_page_works_by_keys(page: Page, served: tuple[Site, Dashboard]) -> None:
     """j goes to the next card, n notes, p pauses and resumes, Enter opens, 2 leads to History."""
     site, _ = served
     page.locator("#pulse[data-state=live]").wait_for()
-    page.keyboard.press("p")  # nothing was gone to yet: nothing is paused
+    page.keyboard.press("p")  # no card has the focus yet: nothing is paused
     for _ in range(3):
         page.keyboard.press("j")
     focused = page.locator(".card:focus")
@@ -97,8 +97,8 @@ def test_everything_can_be_done_by_keys(page: Page, served: tuple[Site, Dashboar
     page.wait_for_url("**/history")
 
 
-def test_the_focus_goes_on_when_a_card_goes(page: Page) -> None:
-    """To the card that stands there then; and to the heading after the last one."""
+def test_focus_moves_on_when_a_card_disappears(page: Page) -> None:
+    """To the card in its place; after the last one, to the heading."""
     page.locator("#pulse[data-state=live]").wait_for()
     left = page.locator(".card").count()
     while left:
@@ -112,8 +112,8 @@ def test_the_focus_goes_on_when_a_card_goes(page: Page) -> None:
         expect(page.locator(".card:focus" if left else "h1:focus")).to_have_count(1)
 
 
-def test_old_unfinished_sessions_do_not_bury_the_rest(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Of hundreds of unfinished sessions some are cards, some are lines, the rest a number; the page stays small."""
+def test_old_unfinished_sessions_do_not_displace_the_rest(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Of hundreds some are cards, some lines, and the rest a number; the page stays small."""
     site = Site(tmp_path_factory.mktemp("piled-up"))
     many(site, 400, unfinished=400)
     with site.keeper() as keeper:
@@ -127,7 +127,7 @@ def test_old_unfinished_sessions_do_not_bury_the_rest(tmp_path_factory: pytest.T
 
 
 def test_session_files_of_the_project_are_named_while_their_mirror_is_off(tmp_path: Path) -> None:
-    """In the words of the commands, and as text."""
+    """In the words of the commands, as text."""
     site = Site(tmp_path)
     path = site.project() / ".claude" / "orchestrator-session.json"
     path.parent.mkdir()

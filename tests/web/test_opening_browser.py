@@ -1,4 +1,4 @@
-"""`holdfast ui` opens a browser: nothing that any user of the machine can read lets somebody in."""
+"""`holdfast ui` opens a browser without exposing its ticket to other users of the machine."""
 
 from __future__ import annotations
 
@@ -28,10 +28,14 @@ from tests.web.dashboard import Site, serving
 
 _LONG = 60  # seconds: a browser on a busy machine
 _CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))),
+    (
+        executable
+        for name in ("chromium", "chromium-browser", "google-chrome", "chrome")
+        if (executable := shutil.which(name))
+    ),
     "",
 )
-# Keeps what it was given, and what the file it was given said, before it is the browser.
+# Saves its arguments and the file they name, then runs the browser.
 _WRAPPER = """#!/bin/sh
 echo $$ >'{room}/pid'
 printf '%s\\n' "$@" >'{room}/argv'
@@ -42,8 +46,8 @@ _BROWSER = """exec '{program}' --headless=new --no-sandbox --no-first-run --disa
   --user-data-dir='{room}/profile' --remote-debugging-port=0 "$@" >/dev/null 2>&1"""
 
 
-class Opened:
-    """A dashboard in a process of its own, whose browser is a program of ours."""
+class DashboardProcess:
+    """A dashboard in its own process, with a wrapper script as the browser."""
 
     def __init__(self, room: Path, then: str) -> None:
         self.room = room
@@ -66,7 +70,7 @@ class Opened:
         self.address = self.process.stdout.readline().rpartition(" ")[2].strip()
 
     def _watch(self) -> None:
-        """What the argument lists of all processes say, as every user can read them."""
+        """Record the argument lists of all processes, which every user can read."""
         while not self._stop.wait(0.005):
             for name in os.listdir("/proc"):
                 if name.isdecimal():
@@ -92,7 +96,7 @@ class Opened:
                 if holds():
                     return
             except (OSError, IndexError):
-                pass  # not there yet
+                pass  # not written yet
             assert time.monotonic() < end
             time.sleep(0.05)
 
@@ -118,8 +122,8 @@ def _ticket(page: Path) -> str:
 
 
 @contextmanager
-def opened(room: Path, then: str) -> Iterator[Opened]:
-    made = Opened(room, then)
+def opened(room: Path, then: str) -> Iterator[DashboardProcess]:
+    made = DashboardProcess(room, then)
     try:
         yield made
     finally:
@@ -133,12 +137,12 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="argumen
 @needs_proc
 @pytest.mark.skipif(not _CHROMIUM, reason="there is no Chromium on the PATH")
 def test_browser_arguments_contain_no_ticket(tmp_path: Path) -> None:
-    """A real browser opens the dashboard, and no argument list of any process ever held what lets somebody in."""
+    """Nor do those of any other process, while a real browser opens the dashboard."""
     with opened(tmp_path, _BROWSER.format(program=_CHROMIUM, room=tmp_path)) as dashboard:
         origin, _, token = dashboard.address.partition("/enter/")
         dashboard.until(lambda: [page["url"] for page in dashboard.pages()] == [f"{origin}/now"])
         dashboard.until(lambda: "Holdfast" in dashboard.pages()[0]["title"])
-        dashboard.until(lambda: dashboard.left() == [])  # used, so nobody needs the file any more
+        dashboard.until(lambda: dashboard.left() == [])  # used, so the file is no longer needed
         dashboard.close()
         given = (tmp_path / "argv").read_text().strip()
         assert re.fullmatch(rf"file://{tmp_path}/home/holdfast-ui-[0-9a-f]{{16}}\.html", given)
@@ -149,8 +153,8 @@ def test_browser_arguments_contain_no_ticket(tmp_path: Path) -> None:
 
 
 @needs_proc
-def test_page_for_the_browser_is_read_by_nobody_else(tmp_path: Path) -> None:
-    """The file is its owner's alone while it is there, and is gone when the dashboard ends without a browser."""
+def test_file_for_the_browser_is_private_and_removed(tmp_path: Path) -> None:
+    """Even when the dashboard ends before a browser reads it."""
     with opened(tmp_path, "exec sleep 60 >/dev/null 2>&1") as dashboard:
         dashboard.until(lambda: dashboard.ticket() != "")
         (name,) = dashboard.left()
@@ -162,8 +166,8 @@ def test_page_for_the_browser_is_read_by_nobody_else(tmp_path: Path) -> None:
 
 
 @needs_proc
-def test_note_when_somebody_else_used_the_link_first(tmp_path: Path) -> None:
-    """Their own browser comes second: the page says what that means, and so does the terminal."""
+def test_link_used_before_is_reported_on_page_and_terminal(tmp_path: Path) -> None:
+    """The person's own browser comes second."""
     with opened(tmp_path, "") as dashboard:
         dashboard.until(lambda: dashboard.ticket() != "")
         host = dashboard.address.removeprefix("http://").partition("/")[0]
@@ -178,8 +182,8 @@ def test_note_when_somebody_else_used_the_link_first(tmp_path: Path) -> None:
         assert "A single-use link was used again" in dashboard.close()
 
 
-def test_note_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The address is in the terminal; the ticket is withdrawn after a while, and the file goes."""
+def test_address_is_in_the_terminal_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ticket is withdrawn after a while, and the file removed."""
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
     monkeypatch.setattr(browser, "_LASTS", 0.5)
     notes: list[str] = []
@@ -195,7 +199,7 @@ def test_note_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not dashboard.secrets.admits(ticket)
 
 
-def test_dashboard_is_served_where_no_file_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dashboard_starts_when_no_file_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a full disk."""
 
     def refuse(*_: object, **__: object) -> None:
@@ -208,8 +212,8 @@ def test_dashboard_is_served_where_no_file_can_be_written(tmp_path: Path, monkey
         assert len(notes) == 1
 
 
-def test_page_is_where_a_browser_in_a_snap_can_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a browser reads no hidden directory; what a killed dashboard left there is removed by the next one."""
+def test_file_for_a_snap_browser_is_in_a_visible_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed dashboard's file is removed by the next one."""
     person, snaps = tmp_path / "ada", tmp_path / "snap"
     for path in (person, snaps):
         path.mkdir()

@@ -1,4 +1,4 @@
-"""Who is let in, and who may change something: asked as the worst of pages would ask."""
+"""Who may enter and who may change something, tested with hostile requests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 from holdfast.web.actions import VERBS
 from holdfast.web.security import LARGEST
 from tests.web.dashboard import Site, serving
-from tests.web.raw_requests import MEMBER, OURS, House, ask, bound, get, post
+from tests.web.raw_requests import MEMBER, OURS, RunningDashboard, assert_security_headers, get, post, send
 
 NOTE: Final = "text=hurt&word=WORD"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDashboard]:
     site = Site(tmp_path_factory.mktemp("gate"))
     with serving(site, named=True) as dashboard:
-        made = House(site, dashboard)
+        made = RunningDashboard(site, dashboard)
         yield made
         made.keeper.close()
 
@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 
 CASES: Final[Mapping[str, Case]] = {
-    # ── a name that was pointed at this machine ──
+    # ── a foreign name that resolves to this machine ──
     "rebound name": Case(get("/now", MEMBER, host="evil.example:PORT"), 421),
     "rebound name without port": Case(get("/now", MEMBER, host="evil.example"), 421),
     "rebound name that begins like ours": Case(get("/now", MEMBER, host="127.0.0.1.evil.example:PORT"), 421),
@@ -56,7 +56,7 @@ CASES: Final[Mapping[str, Case]] = {
     "rebound name, bearer": Case(get("/api/v1/now", "Authorization: Bearer TOKEN", host="evil.example:PORT"), 421),
     "absolute address of another": Case(get("http://evil.example/now", MEMBER), 400),
     "absolute address, host of another": Case(get("http://OWN/now", MEMBER, host="evil.example"), 421),
-    # ── the names that everybody knows: for programs, and never for a cookie that leaked there ──
+    # ── well-known loopback names: for programs, never for a leaked cookie ──
     "the cookie at localhost": Case(get("/now", MEMBER, host="localhost:PORT"), 401),
     "the cookie at our address": Case(get("/now", MEMBER, host="127.0.0.1:PORT"), 401),
     "a change at our address": Case(
@@ -67,7 +67,7 @@ CASES: Final[Mapping[str, Case]] = {
     "bearer at localhost": Case(get("/api/v1/now", "Authorization: Bearer TOKEN", host="LocalHost:PORT"), 200),
     "static at our address": Case(get("/static/icon.svg", host="127.0.0.1:PORT"), 200),
     "wrong ticket at our address": Case(get("/enter/nobody", host="127.0.0.1:PORT"), 401),
-    # ── nobody, or somebody else ──
+    # ── no credentials, or foreign ones ──
     "no cookie": Case(get("/now"), 401),
     "no cookie, a page": Case(get("/session/ID", "Accept: text/html"), 401),
     "no cookie, live": Case(get("/live?page=/now&version="), 401),
@@ -90,7 +90,7 @@ CASES: Final[Mapping[str, Case]] = {
     "empty ticket": Case(get("/enter/"), 401),
     "ticket beyond ASCII": Case(get("/enter/%ff%fe%00"), 401),
     "bearer": Case(get("/api/v1/now", "Authorization: bearer TOKEN"), 200),
-    # ── another page in the person's browser, which sends the cookie along ──
+    # ── another site in the person's browser, with the cookie ──
     "cross-site form": Case(post(MEMBER, "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"), 403, NOTE),
     "cross-site form, old browser": Case(post(MEMBER, "Origin: https://evil.example"), 403, NOTE),
     "form without origin": Case(post(MEMBER), 403, NOTE),
@@ -134,7 +134,7 @@ CASES: Final[Mapping[str, Case]] = {
         "OPTIONS /session/ID/note HTTP/1.1\nHost: OWN\nOrigin: https://evil.example\n"
         "Access-Control-Request-Method: POST", 403,
     ),
-    # ── changing by anything but POST ──
+    # ── other methods than POST ──
     "get of an action": Case(get("/session/ID/note?text=hurt&word=WORD", MEMBER, "X-Holdfast-Word: WORD"), 405),
     "head of an action": Case(get("/session/ID/pause", MEMBER).replace("GET", "HEAD", 1), 405),
     "method in a header": Case(get("/session/ID/pause", MEMBER, "X-HTTP-Method-Override: POST"), 405),
@@ -187,45 +187,45 @@ CASES: Final[Mapping[str, Case]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_request_gets_the_expected_answer(house: House, case: Case) -> None:
-    """Each of these gets the answer it must get, changes nothing, and the answer binds itself."""
-    before = house.events()
-    body = house.filled(case.body).encode()
+def test_request_gets_the_expected_answer(running: RunningDashboard, case: Case) -> None:
+    """Each gets its expected status, changes nothing, and has all security headers."""
+    before = running.event_count()
+    body = running.fill(case.body).encode()
     lines = case.lines
     if body and "Content-Length" not in lines:
         lines += f"\nContent-Length: {len(body)}"
-    answer = ask(house, lines, body)
+    answer = send(running, lines, body)
     assert answer.code == case.code, answer.body[:500]
-    if "content-length" in answer.headers:  # else it was no question, and never came to us
-        bound(answer)
-    assert house.secrets.token.encode() not in answer.body
-    assert house.secrets.pass_.encode() not in answer.body
+    if "content-length" in answer.headers:  # otherwise it was no request, and never reached us
+        assert_security_headers(answer)
+    assert running.secrets.token.encode() not in answer.body
+    assert running.secrets.pass_.encode() not in answer.body
     assert "set-cookie" not in answer.headers
-    assert house.events() == before
+    assert running.event_count() == before
 
 
 def test_chosen_port_answers_at_every_loopback_name(tmp_path: Path) -> None:
-    """Without a name of its own the dashboard is where everybody looks, under each of its names and no other."""
+    """Without its own host name the dashboard answers at each loopback name and no other."""
     site = Site(tmp_path)
     with serving(site) as dashboard:
-        plain = House(site, dashboard)
+        plain = RunningDashboard(site, dashboard)
         assert plain.own == f"127.0.0.1:{plain.port}"
         for host, code in (
             ("127.0.0.1:PORT", 200), ("localhost:PORT", 200), ("LOCALHOST:PORT", 200), ("[::1]:PORT", 200),
             ("127.0.0.1", 421), ("localhost.:PORT", 421), ("x.localhost:PORT", 421), ("127.0.0.2:PORT", 421),
         ):  # fmt: skip
-            assert ask(plain, get("/now", MEMBER, host=host)).code == code, host
+            assert send(plain, get("/now", MEMBER, host=host)).code == code, host
         plain.keeper.close()
 
 
 @pytest.mark.parametrize("address", VERBS)
-def test_nothing_is_changed_by_looking(house: House, address: str) -> None:
-    """The address of every verb answers to POST alone, and to that only with the word."""
-    before, path = house.events(), address.replace("{id}", "ID")
+def test_only_post_with_the_word_changes_something(running: RunningDashboard, address: str) -> None:
+    """At every action's address."""
+    before, path = running.event_count(), address.replace("{id}", "ID")
     for method in ("GET", "HEAD", "PUT", "DELETE"):
-        answer = ask(house, post(MEMBER, OURS, "X-Holdfast-Word: WORD", path=path, method=method))
+        answer = send(running, post(MEMBER, OURS, "X-Holdfast-Word: WORD", path=path, method=method))
         assert answer.code == 405
         assert answer.headers["allow"] == "POST"
-        bound(answer)
-    assert ask(house, post(MEMBER, OURS, "Content-Length: 0", path=path)).code == 409
-    assert house.events() == before
+        assert_security_headers(answer)
+    assert send(running, post(MEMBER, OURS, "Content-Length: 0", path=path)).code == 409
+    assert running.event_count() == before

@@ -1,4 +1,4 @@
-"""Coming in, doing something, and what binds every answer that goes out."""
+"""Entering, acting, and the security headers of every response."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ import pytest
 
 from holdfast.web.security import LARGEST, Secrets
 from tests.web.dashboard import Site, serving
-from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, Answer, House, ask, bound, get, post, read_answer
-from tests.web.samples import rich
+from tests.web.raw_requests import (
+    LOOPBACK,
+    MEMBER,
+    OURS,
+    Answer,
+    RunningDashboard,
+    assert_security_headers,
+    get,
+    post,
+    read_answer,
+    send,
+)
+from tests.web.sample_sessions import rich
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDashboard]:
     site = Site(tmp_path_factory.mktemp("gate"))
     with serving(site, named=True) as dashboard:
-        made = House(site, dashboard)
+        made = RunningDashboard(site, dashboard)
         yield made
         made.keeper.close()
 
@@ -27,51 +38,53 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 # ── entering ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_address_lets_in_and_leaves_no_trace(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    """Who enters gets a cookie that no script and no other site can use; the token is in no answer and no log."""
+def test_entering_sets_a_strict_cookie_and_leaks_no_token(
+    running: RunningDashboard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The token is in no response and no log."""
     caplog.set_level(logging.DEBUG)
-    answer = ask(house, get("/enter/TOKEN"))
+    answer = send(running, get("/enter/TOKEN"))
     assert answer.code == 303
     assert answer.headers["location"] == "/"
     cookie = answer.headers["set-cookie"]
-    assert house.secrets.token not in cookie
+    assert running.secrets.token not in cookie
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {piece.strip() for piece in cookie.split(";")}
     assert "max-age" not in cookie.lower()
     assert "expires" not in cookie.lower()
-    bound(answer)
-    inside = ask(house, get("/now", f"Cookie: {cookie.split(';')[0]}"))
+    assert_security_headers(answer)
+    inside = send(running, get("/now", f"Cookie: {cookie.split(';')[0]}"))
     assert inside.code == 200
-    assert house.secrets.token.encode() not in inside.body
-    assert house.secrets.token not in caplog.text
-    assert ask(house, get("/enter/TOKEN")).code == 303  # the person's own address is good while this runs
+    assert running.secrets.token.encode() not in inside.body
+    assert running.secrets.token not in caplog.text
+    assert send(running, get("/enter/TOKEN")).code == 303  # the person's own address is valid while this runs
 
 
-def test_a_ticket_is_good_once(house: House) -> None:
-    """Whoever has it after the browser is not let in, and the person is told, since it may be the other way round."""
-    path, told = f"/enter/{house.secrets.ticket()}", []
-    house.secrets.reused = lambda: told.append(1)
-    assert ask(house, get(path).replace("GET", "HEAD", 1)).code == 401  # looking does not spend it
-    assert ask(house, get(path)).code == 303
-    again = ask(house, get(path))
+def test_ticket_is_valid_once(running: RunningDashboard) -> None:
+    """A second use is refused, and the person is warned, since the first may have been an attacker's."""
+    path, warnings = f"/enter/{running.secrets.ticket()}", []
+    running.secrets.reused = lambda: warnings.append(1)
+    assert send(running, get(path).replace("GET", "HEAD", 1)).code == 401  # a HEAD or preview does not use it up
+    assert send(running, get(path)).code == 303
+    again = send(running, get(path))
     assert again.code == 401
     assert "set-cookie" not in again.headers
     assert b"This link was used before" in again.body
-    assert told == [1]
-    assert ask(house, get(path, MEMBER)).code == 303  # the browser that is in goes on, by its Back button too
-    assert ask(house, get("/enter/nobody")).code == 401
-    assert told == [1]
+    assert warnings == [1]
+    assert send(running, get(path, MEMBER)).code == 303  # the browser that entered stays in, even by its Back button
+    assert send(running, get("/enter/nobody")).code == 401
+    assert warnings == [1]
 
 
-def test_a_ticket_that_was_withdrawn_lets_nobody_in(house: House) -> None:
+def test_withdrawn_ticket_is_refused(running: RunningDashboard) -> None:
     """The browser never came."""
-    ticket = house.secrets.ticket()
-    house.secrets.withdraw(ticket)
-    assert ask(house, get(f"/enter/{ticket}")).code == 401
-    assert not house.secrets.is_spent(ticket)
+    ticket = running.secrets.ticket()
+    running.secrets.withdraw(ticket)
+    assert send(running, get(f"/enter/{ticket}")).code == 401
+    assert not running.secrets.is_spent(ticket)
 
 
-def test_every_run_has_secrets_of_its_own() -> None:
-    """Token, pass, word and tickets of one run open no other, and none follows from a weaker one."""
+def test_every_run_has_its_own_secrets() -> None:
+    """They open no other run, and none is derived from a weaker one."""
     one, other = Secrets(80), Secrets(80)
     known = {one.token, one.pass_, one.word, one.ticket(), other.token, other.pass_, other.word, other.ticket()}
     assert len(known) == 8
@@ -80,7 +93,7 @@ def test_every_run_has_secrets_of_its_own() -> None:
     assert not other.admits(one.ticket())
 
 
-# ── doing ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── actions ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -91,13 +104,15 @@ def test_every_run_has_secrets_of_its_own() -> None:
         (("Authorization: Bearer TOKEN",), "text=by+a+program"),
     ],
 )
-def test_who_belongs_here_may_change_something(house: House, lines: tuple[str, ...], body: str) -> None:
-    """Our own forms, with and without scripts, and a program that has the token."""
-    before, sent = house.events(), house.filled(body).encode()
-    answer = ask(house, post(*lines, f"Content-Length: {len(sent)}"), sent)
+def test_own_forms_and_token_may_change_something(
+    running: RunningDashboard, lines: tuple[str, ...], body: str
+) -> None:
+    """With and without scripts."""
+    before, sent = running.event_count(), running.fill(body).encode()
+    answer = send(running, post(*lines, f"Content-Length: {len(sent)}"), sent)
     assert answer.code == 200
-    assert f'href="/session/{house.session}"' in answer.body.decode()
-    assert house.events() == before + 1
+    assert f'href="/session/{running.session}"' in answer.body.decode()
+    assert running.event_count() == before + 1
 
 
 @pytest.mark.parametrize(
@@ -108,30 +123,30 @@ def test_who_belongs_here_may_change_something(house: House, lines: tuple[str, .
      ("http://evil.example/now", "/session/ID"), ("http://OWN@evil.example/now", "/session/ID"),
      ("javascript:alert(1)", "/session/ID")],
 )  # fmt: skip
-def test_plain_form_leads_back_to_its_page(house: House, came: str, back: str) -> None:
-    """On one of our own pages, whatever is said of where they came from."""
-    sent = house.filled("text=back&word=WORD").encode()
-    answer = ask(house, post(MEMBER, OURS, f"Referer: {came}", f"Content-Length: {len(sent)}"), sent)
+def test_plain_form_leads_back_to_its_page(running: RunningDashboard, came: str, back: str) -> None:
+    """Always a page of ours, whatever the request claims."""
+    sent = running.fill("text=back&word=WORD").encode()
+    answer = send(running, post(MEMBER, OURS, f"Referer: {came}", f"Content-Length: {len(sent)}"), sent)
     assert answer.code == 200
-    assert f'href="{house.filled(back)}"' in answer.body.decode().partition("<main")[2]
+    assert f'href="{running.fill(back)}"' in answer.body.decode().partition("<main")[2]
 
 
-def test_a_body_without_a_length_is_bounded_too(house: House) -> None:
+def test_chunked_body_is_limited(running: RunningDashboard) -> None:
     """What is sent in pieces is read up to the limit, and refused."""
-    before = house.events()
-    with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
-        head = house.filled(post(MEMBER, OURS, "Transfer-Encoding: chunked")).replace("\n", "\r\n")
+    before = running.event_count()
+    with socket.create_connection((LOOPBACK, running.port), timeout=10) as made:
+        head = running.fill(post(MEMBER, OURS, "Transfer-Encoding: chunked")).replace("\n", "\r\n")
         made.sendall(head.encode() + b"\r\n\r\n")
         piece = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
         for _ in range(LARGEST // 0x10000 + 2):
             made.sendall(piece)
         answer = read_answer(made)
     assert answer.code == 413
-    bound(answer)
-    assert house.events() == before
+    assert_security_headers(answer)
+    assert running.event_count() == before
 
 
-# ── what goes out ────────────────────────────────────────────────────────────────────────────────────────
+# ── responses ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -139,27 +154,27 @@ def test_a_body_without_a_length_is_bounded_too(house: House) -> None:
     ["/", "/now", "/session/ID", "/history", "/hours", "/hill", "/devices", "/api/v1/now", "/api/v1/openapi.json",
      "/static/holdfast.css", "/session/ID/dialog/note", "/session/none", "/nothing", "/static/nothing"],
 )  # fmt: skip
-def test_every_page_has_security_headers(house: House, path: str) -> None:
-    """Pages, documents, files, redirections and errors all carry the policy."""
-    bound(ask(house, get(path, MEMBER)))
+def test_every_page_has_security_headers(running: RunningDashboard, path: str) -> None:
+    """And every document, file, redirect and error."""
+    assert_security_headers(send(running, get(path, MEMBER)))
 
 
-def test_stream_has_security_headers(house: House) -> None:
-    """The headers come before the first event."""
-    with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
-        pages = "page=http://[&version=&page=/session/%00&version=&page=/now&version="  # some are none
-        head = house.filled(get(f"/live?{pages}", MEMBER)).replace("\n", "\r\n")
+def test_stream_has_security_headers(running: RunningDashboard) -> None:
+    """Before the first event."""
+    with socket.create_connection((LOOPBACK, running.port), timeout=10) as made:
+        pages = "page=http://[&version=&page=/session/%00&version=&page=/now&version="  # some have none
+        head = running.fill(get(f"/live?{pages}", MEMBER)).replace("\n", "\r\n")
         made.sendall(head.encode() + b"\r\n\r\n")
         answer = read_answer(made, stream=True)
     assert answer.code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
-    bound(answer)
+    assert_security_headers(answer)
 
 
 def test_unexpected_error_has_security_headers_and_is_logged(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that nobody foresaw says nothing of the inside, carries the policy, and is noted for the doctor."""
+    """The response says nothing about internals."""
     site = Site(tmp_path_factory.mktemp("broken"))
     session = rich(site)
     with serving(site) as dashboard:
@@ -174,7 +189,7 @@ def test_unexpected_error_has_security_headers_and_is_logged(
             answer = httpx.get(address, headers=headers)
             assert answer.status_code == 500
             assert "the inside" not in answer.text
-            bound(Answer(500, answer.headers, answer.content))
+            assert_security_headers(Answer(500, answer.headers, answer.content))
     noted = "".join(path.read_text() for path in site.home.glob("*error*"))
     assert "the inside" in noted
 
@@ -185,12 +200,12 @@ def test_unexpected_error_has_security_headers_and_is_logged(
      ("export?format=timer", "application/json"), ("export?format=contract", "application/yaml"),
      ("report?format=md", "text/markdown; charset=utf-8"), ("report?format=html", "text/html; charset=utf-8")],
 )  # fmt: skip
-def test_a_download_is_no_page_of_ours(house: House, path: str, kind: str) -> None:
-    """It is saved, under a name that nobody else chose, and if it is opened after all it may do nothing."""
-    answer = ask(house, get(f"/session/ID/{path}", MEMBER))
+def test_download_cannot_act_as_a_page(running: RunningDashboard, path: str, kind: str) -> None:
+    """It has a fixed name, and may do nothing if opened."""
+    answer = send(running, get(f"/session/ID/{path}", MEMBER))
     assert answer.code == 200
     assert answer.headers["content-type"] == kind
-    assert answer.headers["content-disposition"].startswith(f'attachment; filename="session-{house.session}-')
+    assert answer.headers["content-disposition"].startswith(f'attachment; filename="session-{running.session}-')
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("sandbox; default-src 'none'")
     assert "script" not in policy
@@ -198,24 +213,24 @@ def test_a_download_is_no_page_of_ours(house: House, path: str, kind: str) -> No
     assert answer.headers["cache-control"] == "no-store"
 
 
-# ── who asks slowly ──────────────────────────────────────────────────────────────────────────────────────
+# ── slow requests ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_half_requests_stop_nobody(house: House) -> None:
-    """Many connections that say nothing, or not all of it, and some that never read: others are answered."""
+def test_incomplete_requests_block_nobody(running: RunningDashboard) -> None:
+    """Many silent, half-sent and never-reading connections: others are answered."""
     sockets: list[socket.socket] = []
     try:
         for number in range(60):
-            made = socket.create_connection((LOOPBACK, house.port), timeout=10)
+            made = socket.create_connection((LOOPBACK, running.port), timeout=10)
             sockets.append(made)
             if number % 3 == 1:
                 made.sendall(b"GET /now HTTP/1.1\r\nHost: ")
             elif number % 3 == 2:
-                head = house.filled(post(MEMBER, OURS, "Content-Length: 1000")).replace("\n", "\r\n")
+                head = running.fill(post(MEMBER, OURS, "Content-Length: 1000")).replace("\n", "\r\n")
                 made.sendall(head.encode() + b"\r\n\r\ntext=half")
-        for path in ("/now", f"/session/{house.session}", "/api/v1/now"):
-            assert ask(house, get(path, MEMBER)).code == 200
+        for path in ("/now", f"/session/{running.session}", "/api/v1/now"):
+            assert send(running, get(path, MEMBER)).code == 200
     finally:
         for made in sockets:
             made.close()
-    assert ask(house, get("/now", MEMBER)).code == 200
+    assert send(running, get("/now", MEMBER)).code == 200

@@ -1,4 +1,4 @@
-"""The name that only this run knows: what a browser holds for it goes to nobody else on this machine."""
+"""The host name of one run: the browser's cookie for it is sent to no other program on this machine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from holdfast.web import serve as served
 from holdfast.web.security import ENTRY, Secrets
 from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Site, serving
-from tests.web.raw_requests import House, ask, get
-from tests.web.samples import rich
+from tests.web.raw_requests import RunningDashboard, get, send
+from tests.web.sample_sessions import rich
 
 
 @contextmanager
 def other_server() -> Iterator[tuple[str, list[str]]]:
-    """Another program on this machine, and every cookie it was shown."""
+    """Another program on this machine, and every cookie it received."""
     shown: list[str] = []
 
     class Other(BaseHTTPRequestHandler):
@@ -49,8 +49,8 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Browser) -> None:
-    """Entered with a ticket, the browser is at the name, where everything works; nobody else gets what it holds."""
+def test_other_local_servers_do_not_receive_the_cookie(tmp_path: Path, browser: Browser) -> None:
+    """After entering with a ticket, the browser is at the private name."""
     site = Site(tmp_path)
     session = rich(site)
     with serving(site, named=True) as dashboard, other_server() as (other, shown):
@@ -83,34 +83,32 @@ def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Br
         context.close()
 
 
-def test_secret_name_is_not_revealed_to_strangers(tmp_path: Path) -> None:
-    """It is long, differs from run to run, and stands in no answer to a stranger; a ticket that crossed is spent."""
+def test_private_name_is_not_revealed(tmp_path: Path) -> None:
+    """It is long, differs between runs, and is in no response to outsiders; a ticket used meanwhile is spent."""
     site = Site(tmp_path)
     with serving(site, named=True) as dashboard:
-        house = House(site, dashboard)
-        plain, name = dashboard.secrets.plain, house.own.partition(".")[0]
+        running = RunningDashboard(site, dashboard)
+        plain, name = dashboard.secrets.plain, running.own.partition(".")[0]
         assert len(name) == 32
-        assert name != Secrets(house.port, named=True).own.partition(".")[0]
+        assert name != Secrets(running.port, named=True).own.partition(".")[0]
         for path in ("/", "/now", "/enter/nobody", "/nothing", "/static/holdfast.js", "/api/v1/now"):
-            answer = ask(house, get(path, host=plain))
+            answer = send(running, get(path, host=plain))
             assert name not in str(answer.headers) + answer.body.decode()
         ticket = f"{ENTRY}{dashboard.secrets.ticket()}"
-        crossed = ask(house, get(ticket, host=plain))
+        crossed = send(running, get(ticket, host=plain))
         assert (crossed.code, "set-cookie" in crossed.headers) == (303, False)
-        assert ask(house, get(ticket, host=plain)).code == 401
+        assert send(running, get(ticket, host=plain)).code == 401
         there = urlsplit(crossed.headers["location"])
-        assert there.netloc == house.own
-        entered = ask(house, get(there.path))
+        assert there.netloc == running.own
+        entered = send(running, get(there.path))
         assert (entered.code, "set-cookie" in entered.headers) == (200, True)
-        assert ask(house, get(there.path)).code == 401
-        assert ask(house, get(f"{ENTRY}TOKEN", host=plain)).headers["location"].startswith(dashboard.origin)
-        house.keeper.close()
+        assert send(running, get(there.path)).code == 401
+        assert send(running, get(f"{ENTRY}TOKEN", host=plain)).headers["location"].startswith(dashboard.origin)
+        running.keeper.close()
 
 
-def test_a_port_that_was_asked_for_is_at_the_address_that_everybody_knows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As is everything where browsers do not find the name; a port that cannot be is refused in our own words."""
+def test_chosen_port_uses_the_loopback_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does a browser that cannot resolve the name; an impossible port is refused with our message."""
     site = Site(tmp_path)
     free = Dashboard(site.keeper)
     free._socket.close()

@@ -1,4 +1,4 @@
-"""The page of a session, in a real browser: everything it shows, live, and at any moment of its life."""
+"""The page of a session, in a real browser: its content, live and at any past moment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from holdfast.web.render import render, stamp
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import warm
 from tests.web.dashboard import Site, serving
-from tests.web.samples import LONG, rich
+from tests.web.sample_sessions import LONG, rich
 
 Browse = Callable[[str], "Opened"]
 WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}
@@ -63,7 +63,7 @@ def dashboard(site: Site) -> Iterator[Dashboard]:
 
 @pytest.fixture(scope="module")
 def sample(site: Site) -> str:
-    """The rich session, which nobody changes."""
+    """The rich session, which no test changes."""
     return rich(site)
 
 
@@ -72,13 +72,13 @@ def context(browser: Browser, dashboard: Dashboard) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport=WIDE)
     made.set_default_timeout(10_000)
     warm(made)
-    made.request.get(dashboard.address, max_redirects=0)  # leaves the cookie there
+    made.request.get(dashboard.address, max_redirects=0)  # sets the cookie
     yield made
     made.close()
 
 
 class Opened:
-    """A page, and whatever its browser complains of."""
+    """A page and its browser errors."""
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.page: Page = context.new_page()
@@ -96,7 +96,7 @@ class Opened:
 
 @pytest.fixture
 def browse(context: BrowserContext, dashboard: Dashboard) -> Iterator[Callable[[str], Opened]]:
-    """Opens pages; none of them may have had anything to complain of in the end."""
+    """Opens pages; fails if any of them had a browser error."""
     made: list[Opened] = []
 
     def opened(path: str) -> Opened:
@@ -116,10 +116,10 @@ def _slide(page: Page, number: int) -> None:
     )
 
 
-# ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
+# ── content ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_everything_of_a_session_is_on_its_page(browse: Browse, site: Site, sample: str) -> None:
+def test_page_shows_everything_about_its_session(browse: Browse, site: Site, sample: str) -> None:
     """Goal, facts, what waits, agents, time, plan, decisions, files and hashes, context, notes, errors, events."""
     page = browse(f"/session/{sample}").live()
     expect(page).to_have_title(re.compile("Add sign-in with passkeys"))
@@ -157,8 +157,8 @@ def test_everything_of_a_session_is_on_its_page(browse: Browse, site: Site, samp
     expect(page.locator("#events > li").last).to_contain_text("session.started")
 
 
-def test_worked_and_paused_are_elapsed_in_every_second(browse: Browse, sample: str) -> None:
-    """The three clocks are read again and again while they run: the sum always holds to the second."""
+def test_worked_and_paused_always_add_up_to_elapsed(browse: Browse, sample: str) -> None:
+    """Read repeatedly while the three clocks run."""
     page = browse(f"/session/{sample}").live()
     seen = set()
     for _ in range(8):
@@ -172,8 +172,8 @@ def test_worked_and_paused_are_elapsed_in_every_second(browse: Browse, sample: s
     assert len(seen) > 1
 
 
-def test_an_event_is_shown_whole_when_it_is_opened(browse: Browse, site: Site, sample: str) -> None:
-    """Its JSON is asked for then, and is that of `log --json`."""
+def test_opened_event_shows_its_json(browse: Browse, site: Site, sample: str) -> None:
+    """Loaded on demand, and equal to `log --json`."""
     page = browse(f"/session/{sample}").live()
     row = page.locator("#events > li").filter(has_text="decision.made")
     row.locator("summary").click()
@@ -184,8 +184,8 @@ def test_an_event_is_shown_whole_when_it_is_opened(browse: Browse, site: Site, s
 
 
 @pytest.mark.parametrize("width", [360, 390, 1280])
-def test_nothing_is_wider_than_the_window(browse: Browse, site: Site, width: int) -> None:
-    """A goal of 300 characters, on a phone and on a wide screen."""
+def test_session_page_is_never_wider_than_the_window(browse: Browse, site: Site, width: int) -> None:
+    """With a goal of 300 characters, on a phone and a wide screen."""
     session = rich(site, f"wide{width}", LONG)
     page = browse(f"/session/{session}").live()
     page.set_viewport_size({"width": width, "height": 800})
@@ -194,7 +194,7 @@ def test_nothing_is_wider_than_the_window(browse: Browse, site: Site, width: int
 
 
 def test_empty_session_suggests_next_steps(browse: Browse, site: Site) -> None:
-    """Nothing happened yet: each part names the command that would fill it."""
+    """Each empty part names the command that would fill it."""
     with site.keeper("empty") as keeper:
         session = keeper.start("Begin")
     page = browse(f"/session/{session.id}").live()
@@ -203,8 +203,8 @@ def test_empty_session_suggests_next_steps(browse: Browse, site: Site) -> None:
     expect(page.locator("#moment")).to_be_disabled()
 
 
-def test_a_goal_without_end_leaves_room_for_the_rest(browse: Browse, site: Site) -> None:
-    """Its beginning is the heading and the title; all of it can be opened."""
+def test_very_long_goal_is_shortened(browse: Browse, site: Site) -> None:
+    """Heading and title have its start; the rest can be opened."""
     with site.keeper("endless") as keeper:
         session = keeper.start("To the end of the world and back. " * 150).id
     page = browse(f"/session/{session}").live()
@@ -218,7 +218,7 @@ def test_a_goal_without_end_leaves_room_for_the_rest(browse: Browse, site: Site)
 
 
 def test_each_file_shows_whether_its_change_landed(browse: Browse, site: Site) -> None:
-    """As it was left, changed since, and not there any more; earlier changes of a file stand under it."""
+    """Unchanged since, changed, or missing; earlier changes are listed below."""
     with site.keeper("landing") as keeper:
         session = keeper.start("Change files")
         place = site.project("landing")
@@ -238,8 +238,8 @@ def test_each_file_shows_whether_its_change_landed(browse: Browse, site: Site) -
     expect(page.locator("#files details")).to_have_count(1)
 
 
-def test_a_hash_that_nobody_knows_is_not_nothing(site: Site) -> None:
-    """A file that was there before it was changed was something; one that was made was nothing before."""
+def test_unknown_hash_differs_from_a_missing_file(site: Site) -> None:
+    """A changed file existed before; a new file did not."""
     with site.keeper("hashes") as keeper:
         session = keeper.start("Change files")
         for name, action in (("a.txt", "modified"), ("b.txt", "created"), ("c.txt", "deleted")):
@@ -251,8 +251,8 @@ def test_a_hash_that_nobody_knows_is_not_nothing(site: Site) -> None:
     assert sorted(words) == ["nothingunknown", "unknownnothing", "unknownunknown"]
 
 
-def test_a_file_that_somebody_else_changes_is_noticed(site: Site) -> None:
-    """What is remembered of a file holds only as long as the file is the same."""
+def test_file_changed_by_somebody_else_is_noticed(site: Site) -> None:
+    """The cached status is only valid while the file is unchanged."""
     with site.keeper("noticed") as keeper:
         session = keeper.start("Change a file")
         place = site.project("noticed") / "a.txt"
@@ -274,7 +274,7 @@ def test_a_file_that_somebody_else_changes_is_noticed(site: Site) -> None:
 
 
 def test_commits_and_who_changed_files_are_shown(site: Site) -> None:
-    """Also what is uncertain, and nothing that a commit says is taken for the page's own."""
+    """Uncertain ones too, and the text of commits is escaped."""
     with site.keeper("commits") as keeper:
         session = keeper.start("Change a file")
         message: list[EventData] = [
@@ -295,7 +295,7 @@ def test_commits_and_who_changed_files_are_shown(site: Site) -> None:
 
 
 def test_long_plan_leaves_out_done_tasks_first(site: Site) -> None:
-    """Open tasks stay as long as there is room, and what is not shown is counted."""
+    """Open tasks stay as long as there is room, and hidden ones are counted."""
     with site.keeper("plan") as keeper:
         session = keeper.start("Plan")
         for number in range(6):
@@ -318,8 +318,8 @@ def test_long_plan_leaves_out_done_tasks_first(site: Site) -> None:
 # ── live ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_part_changes_by_itself(browse: Browse, site: Site) -> None:
-    """What another keeper records is on the page within a moment, region by region, without loading it again."""
+def test_each_part_is_updated_live(browse: Browse, site: Site) -> None:
+    """Region by region, without a reload."""
     with site.keeper("live") as keeper:
         session = keeper.start("Watch me")
         page = browse(f"/session/{session.id}").live()
@@ -352,7 +352,7 @@ def test_each_part_changes_by_itself(browse: Browse, site: Site) -> None:
         assert page.evaluate("window.same") is True
 
 
-def test_one_event_sends_little_again(site: Site) -> None:
+def test_note_sends_only_its_rows_and_counts(site: Site) -> None:
     """A note changes its own rows and counts, and none of the large parts."""
     session_id = rich(site, "little")
     with site.keeper("little") as keeper:
@@ -370,8 +370,8 @@ def test_one_event_sends_little_again(site: Site) -> None:
     assert sum(name.startswith("event-") for name in put) == 1
 
 
-def test_a_night_is_away_and_not_paused(site: Site) -> None:
-    """As `show` has it: the sums, the key of the strip and the list of pauses; on the card of Now as well."""
+def test_night_is_shown_as_away_and_not_paused(site: Site) -> None:
+    """In the sums, the strip's key, the list of pauses and the card on Now, as in `show`."""
     with site.keeper("left for a night") as keeper:
         start = keeper.now() - 30 * HOUR
         session = keeper.start("Left for a night", at=start)
@@ -386,8 +386,8 @@ def test_a_night_is_away_and_not_paused(site: Site) -> None:
     assert re.search(r"20 min</span> paused.*29 h 40 min</span> away", card, re.DOTALL), card
 
 
-def test_time_that_passes_sends_nothing(site: Site) -> None:
-    """Whether somebody works, pauses or idles: a second later every region is what it was."""
+def test_passing_time_sends_nothing(site: Site) -> None:
+    """Working, paused or idle: a second later every region is unchanged."""
     with site.keeper("works") as one, site.keeper("idles") as two, site.keeper("pauses") as three:
         start = one.now() - 5 * HOUR - 20_000
         working = one.start("Works", at=start).message("user", at=one.now() - MINUTE)
@@ -400,8 +400,8 @@ def test_time_that_passes_sends_nothing(site: Site) -> None:
     assert again == [None, None, None]
 
 
-def test_a_change_concerns_the_page_of_its_session_only() -> None:
-    """Other sessions' events leave it alone; what is past is never touched; a name that is not an id might be any."""
+def test_change_concerns_only_the_page_of_its_session() -> None:
+    """Past pages never change; a name that is no id may be any session."""
     session, other = "a" * 36, "b" * 36
 
     def concerned(name: str, who: str, at: str = "", *, beyond: bool = False) -> bool:
@@ -419,8 +419,8 @@ def test_a_change_concerns_the_page_of_its_session_only() -> None:
 # ── conflicts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _disputed(site: Site, top: Path, other: str = "laptop", project: str = "disputed") -> str:
-    """A session whose goal this device and another one changed without knowing of each other."""
+def _session_with_conflict(site: Site, top: Path, other: str = "laptop", project: str = "disputed") -> str:
+    """A session whose goal two devices changed concurrently."""
     elsewhere = Site(top / "elsewhere")
     with (
         site.keeper(project) as here,
@@ -439,9 +439,9 @@ def _carry(source: Keeper, target: Keeper, session: str) -> None:
         transaction.receive(source.events(session))
 
 
-def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, site: Site, tmp_path: Path) -> None:
-    """Every value, whose it is and which stands; taking the other one settles it, on the page too."""
-    session = _disputed(site, tmp_path)
+def test_conflict_shows_both_sides_and_can_be_resolved(browse: Browse, site: Site, tmp_path: Path) -> None:
+    """Every value, its device and which one counts."""
+    session = _session_with_conflict(site, tmp_path)
     page = browse(f"/session/{session}").live()
     conflict = page.locator("#conflicts article")
     expect(conflict).to_have_count(1)
@@ -455,12 +455,12 @@ def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, site: S
     other.get_by_role("button").click()
     expect(conflict.locator("h3")).to_contain_text("settled")
     expect(page.locator("h1")).to_have_text(chosen)
-    expect(conflict).to_be_focused()  # the button is gone: whoever uses the keyboard goes on from here
+    expect(conflict).to_be_focused()  # the button is removed: the focus is here now
 
 
 def test_devices_of_one_name_are_distinguished(site: Site, tmp_path: Path) -> None:
-    """In a conflict of two, each has the beginning of what it writes under beside its name."""
-    session = _disputed(site, tmp_path, "desk", project="twins")
+    """By the first characters of their writer ids."""
+    session = _session_with_conflict(site, tmp_path, "desk", project="twins")
     with site.keeper("twins") as keeper:
         state = keeper.state(session)
         (dispute,) = disputes(state)
@@ -483,8 +483,8 @@ def _moments(site: Site, session: str) -> list[int]:
         return sorted({event.at for event in keeper.events(session)})
 
 
-def test_the_slider_shows_the_whole_page_as_it_was(browse: Browse, site: Site, sample: str) -> None:
-    """Moved back, every part is as of that event, a banner says so, nothing can be done there; then back to now."""
+def test_slider_shows_the_whole_page_as_of_a_past_event(browse: Browse, site: Site, sample: str) -> None:
+    """A banner says so, actions are unavailable there; then back to now."""
     page = browse(f"/session/{sample}").live()
     total = page.locator("#events > li").count()
     _slide(page, 10)
@@ -505,7 +505,7 @@ def test_the_slider_shows_the_whole_page_as_it_was(browse: Browse, site: Site, s
 
 
 def test_arrow_keys_step_by_one_event(browse: Browse, site: Site, sample: str) -> None:
-    """On the slider, and anywhere once one travels; Escape leads back."""
+    """On the slider, and anywhere during time travel; Escape returns."""
     page = browse(f"/session/{sample}").live()
     moments = _moments(site, sample)
     slider, banner = page.locator("#moment"), page.locator("#travel")
@@ -524,8 +524,8 @@ def test_arrow_keys_step_by_one_event(browse: Browse, site: Site, sample: str) -
     expect(slider).to_have_value(str(page.locator("#events > li").count()))
 
 
-def test_an_address_leads_to_a_moment(browse: Browse, site: Site, sample: str) -> None:
-    """By RFC 3339 or milliseconds; such a page is not live, and leads back to one that is."""
+def test_address_can_name_a_moment(browse: Browse, site: Site, sample: str) -> None:
+    """In RFC 3339 or milliseconds; such a page is not live, and links to one that is."""
     at = _moments(site, sample)[8]
     for written in (format_time(at), str(at)):
         page = browse(f"/session/{sample}?at={written}").page
@@ -538,8 +538,8 @@ def test_an_address_leads_to_a_moment(browse: Browse, site: Site, sample: str) -
     page.locator("#pulse[data-state=live]").wait_for()
 
 
-def test_news_wait_while_somebody_travels(browse: Browse, site: Site) -> None:
-    """What happens meanwhile does not disturb the past; back in the present it is there."""
+def test_new_events_do_not_disturb_a_past_page(browse: Browse, site: Site) -> None:
+    """They appear on return."""
     session_id = rich(site, "waits")
     page = browse(f"/session/{session_id}").live()
     other = browse(f"/session/{session_id}").live()
@@ -559,8 +559,8 @@ def test_news_wait_while_somebody_travels(browse: Browse, site: Site) -> None:
     expect(page.locator("#missed")).to_have_text("")
 
 
-def test_the_browsers_own_button_leads_back_to_the_present(browse: Browse, site: Site, sample: str) -> None:
-    """However many steps were made into the past; and forward again to where one was."""
+def test_back_button_returns_to_the_present(browse: Browse, site: Site, sample: str) -> None:
+    """After any number of steps; forward returns to the past moment."""
     page = browse(f"/session/{sample}").live()
     for number in (10, 9, 8):
         _slide(page, number)
@@ -577,7 +577,7 @@ def test_the_browsers_own_button_leads_back_to_the_present(browse: Browse, site:
 
 
 def test_every_step_of_the_slider_shows_another_moment(site: Site) -> None:
-    """From the end to the beginning and back, one moment at a time, though events share moments; none is left out."""
+    """From end to start and back, even though events share moments; none is skipped."""
     with site.keeper("steps") as keeper:
         start = keeper.now() - HOUR
         session = keeper.start("Steps", at=start)
@@ -602,14 +602,14 @@ def test_every_step_of_the_slider_shows_another_moment(site: Site) -> None:
             place = reached
         assert seen == moments[-2::-1]
         forth = []
-        while (found := step(place + 1, place))[0] is not None:
-            forth.append(found[0])
-            place = found[1]
+        while (previous := step(place + 1, place))[0] is not None:
+            forth.append(previous[0])
+            place = previous[1]
         assert forth == moments[1:-1]
 
 
 def test_invalid_moment_is_explained(site: Site, sample: str) -> None:
-    """Words that are no time, and times before the session began."""
+    """Non-times, and times before the session's start."""
     with site.keeper() as keeper:
         for written in ("soon", "99999999999999999", "2026-13-01T00:00:00Z"):
             with pytest.raises(Invalid):
@@ -617,7 +617,7 @@ def test_invalid_moment_is_explained(site: Site, sample: str) -> None:
         with pytest.raises(NotFound):
             SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
         with pytest.raises(NotFound):
-            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-01-01"}))  # a day is a moment: its first
+            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-01-01"}))  # a day means its first moment
         with pytest.raises(Invalid):
             SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-13-01"}))
         with pytest.raises(NotFound):
@@ -657,9 +657,8 @@ def _long(site: Site) -> str:
     return session
 
 
-def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse, site: Site) -> None:
-    """The page is under 200 kB, every list says how much it leaves out, earlier events come on request, and time
-    travel works in it as in a short one."""
+def test_page_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse, site: Site) -> None:
+    """Under 200 kB; lists say how much they omit, earlier events load on demand, and time travel works."""
     session = _long(site)
     page = browse(f"/session/{session}").live()
     assert len(page.request.get(page.url).body()) < 200_000
@@ -686,8 +685,8 @@ def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse,
     expect(page.locator("#earlier > li")).to_have_count(0)
 
 
-def test_earlier_events_come_until_there_are_none(site: Site, sample: str) -> None:
-    """Page by page, each event once, in the order of the log."""
+def test_earlier_events_load_page_by_page(site: Site, sample: str) -> None:
+    """Each event once, in the order of the log."""
     with site.keeper() as keeper:
         events = sorted(keeper.events(sample), key=lambda event: event.written, reverse=True)
         answer = msgspec.json.decode(
@@ -703,7 +702,7 @@ def test_earlier_events_come_until_there_are_none(site: Site, sample: str) -> No
 
 
 def test_past_page_agrees_with_the_keeper(site: Site, sample: str) -> None:
-    """At every moment of a session, what the page counts is what the document of that moment holds."""
+    """At every moment, the page's counts equal those of that moment's document."""
     with site.keeper() as keeper:
         for at in _moments(site, sample)[::5]:
             document: Session = keeper.session(sample).document(at=at)

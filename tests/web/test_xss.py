@@ -1,4 +1,4 @@
-"""Texts that try to do something stay texts: on every page and dialog, in live updates, in the past."""
+"""Injected markup stays text: on every page and dialog, in live updates, and in the past."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from holdfast.web.serve import Dashboard
 from holdfast.workspace import projects
 from tests.web.browser_pages import warm
 from tests.web.dashboard import Site, serving
-from tests.web.samples import HOSTILE, hostile
+from tests.web.sample_sessions import HOSTILE, hostile
 
 MARKUP: Final = HOSTILE[0]
 
 
-class Den:
-    """A dashboard full of hostile sessions, and a browser that looks at it."""
+class HostileDashboard:
+    """A dashboard full of hostile sessions, and a browser that visits it."""
 
     def __init__(self, site: Site, dashboard: Dashboard, context: BrowserContext, sessions: list[str]) -> None:
         self.site = site
@@ -53,19 +53,19 @@ class Den:
         if not request.url.startswith(self.dashboard.origin):
             self.page_errors.append(request.url)
 
-    def look(self, path: str) -> None:
+    def visit(self, path: str) -> None:
         self.page.goto(self.dashboard.origin + path)
-        self.unhurt()
+        self.assert_harmless()
 
-    def unhurt(self) -> None:
-        """Nothing ran, nothing was loaded, nothing was made of the texts that could run later."""
+    def assert_harmless(self) -> None:
+        """Nothing ran or was loaded, and no element was created that could run later."""
         assert self.page.evaluate("window.hurt") is None
         assert self.page.evaluate(PLANTED) == []
         assert self.page.locator("form[method=post]:not(:has([name=word]))").count() == 0
         assert self.page_errors == []
 
 
-# Elements that no template of ours has, attributes that are scripts or styles, links that lead anywhere else.
+# Elements that no template has, attributes with scripts or styles, and links to other sites.
 PLANTED: Final = """[...document.querySelectorAll("*")].filter((one) =>
   ["IMG", "IFRAME", "OBJECT", "EMBED", "BASE"].includes(one.tagName) && !one.closest(".brand")
   || one.tagName === "SCRIPT" && !one.src.startsWith(location.origin + "/static/")
@@ -76,21 +76,21 @@ PLANTED: Final = """[...document.querySelectorAll("*")].filter((one) =>
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Den]:
+def opened_once(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[HostileDashboard]:
     site = Site(tmp_path_factory.mktemp("xss"))
     sessions = hostile(site)
     for number, (session, words) in enumerate(zip(sessions, HOSTILE, strict=True)):
         with site.keeper(f"evil{number}") as keeper:
-            _waits_and_disputes(site, keeper, session, words)
+            _add_wait_and_conflict(site, keeper, session, words)
     with serving(site) as dashboard:
         context = browser.new_context()
         warm(context)
-        yield Den(site, dashboard, context, sessions)
+        yield HostileDashboard(site, dashboard, context, sessions)
         context.close()
 
 
-def _waits_and_disputes(site: Site, keeper: Keeper, session: str, words: str) -> None:
-    """Somebody waits, and another device with such a name says something else."""
+def _add_wait_and_conflict(site: Site, keeper: Keeper, session: str, words: str) -> None:
+    """A wait, and a conflict with another device of a hostile name."""
     keeper.recorder.record(session, lambda _: [WaitingStarted(id="w1", for_=words, text=words)])
     place = site.top / "elsewhere"
     place.mkdir(exist_ok=True)
@@ -108,55 +108,55 @@ def _carry(source: Keeper, target: Keeper, session: str) -> None:
 
 
 @pytest.fixture
-def den(made: Den) -> Iterator[Den]:
-    yield made
-    made.unhurt()
+def hostile_dashboard(opened_once: HostileDashboard) -> Iterator[HostileDashboard]:
+    yield opened_once
+    opened_once.assert_harmless()
 
 
 PLAIN: Final = [where for where in ADDRESSES if "{" not in where]
 
 
 @pytest.mark.parametrize("where", PLAIN)
-def test_pages_show_texts_as_texts(den: Den, where: str) -> None:
+def test_pages_escape_texts(hostile_dashboard: HostileDashboard, where: str) -> None:
     """Every page that is not about one session."""
-    den.look(where)
+    hostile_dashboard.visit(where)
     if where in ("/now", "/history"):
         for words in HOSTILE:
-            expect(den.page.locator("#main")).to_contain_text(wording.one_line(words))
+            expect(hostile_dashboard.page.locator("#main")).to_contain_text(wording.one_line(words))
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
-def test_a_session_shows_texts_as_texts(den: Den, number: int) -> None:
-    """Its page, now and as it was, and every dialog about it; sending back what a dialog shows changes nothing."""
-    session, words = den.sessions[number], HOSTILE[number]
-    den.look(f"/session/{session}")
+def test_session_page_and_dialogs_escape_texts(hostile_dashboard: HostileDashboard, number: int) -> None:
+    """Now and in the past; sending an unchanged dialog back changes nothing."""
+    session, words = hostile_dashboard.sessions[number], HOSTILE[number]
+    hostile_dashboard.visit(f"/session/{session}")
     shown = wording.one_line(words)
-    expect(den.page.locator("h1")).to_contain_text(shown)
-    assert den.page.locator("#main").inner_text().count(shown) >= 5
-    den.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true })")
-    den.unhurt()
-    den.page.locator(".actions details.more").evaluate("one => { one.open = false }")
-    for name in DIALOGS if number < 1 else ("edit",):  # one template each, whatever the words
-        den.page.evaluate(ASK, [name, session])
-        expect(den.page.locator("dialog[open]")).to_be_visible()
-        den.unhurt()
+    expect(hostile_dashboard.page.locator("h1")).to_contain_text(shown)
+    assert hostile_dashboard.page.locator("#main").inner_text().count(shown) >= 5
+    hostile_dashboard.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true })")
+    hostile_dashboard.assert_harmless()
+    hostile_dashboard.page.locator(".actions details.more").evaluate("one => { one.open = false }")
+    for name in DIALOGS if number < 1 else ("edit",):  # one template each, whatever the texts
+        hostile_dashboard.page.evaluate(ASK, [name, session])
+        expect(hostile_dashboard.page.locator("dialog[open]")).to_be_visible()
+        hostile_dashboard.assert_harmless()
         if name == "edit":
-            _send_back(den, words)
-        den.page.keyboard.press("Escape")
-        expect(den.page.locator("dialog[open]")).to_have_count(0)
-    with den.site.keeper() as keeper:
+            _send_back(hostile_dashboard, words)
+        hostile_dashboard.page.keyboard.press("Escape")
+        expect(hostile_dashboard.page.locator("dialog[open]")).to_have_count(0)
+    with hostile_dashboard.site.keeper() as keeper:
         began = keeper.session(session).document().created_at
-    den.look(f"/session/{session}?at={began}")
+    hostile_dashboard.visit(f"/session/{session}?at={began}")
 
 
-def _send_back(den: Den, words: str) -> None:
-    expect(den.page.get_by_label("Goal")).to_have_value(wording.visible(words, lines=True))
-    den.page.get_by_role("button", name="Change").click()
-    expect(den.page.locator("dialog[open] [role=alert]")).to_contain_text("nothing was given to change")
-    den.page_errors[:] = [line for line in den.page_errors if "status of 400" not in line]
+def _send_back(hostile_dashboard: HostileDashboard, words: str) -> None:
+    expect(hostile_dashboard.page.get_by_label("Goal")).to_have_value(wording.visible(words, lines=True))
+    hostile_dashboard.page.get_by_role("button", name="Change").click()
+    expect(hostile_dashboard.page.locator("dialog[open] [role=alert]")).to_contain_text("nothing was given to change")
+    hostile_dashboard.page_errors[:] = [line for line in hostile_dashboard.page_errors if "status of 400" not in line]
 
 
-# A button as the pages have it, pressed.
+# Presses a button as the pages contain it.
 ASK: Final = """([name, session]) => {
   const button = Object.assign(document.createElement("button"), { type: "button" });
   Object.assign(button.dataset, { dialog: name, session });
@@ -166,29 +166,29 @@ ASK: Final = """([name, session]) => {
 }"""
 
 
-def test_live_updates_show_texts_as_texts(den: Den) -> None:
-    """What arrives while a page is open is put there as text, and what is said of it too."""
-    session = den.sessions[0]
-    den.look(f"/session/{session}")
-    expect(den.page.locator("#pulse")).to_have_text("live")
-    with den.site.keeper("evil0") as keeper:
+def test_live_updates_escape_texts(hostile_dashboard: HostileDashboard) -> None:
+    """Including messages about them."""
+    session = hostile_dashboard.sessions[0]
+    hostile_dashboard.visit(f"/session/{session}")
+    expect(hostile_dashboard.page.locator("#pulse")).to_have_text("live")
+    with hostile_dashboard.site.keeper("evil0") as keeper:
         for words in HOSTILE:
             keeper.session(session).note(f"live {words}")
     for words in HOSTILE:
-        expect(den.page.locator("#main")).to_contain_text(f"live {wording.one_line(words)}")
-    den.page.locator(".actions form[action$='/resume'] button").first.click()
-    expect(den.page.locator(".toast").first).to_contain_text("Resumed.")
+        expect(hostile_dashboard.page.locator("#main")).to_contain_text(f"live {wording.one_line(words)}")
+    hostile_dashboard.page.locator(".actions form[action$='/resume'] button").first.click()
+    expect(hostile_dashboard.page.locator(".toast").first).to_contain_text("Resumed.")
 
 
-def test_time_travel_shows_texts_as_texts(den: Den) -> None:
-    """The page as of each event, as the slider asks for it."""
-    session = den.sessions[0]
-    den.look(f"/session/{session}")
-    count = den.page.evaluate(TRAVEL, session)
+def test_time_travel_escapes_texts(hostile_dashboard: HostileDashboard) -> None:
+    """The page as of each event, loaded by the slider."""
+    session = hostile_dashboard.sessions[0]
+    hostile_dashboard.visit(f"/session/{session}")
+    count = hostile_dashboard.page.evaluate(TRAVEL, session)
     assert count > 4
 
 
-# Every moment of the session, shown as the slider shows it.
+# Shows every moment of the session as the slider does.
 TRAVEL: Final = """async (session) => {
   const { show } = await import("/static/live.js");
   let shown = 0;
@@ -202,24 +202,24 @@ TRAVEL: Final = """async (session) => {
 }"""
 
 
-def test_texts_in_addresses_are_texts(den: Den) -> None:
-    """What stands in an address is shown, if at all, as text: also where it leads nowhere."""
+def test_texts_in_addresses_are_escaped(hostile_dashboard: HostileDashboard) -> None:
+    """Even for addresses that do not exist."""
     paths = itertools.cycle(("/history", "/hours", "/hill", "/nothing", "/session/none"))
     for words in HOSTILE:
         query = urlencode(dict.fromkeys(("search", "project", "status", "at", "q"), words))
         for path in (next(paths), next(paths), f"/session/{quote(words, safe='')}"):
-            den.page.goto(f"{den.dashboard.origin}{path}?{query}")
-            assert den.page.evaluate("window.hurt") is None
-            assert den.page.evaluate(PLANTED) == []
-    den.page_errors[:] = [line for line in den.page_errors if "status of 4" not in line]
+            hostile_dashboard.page.goto(f"{hostile_dashboard.dashboard.origin}{path}?{query}")
+            assert hostile_dashboard.page.evaluate("window.hurt") is None
+            assert hostile_dashboard.page.evaluate(PLANTED) == []
+    hostile_dashboard.page_errors[:] = [line for line in hostile_dashboard.page_errors if "status of 4" not in line]
 
 
-def test_a_script_that_got_in_all_the_same_does_not_run(den: Den) -> None:
-    """Were a text ever taken for HTML, the policy still stops it: a canary for that second wall."""
-    page = den.context.new_page()
+def test_content_policy_blocks_injected_scripts(hostile_dashboard: HostileDashboard) -> None:
+    """Were a text ever taken for HTML: a check of the second line of defence."""
+    page = hostile_dashboard.context.new_page()
     blocked: list[str] = []
     page.on("console", lambda message: blocked.append(message.text))
-    page.goto(f"{den.dashboard.origin}/now")
+    page.goto(f"{hostile_dashboard.dashboard.origin}/now")
     page.evaluate(
         """() => {
       const script = document.createElement("script");
@@ -240,16 +240,16 @@ def test_a_script_that_got_in_all_the_same_does_not_run(den: Den) -> None:
     page.close()
 
 
-def test_a_report_that_is_opened_does_nothing(den: Den) -> None:
-    """The HTML report holds the texts, too: it is saved and not shown, and nothing in it could run."""
-    for session in den.sessions[:3]:
+def test_html_report_escapes_texts(hostile_dashboard: HostileDashboard) -> None:
+    """It is downloaded, not shown, and nothing in it can run."""
+    for session in hostile_dashboard.sessions[:3]:
         answer = httpx.get(
-            f"{den.dashboard.origin}/session/{session}/report?format=html",
-            headers={"Authorization": f"Bearer {den.dashboard.secrets.token}"},
+            f"{hostile_dashboard.dashboard.origin}/session/{session}/report?format=html",
+            headers={"Authorization": f"Bearer {hostile_dashboard.dashboard.secrets.token}"},
         )
         assert answer.headers["content-disposition"].startswith("attachment")
-        page = den.context.new_page()
-        page.on("pageerror", lambda error: den.page_errors.append(str(error)))
+        page = hostile_dashboard.context.new_page()
+        page.on("pageerror", lambda error: hostile_dashboard.page_errors.append(str(error)))
         page.set_content(answer.text)
         assert page.evaluate("window.hurt") is None
         page.close()

@@ -1,4 +1,4 @@
-"""Sessions to look at: a typical day, one long session with everything in it, thousands, and hostile ones."""
+"""Sample sessions: a typical day, one long session with everything in it, thousands of sessions, and hostile ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOSTILE: Final = (
 
 
 def rich(site: Site, project: str = "harbour", goal: str = "Add sign-in with passkeys") -> str:
-    """One session in the middle of its work: agents, pauses, plan, decisions, files, context."""
+    """One session in progress: agents, pauses, plan, decisions, files, context."""
     with site.keeper(project) as keeper:
         now = keeper.now()
         start = now - 5 * HOUR
@@ -79,8 +79,8 @@ def rich(site: Site, project: str = "harbour", goal: str = "Add sign-in with pas
 
 
 def typical(site: Site) -> str:
-    """Several projects, some sessions in progress, some done; gives the id of the rich one."""
-    found = rich(site)
+    """Several projects, some sessions in progress, some done; returns the id of the rich one."""
+    rich_session = rich(site)
     for number, (project, goal) in enumerate((
         ("lighthouse", "Make the nightly export restartable"),
         ("lighthouse", "Find out why the map is blank on Safari"),
@@ -96,11 +96,11 @@ def typical(site: Site) -> str:
             else:
                 session.edit(progress=0.3 + number / 5, at=start + HOUR)
                 session.pause("for today", at=start + HOUR + MINUTE)
-    return found
+    return rich_session
 
 
 def hostile(site: Site) -> list[str]:
-    """Sessions whose every text tries to do something."""
+    """Sessions in which every text attempts an injection."""
     made: list[str] = []
     for number, words in enumerate(HOSTILE):
         with site.keeper(f"evil{number}") as keeper:
