@@ -786,12 +786,12 @@ def test_any_transcript_can_be_recorded(
         )  # fmt: skip
 
     with past.keeper() as keeper:
-        narrator = TranscriptRecorder(keeper)
+        recorder = TranscriptRecorder(keeper)
         events = []
         for _ in range(2):
-            narrator.look_around(story())
+            recorder.prepare(story())
             with keeper.store().transaction() as transaction:
-                events.append(narrator.tell(transaction, story()).events)
+                events.append(recorder.record(transaction, story()).events)
         assert events[1] == 0
         assert list(keeper.store().check()) == []
         for row in keeper.history(limit=None, all_projects=True):

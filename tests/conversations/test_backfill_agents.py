@@ -43,7 +43,7 @@ def told_of(signals: Signals, window: Window | None = None) -> TranscriptPart | 
 
 
 def started(found: TranscriptPart | None) -> list[str]:
-    return [line.data.id for line in found.lines if isinstance(line.data, AgentStarted)] if found else []
+    return [event.data.id for event in found.events if isinstance(event.data, AgentStarted)] if found else []
 
 
 CASES: list[tuple[Signals, list[tuple[str, str]]]] = [
@@ -65,10 +65,10 @@ def test_no_agent_of_a_story_is_in_conflict_with_itself(
     """Two runs under one id would be shown as a conflict of this device with itself."""
     wall = Wall(lambda: NOW * 1_000_000)
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), actor="anna", wall=wall) as keeper:
-        narrator = TranscriptRecorder(keeper)
+        recorder = TranscriptRecorder(keeper)
         for expected in (True, False):
             with keeper.store().transaction() as transaction:
-                assert bool(narrator.tell(transaction, story_of(signals)).events) is expected
+                assert bool(recorder.record(transaction, story_of(signals)).events) is expected
         (row,) = keeper.history(limit=None, all_projects=True)
         session = view.session(keeper.state(row.id), NOW)
     assert session.conflicts == []
@@ -82,7 +82,7 @@ def test_work_belongs_to_the_run_it_was_done_in() -> None:
         story_of([ended("a"), ran, began("a"), ran, ended("a")]), Window(), roots=(), timer=TimerRules(), now=NOW
     )
     assert found is not None
-    assert [getattr(line.data, "agent", None) for line in found.lines if line.mark in ("m1", "m3")] == ["a", "a-2"]
+    assert [getattr(event.data, "agent", None) for event in found.events if event.mark in ("m1", "m3")] == ["a", "a-2"]
 
 
 def test_an_end_in_a_later_part_has_the_id_of_its_run() -> None:
@@ -90,7 +90,7 @@ def test_an_end_in_a_later_part_has_the_id_of_its_run() -> None:
     found = told_of([began("a"), ended("a"), began("a"), ended("a")], Window(after=BEGAN + 2 * MINUTE))
     assert started(found) == ["a-2"]
     assert found is not None
-    assert [line.data.id for line in found.lines if isinstance(line.data, AgentCompleted)] == ["a-2"]
+    assert [event.data.id for event in found.events if isinstance(event.data, AgentCompleted)] == ["a-2"]
 
 
 NAMES = st.sampled_from([None, "a", "a-2", "a-2-2", "Plan", "agent", "agent-2", "x" * 100, "x" * 90 + "-2"])

@@ -203,7 +203,7 @@ def test_an_unknown_event_and_an_unknown_field_are_kept(agents: Speaking) -> Non
 
 def test_a_long_queue_is_taken_in_to_its_end(agents: Speaking, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than fits into one transaction: whoever reads next sees all of it."""
-    monkeypatch.setattr("holdfast.conversations.ingest.drain._AT_ONCE", 10)
+    monkeypatch.setattr("holdfast.conversations.ingest.drain._MAX_BATCH", 10)
     agents.prompt("Add OAuth")
     for number in range(35):
         agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})

@@ -394,7 +394,7 @@ def test_payload_that_another_process_recorded_is_not_recorded_again(agents: Spe
     agents.session()
     before = agents.types()
     with agents.keeper() as keeper:
-        drain._take_in(keeper, [taken], 1.0)
+        drain._record_payloads(keeper, [taken], 1.0)
     assert agents.types() == before
 
 

@@ -17,7 +17,7 @@ from holdfast.conversations.backfill.placement import TranscriptRecorder
 from holdfast.conversations.ingest import subagents
 from holdfast.conversations.signals import AgentBegan, Edited, Prompted
 from holdfast.core import view
-from holdfast.core.agents import failed as failed_agents
+from holdfast.core.agents import failed_agents
 from holdfast.core.times import DAY, MINUTE
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
@@ -235,7 +235,7 @@ def test_agent_of_another_person_goes_on_when_our_conversation_ends(agents: Spea
         state = keeper.session().state()
     own = state.agents[next(iter(state.agents))].writer
     for ours, expected in (({own}, ["a1"]), (set[str](), [])):
-        ended = subagents.unreported(state, "claude:talk-1", agents.now, is_own=ours.__contains__, background=True)
+        ended = subagents.end_unreported(state, "claude:talk-1", agents.now, is_own=ours.__contains__, background=True)
         assert [agent.id for agent in ended] == expected
 
 
@@ -274,7 +274,7 @@ def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: S
     wall = Wall(lambda: (BEGAN + DAY) * 1_000_000)
     with Keeper.open(str(agents.project), home=str(tmp_path / "past"), actor="anna", wall=wall) as keeper:
         with keeper.store().transaction() as transaction:
-            TranscriptRecorder(keeper).tell(transaction, story)
+            TranscriptRecorder(keeper).record(transaction, story)
         (row,) = keeper.history(limit=None, all_projects=True)
         past = view.session(keeper.state(row.id), agents.now)
     live = agents.session()

@@ -27,14 +27,14 @@ _MAX_SHOWN = 3
 
 def check_hooks(ws: Workspace, _: Store | None) -> Check:
     """Check connected agents: their entries, the script these call, and what keeps agents from calling it."""
-    from holdfast.conversations.connect.apply import stands
+    from holdfast.conversations.connect.apply import is_installed
     from holdfast.conversations.connect.registry import Connections
 
     recorded = Connections(ws.home.path).all()
     unreadable = _check_readable(ws, recorded)
     if unreadable is not None:
         return unreadable
-    active = [connection for connection in recorded if stands(ws.home.path, connection)]
+    active = [connection for connection in recorded if is_installed(ws.home.path, connection)]
     lost = [connection for connection in recorded if connection not in active and _has_place(connection)]
     if lost:
         agents = ", ".join(sorted({connection.agent for connection in lost}))
@@ -143,7 +143,7 @@ def _check_script(ws: Workspace, active: list[AgentConnection], setups: list[Age
     callers = _callers(ws, active, setups)
     home = ws.home.path
     path, fix = detect.script_path(home), _connect_command(ws, callers)
-    if callers and not detect.script_stands(home):
+    if callers and not detect.script_exists(home):
         where = list(dict.fromkeys(paths[0] for paths in callers.values() if paths))
         more = f" and {len(where) - _MAX_SHOWN} more" if len(where) > _MAX_SHOWN else ""
         detail = f"hooks in {', '.join(where[:_MAX_SHOWN])}{more} call {path}, which is missing: nothing is recorded"
@@ -252,7 +252,7 @@ def _connected(names: set[str]) -> Check:
 
 
 def check_spool(ws: Workspace, _: Store | None) -> Check:
-    """Check for payloads that wait in the spool, or that nobody understood."""
+    """Check for payloads that wait in the spool, or could not be understood."""
     home = ws.home.path
     place = os.path.join(home, spool.DIRECTORY)
     if os.path.islink(place):
@@ -293,7 +293,7 @@ def _check_other_stores(ws: Workspace, others: dict[str, list[spool.SpoolEntry]]
 
 
 def check_hook_errors(ws: Workspace, _: Store | None) -> Check:
-    """Check for errors in hooks, which nobody could be shown at the time."""
+    """Check for errors in hooks, which have no way to show them."""
     lines = error_log.lines(ws.home.path, ws.now() - 7 * DAY)
     if not lines:
         return Check("capture", "ok", "no errors in hooks in the last seven days")

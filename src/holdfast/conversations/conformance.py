@@ -48,7 +48,7 @@ PRIVATE_FIELDS: Sequence[str] = (
     "compact_summary", "summary", "attachments", "diff", "fileDiff", "patch", "patchText", "old_string", "newString",
     "originalFile", "updated_file", "new_source", "delta", "error", "error_details", "task", "user_email",
 )  # fmt: skip
-CANARY = "words of nobody else"
+CANARY = "text that only this test writes"
 FORMS: Sequence[Json] = (CANARY, [CANARY], {"a": [{"b": CANARY}]})
 
 

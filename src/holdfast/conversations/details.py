@@ -19,7 +19,7 @@ import msgspec
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.files import ReadLimitExceeded, collect_read_errors, limit_reading
 from holdfast.conversations.adapters.transcript import Transcript, find_sources, is_transcript, load_reader
-from holdfast.conversations.ingest.routing import continued, named
+from holdfast.conversations.ingest.routing import continue_parent, name_after_title
 from holdfast.conversations.signals import AnySignal, Closed, Erred, Limited, Measured, Prompted, Replied
 from holdfast.core import limits, view
 from holdfast.core.canonical import MAX_SAFE_INTEGER, digest
@@ -63,17 +63,18 @@ class FollowedTranscript(msgspec.Struct, gc=False):
 # ── what a transcript says ───────────────────────────────────────────────────────────────────────────────
 
 
-def described(story: Transcript) -> ConversationUpdated:
+def described(transcript: Transcript) -> ConversationUpdated:
     """The details of the whole conversation."""
-    prompts = [line.signal for line in story.signals if isinstance(line.signal, Prompted)]
+    prompts = [timed.signal for timed in transcript.signals if isinstance(timed.signal, Prompted)]
     goal = next((goal for prompt in prompts if (goal := goal_of(prompt.text))), None)
-    cost = story.cost_usd
+    cost = transcript.cost_usd
     return ConversationUpdated(
-        agent=story.agent, id=plain(story.conversation, 200), name=plain(story.title or "", 200).strip() or goal,
-        model=plain(story.model or "", 200) or None, began=_count(story.began) or None,
-        ended=_count(story.ended) or None, prompts=len(prompts), input=_count(story.input_tokens),
-        output=_count(story.output_tokens), cache_read=_count(story.cache_read_tokens),
-        cache_write=_count(story.cache_write_tokens),
+        agent=transcript.agent, id=plain(transcript.conversation, 200),
+        name=plain(transcript.title or "", 200).strip() or goal,
+        model=plain(transcript.model or "", 200) or None, began=_count(transcript.began) or None,
+        ended=_count(transcript.ended) or None, prompts=len(prompts), input=_count(transcript.input_tokens),
+        output=_count(transcript.output_tokens), cache_read=_count(transcript.cache_read_tokens),
+        cache_write=_count(transcript.cache_write_tokens),
         cost_usd=cost if cost is not None and 0 <= cost < MAX_SAFE_INTEGER else None,  # nor is NaN
     )  # fmt: skip
 
@@ -199,7 +200,7 @@ def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> No
 
 
 def _update(ws: Workspace, places: AgentDirs, followed: FollowedTranscript, patience: float) -> None:
-    story = None
+    transcript = None
     for source in find_sources(followed.agent, followed.conversation, followed.path, places):
         size = _size(source.path)
         if size is None or not _worth_reading(followed, size, whole=source.conversation is None):
@@ -208,12 +209,14 @@ def _update(ws: Workspace, places: AgentDirs, followed: FollowedTranscript, pati
         if size <= limits.MAX_TRANSCRIPT_SIZE or source.conversation is not None:  # backfill reads what is larger
             within = limit_reading(limits.MAX_TRANSCRIPT_READ, limits.MAX_TRANSCRIPT_FILES)
             with collect_read_errors(), suppress(ReadLimitExceeded), within:
-                stories = load_reader(followed.agent).read(source)
-                matching = (story for story in stories if story.conversation == followed.conversation)
-                story = next(matching, None)
-        if story is not None:
+                transcripts = load_reader(followed.agent).read(source)
+                matching = (
+                    transcript for transcript in transcripts if transcript.conversation == followed.conversation
+                )
+                transcript = next(matching, None)
+        if transcript is not None:
             break
-    _settle(ws, followed, patience, story)
+    _settle(ws, followed, patience, transcript)
 
 
 def _worth_reading(followed: FollowedTranscript, size: int, *, whole: bool) -> bool:
@@ -229,15 +232,17 @@ def _worth_reading(followed: FollowedTranscript, size: int, *, whole: bool) -> b
     )
 
 
-def _settle(ws: Workspace, followed: FollowedTranscript, patience: float, story: Transcript | None = None) -> None:
+def _settle(
+    ws: Workspace, followed: FollowedTranscript, patience: float, transcript: Transcript | None = None
+) -> None:
     """Record the details and that they were read; forget conversations without activity for days."""
     name = _name(followed.agent, followed.conversation)
     with ws.transaction(patience=patience) as transaction:
         known = _decoded(transaction.remembered(name))
         if known is None:
             return  # the session was deleted meanwhile
-        if story is not None:
-            _record(ws, transaction, known.session, story, known.due or known.noted)
+        if transcript is not None:
+            _record(ws, transaction, known.session, transcript, known.due or known.noted)
         if known.due == followed.due:
             known.due = None
         known.size = followed.size
@@ -245,33 +250,40 @@ def _settle(ws: Workspace, followed: FollowedTranscript, patience: float, story:
         transaction.remember(name, msgspec.msgpack.encode(known) if keep else None)
 
 
-def _record(ws: Workspace, transaction: Transaction, session: str, story: Transcript, at: int) -> None:
+def _record(ws: Workspace, transaction: Transaction, session: str, transcript: Transcript, at: int) -> None:
     state = transaction.state(session)
-    name = f"{story.agent}\n{story.conversation}"
+    name = f"{transcript.agent}\n{transcript.conversation}"
     if not state.count or state.deleted or name not in state.native or ws.is_read_only(session):
         return
-    sessions = ws.store().find(view.native_name(story.agent, story.conversation))
+    sessions = ws.store().find(view.native_name(transcript.agent, transcript.conversation))
     others = (transaction.state(other) for other in sessions if other != session)
-    updated = share(described(story), as_we_counted(ws, others, story.agent, story.conversation))
+    updated = share(described(transcript), as_we_counted(ws, others, transcript.agent, transcript.conversation))
     prepared = ws.recorder.prepare(updated)
     assert isinstance(prepared, ConversationUpdated)
-    news = [*_news(state, prepared, story), *continued(ws, state, story.agent, story.conversation, story.parent)]
+    news = [
+        *_news(state, prepared, transcript),
+        *continue_parent(ws, state, transcript.agent, transcript.conversation, transcript.parent),
+    ]
     key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{mark_of(prepared)}"
     keys = (f"{key}:{number}" for number in range(len(news)))
-    ws.recorder.append_reported(transaction, session, ((at, data) for data in news), keys=keys, actor=story.agent)
+    ws.recorder.append_reported(
+        transaction, session, ((at, data) for data in news), keys=keys, actor=transcript.agent
+    )
 
 
-def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iterator[EventData]:
+def _news(state: State, updated: ConversationUpdated, transcript: Transcript) -> Iterator[EventData]:
     """The event, if its content is new, and what follows from it for an unfinished session."""
     if is_news(state, updated):
         yield updated
     if view.status_of(state) in FINISHED:
         return
-    yield from named(state, updated.agent, updated.id, story.title)
+    yield from name_after_title(state, updated.agent, updated.id, transcript.title)
     if updated.model is not None and view.text_value(state, "model") is None:
         yield SessionEdited(model=updated.model)
     measured = [
-        line.signal for line in story.signals if isinstance(line.signal, Measured) and line.signal.agent is None
+        timed.signal
+        for timed in transcript.signals
+        if isinstance(timed.signal, Measured) and timed.signal.agent is None
     ]
     if measured and measured[-1].tokens is not None and not state.outdated:
         context = ContextMeasured(tokens=_count(measured[-1].tokens), window=measured[-1].window)

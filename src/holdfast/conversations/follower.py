@@ -98,14 +98,14 @@ class StatusCache(Follower):
 
 
 _NAMED: Final = {"CLAUDE_CODE_SESSION_ID": "claude", "CODEX_THREAD_ID": "codex"}
-_LONGEST: Final = 200
+_MAX_ID_LENGTH: Final = 200
 
 
 def running_conversation(ws: Workspace) -> str | None:
     """The conversation that this process runs in, as `agent:id`, if hooks report it; else None."""
     for variable, agent in _NAMED.items():
         conversation = ws.environ.get(variable, "")
-        if 0 < len(conversation) <= _LONGEST and _reports(ws, view.native_name(agent, conversation), agent):
+        if 0 < len(conversation) <= _MAX_ID_LENGTH and _reports(ws, view.native_name(agent, conversation), agent):
             return view.native_name(agent, conversation)
     open_here = open_sessions(ws)
     if not any(native.process is not None for state in open_here for native in state.native.values()):

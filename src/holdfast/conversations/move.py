@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.conversations.ingest.subagents import unreported
+from holdfast.conversations.ingest.subagents import end_unreported
 from holdfast.core import view
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.core.events import EventData, NativeLinked, NativeMoved
@@ -63,7 +63,7 @@ def move_within(
 
         def leave(state: State) -> Iterator[EventData]:
             # Reports of its agents now go to the other session.
-            yield from unreported(
+            yield from end_unreported(
                 state, name, ws.now() if at is None else at, is_own=own_test(ws, state.session),
                 background=True,
             )  # fmt: skip

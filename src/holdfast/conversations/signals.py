@@ -21,7 +21,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Opened(Signal, frozen=True, kw_only=True):
-    """A conversation was opened: anew, or again (`resume`, `fork`, `clear`, `compact`)."""
+    """A conversation was opened, for the first time or again (`resume`, `fork`, `clear`, `compact`)."""
 
     how: Literal["startup", "resume", "clear", "compact", "fork"] = "startup"
     title: str | None = None

@@ -113,7 +113,7 @@ def find_session(home: str, name: str) -> Fields | None:
 
 
 def is_silent(status: Fields, now: int) -> bool:
-    """Whether a prompt at this moment needs no answer: it ends no pause, and there is no reminder due."""
+    """Whether a prompt at this time needs no answer: it ends no pause, and there is no reminder due."""
     lines = status.get("lines")
     if status.get("finished") is not False or not isinstance(lines, list):
         return False
@@ -124,7 +124,7 @@ def is_silent(status: Fields, now: int) -> bool:
 
 
 def crossed_limits(status: Fields, now: int) -> list[str]:
-    """The limits of working time that are crossed at a moment, in words, whether or not that is recorded yet."""
+    """The limits of working time that are crossed at a time, as text, whether or not that is recorded yet."""
     lines = status.get("lines")
     counted = _at(status, now)[3]
     # Nothing counts during a break and at its end: limits crossed before it no longer matter.
@@ -143,7 +143,7 @@ def written_at(status: Fields) -> int:
 
 
 def work_at(status: Fields, now: int) -> tuple[int, str, int]:
-    """Working time at a moment in milliseconds, the pause at that moment, and how long it has lasted."""
+    """Working time at a time in milliseconds, the pause at that time, and how long it has lasted."""
     return _at(status, now)[:3]
 
 

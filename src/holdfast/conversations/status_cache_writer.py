@@ -2,8 +2,8 @@
 
 A file for each conversation whose status line ever asked says which session and which work tree it is in; a file for
 each such tree names its current session; a file for each of these sessions holds what is shown of it. Every unit of
-work updates those files that exist: where nobody asks, nothing is written. They can always be made again, so errors
-here stop nothing and writes do not wait for the disk.
+work updates those files that exist: without a status line, nothing is written. They can always be made again, so
+errors here stop nothing and writes do not wait for the disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.reminders import LINES, LimitRule, counted_time, is_recorded, limit_of, was_announced
+from holdfast.core.reminders import LIMITS, LimitRule, counted_time, is_recorded, limit_ms, was_announced
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import DAY, MINUTE
@@ -56,12 +56,12 @@ def status_fields(state: State, now: int, rule: LimitRule) -> dict[str, Json]:
         "pieces": [list(piece) for piece in work_pieces(state, now, rule)],
         "lines": [
             [
-                limit_of(state, line),
-                f"{_WORDS[line]} ({limit_of(state, line) / MINUTE:g} min)",
+                limit_ms(state, line),
+                f"{_WORDS[line]} ({limit_ms(state, line) / MINUTE:g} min)",
                 is_recorded(state, line, rule, since),
                 was_announced(state, line),
             ]
-            for line in LINES
+            for line in LIMITS
             if line not in rule.off
         ],
     }
@@ -71,13 +71,13 @@ def work_pieces(state: State, now: int, rule: LimitRule) -> list[Piece]:
     """Future working time in pieces: when one starts, the working time then, 1 if it grows, the pause, when that
     began (0 without one), and how much counts towards the limits.
 
-    Between two moments that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
-    working time stands still or grows with the clock, so its value at these moments is enough.
+    Between two times that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
+    working time stands still or grows with the clock, so its value at these times is enough.
     """
     turning = (at for point in turning_points(state) for at in (point, point + 1))
-    moments = sorted({now, *(at for at in turning if at > now)})
+    times = sorted({now, *(at for at in turning if at > now)})
     pieces: list[Piece] = []
-    for at, following in zip(moments, [*moments[1:], None], strict=True):
+    for at, following in zip(times, [*times[1:], None], strict=True):
         measured = _measured(state, at, rule)
         # Working time may change its course after one millisecond: how a piece that short goes on says nothing.
         if pieces and following == at + 1 and _piece_at(pieces[-1], at) == measured:
@@ -172,7 +172,7 @@ def refresh(ws: Workspace, changed: Iterable[str]) -> None:
 
 
 def forget(home: str, session: str | None = None) -> None:
-    """Remove the cached status of a session, or of all; the next status line that asks makes it anew."""
+    """Remove the cached status of a session, or of all; the next status line that asks makes it again."""
     directory = status_cache.directory(home)
     if not os.path.isdir(directory):
         return
@@ -222,7 +222,7 @@ def _write(path: str, value: Mapping[str, object]) -> None:
 
 
 def forget_old(directory: str, now: int) -> None:
-    """Remove files that nobody wrote to for a week: they are only a cache of what the log has."""
+    """Remove files that were not written to for a week: they are only a cache of what the log has."""
     for name in os.listdir(directory):
         path = os.path.join(directory, name)
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """The events of a past conversation, from its transcript: the part that lies in a window of time.
 
 Of to-do lists only the end matters, and when each entry first appeared. Entries have the ids that `ingest.events`
-gives them, so that hooks which report the conversation later go on with the same tasks.
+gives them, so that hooks which report the conversation later change the same tasks.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from holdfast.core.text import check_relative_path
 from holdfast.core.times import DAY, MINUTE
 from holdfast.core.worktime import join_spans
 
-_MOST: Final = 500
+_MAX_TODOS: Final = 500
 _MOVES: Final[dict[str, type[TaskEvent]]] = {
     "pending": TaskReopened, "in_progress": TaskStarted, "completed": TaskCompleted, "dropped": TaskDropped,
 }  # fmt: skip
@@ -72,13 +72,13 @@ class _Entry(msgspec.Struct):
     at: int = 0
 
 
-def plan(story: Transcript, lines: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
-    """Each to-do once, with its outcome: moment, event, mark."""
-    source = f"{story.agent}-{_short(story.conversation, 4)}-"
+def plan(transcript: Transcript, signals: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
+    """Each to-do once, with its outcome: time, event, mark."""
+    source = f"{transcript.agent}-{_short(transcript.conversation, 4)}-"
     entries: dict[str, _Entry] = {}
-    for line in lines:
-        if isinstance(line.signal, Planned):
-            _fold(entries, line.signal, line.at)
+    for timed in signals:
+        if isinstance(timed.signal, Planned):
+            _fold(entries, timed.signal, timed.at)
     for name, entry in entries.items():
         task = source + name
         yield entry.since, TaskAdded(id=task, text=entry.text), f"task:{name}"
@@ -88,12 +88,12 @@ def plan(story: Transcript, lines: list[TimedSignal]) -> Iterator[tuple[int, Eve
 
 def _fold(entries: dict[str, _Entry], signal: Planned, at: int) -> None:
     listed: set[str] = set()
-    for todo in signal.todos[:_MOST]:
+    for todo in signal.todos[:_MAX_TODOS]:
         words = plain(todo.text, 500).strip()
         name = _short(words if todo.id is None else f"#{todo.id}", 8)
         entry = entries.get(name)
         if entry is None:
-            if not words or len(entries) >= _MOST:
+            if not words or len(entries) >= _MAX_TODOS:
                 continue
             entry = entries[name] = _Entry(words, at)
         entry.text = words or entry.text
@@ -115,8 +115,8 @@ def _short(words: str, length: int) -> str:
     return digest(words.encode(errors="surrogatepass"))[:length]
 
 
-_LONGEST_COMMAND: Final = 1_000
-_FIRST: Final = (
+_MAX_COMMAND: Final = 1_000
+_MIN_TIME: Final = (
     1_420_070_400_000  # 2015: earlier times are those of wrong clocks, since none of these programs existed
 )
 
@@ -130,7 +130,7 @@ class KeyedEvent(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A part of a transcript: after one moment, before another."""
+    """A part of a transcript: between two times, both excluded."""
 
     after: int = -(1 << 60)
     before: int = 1 << 60
@@ -145,39 +145,39 @@ class TranscriptPart(NamedTuple):
     began: int
     ended: int
     goal: str | None
-    lines: list[KeyedEvent]
+    events: list[KeyedEvent]
     # Agents without an end, and when each was last seen.
     open: dict[str, int]
 
 
 def part(
-    story: Transcript, window: Window, *, roots: tuple[str, ...], timer: TimerRules, now: int
+    transcript: Transcript, window: Window, *, roots: tuple[str, ...], timer: TimerRules, now: int
 ) -> TranscriptPart | None:
     """None if nothing happened in the window. Times in the future come from a wrong clock, and become now."""
-    signs = sorted(min(at, now) for at in story.signs if window.has(at) and _FIRST < at < now + DAY)
-    shown = [line for line in story.signals if window.has(line.at) and _FIRST < line.at < now + DAY]
+    signs = sorted(min(at, now) for at in transcript.signs if window.has(at) and _MIN_TIME < at < now + DAY)
+    shown = [timed for timed in transcript.signals if window.has(timed.at) and _MIN_TIME < timed.at < now + DAY]
     if not signs and not shown:
         return None
-    moments = [*signs[:1], *signs[-1:], *(min(line.at, now) for line in shown)]
-    began, ended = min(moments), max(moments)
-    agents = _Agents(story)
-    lines = list(_happened(shown, agents, signs, roots, story.cwd, began, now))
-    lines += [
+    times = [*signs[:1], *signs[-1:], *(min(timed.at, now) for timed in shown)]
+    began, ended = min(times), max(times)
+    agents = _Agents(transcript)
+    events = list(_happened(shown, agents, signs, roots, transcript.cwd, began, now))
+    events += [
         KeyedEvent(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
         for since, until in join_spans(((at, at) for at in signs), timer.idle)
         if until > began  # the start is a sign by itself
     ]
     prompts = sorted(
-        min(line.at, now)
-        for line in shown
-        if isinstance(line.signal, Prompted) and line.signal.person and line.signal.agent is None
+        min(timed.at, now)
+        for timed in shown
+        if isinstance(timed.signal, Prompted) and timed.signal.person and timed.signal.agent is None
     )
-    lines += agents.unreported(prompts)
-    lines += [KeyedEvent(min(at, now), data, mark) for at, data, mark in plan(story, shown)]
-    lines += _facts(story, shown, ended, now)
-    lines.sort(key=lambda line: line.at)
-    goals = (goal_of(line.signal.text) for line in shown if isinstance(line.signal, Prompted))
-    return TranscriptPart(began, ended, next((goal for goal in goals if goal), None), lines, agents.open())
+    events += agents.unreported(prompts)
+    events += [KeyedEvent(min(at, now), data, mark) for at, data, mark in plan(transcript, shown)]
+    events += _facts(transcript, shown, ended, now)
+    events.sort(key=lambda event: event.at)
+    goals = (goal_of(timed.signal.text) for timed in shown if isinstance(timed.signal, Prompted))
+    return TranscriptPart(began, ended, next((goal for goal in goals if goal), None), events, agents.open())
 
 
 def interrupted(part: TranscriptPart) -> Iterator[KeyedEvent]:
@@ -196,8 +196,8 @@ class _Agents:
     They are assigned over the whole transcript, so that they are unique in any part of it.
     """
 
-    def __init__(self, story: Transcript) -> None:
-        self.conversation = view.native_name(story.agent, story.conversation)
+    def __init__(self, transcript: Transcript) -> None:
+        self.conversation = view.native_name(transcript.agent, transcript.conversation)
         self._runs: dict[str, str] = {}  # by the marks of a run's start and end
         self._latest: dict[str, str] = {}
         self._begun: set[str] = set()
@@ -206,17 +206,17 @@ class _Agents:
         self._background: set[str] = set()
         latest: dict[str, str] = {}
         taken: set[str] = set()
-        for line in story.signals:
-            if isinstance(line.signal, AgentBegan | AgentEnded):
-                own = _own_id(line.signal)
+        for timed in transcript.signals:
+            if isinstance(timed.signal, AgentBegan | AgentEnded):
+                own = _own_id(timed.signal)
                 # An end belongs to the last start with that name; reported twice, it is still one end.
-                if isinstance(line.signal, AgentBegan) or own not in latest:
+                if isinstance(timed.signal, AgentBegan) or own not in latest:
                     latest[own] = _free(own, taken)
                     taken.add(latest[own])
-                self._runs[line.mark] = latest[own]
+                self._runs[timed.mark] = latest[own]
 
-    def begin(self, line: TimedSignal, signal: AgentBegan | AgentEnded, at: int) -> str:
-        name = self._runs[line.mark]
+    def begin(self, timed: TimedSignal, signal: AgentBegan | AgentEnded, at: int) -> str:
+        name = self._runs[timed.mark]
         self._latest[_own_id(signal)] = name
         self._begun.add(name)
         self._open[name] = [at]
@@ -224,20 +224,20 @@ class _Agents:
             self._background.add(name)
         return name
 
-    def end(self, line: TimedSignal) -> str:
-        name = self._runs[line.mark]
+    def end(self, timed: TimedSignal) -> str:
+        name = self._runs[timed.mark]
         self._open.pop(name, None)
         return name
 
-    def has_begun(self, line: TimedSignal) -> bool:
+    def has_begun(self, timed: TimedSignal) -> bool:
         """Whether the start of the agent that ends here was reported."""
-        return self._runs[line.mark] in self._begun
+        return self._runs[timed.mark] in self._begun
 
     def of(self, agent: str | None) -> str | None:
         return None if agent is None else self._latest.get(id_of(agent))
 
     def at_work(self, agent: str | None, at: int) -> str | None:
-        """Note that an agent did something at this moment; gives its id."""
+        """Note that an agent did something at this time; gives its id."""
         name = self.of(agent)
         if name in self._open:
             self._open[name].append(at)
@@ -268,7 +268,7 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 
 def _happened(
-    lines: list[TimedSignal],
+    signals: list[TimedSignal],
     agents: _Agents,
     signs: list[int],
     roots: tuple[str, ...],
@@ -276,8 +276,8 @@ def _happened(
     began: int,
     now: int,
 ) -> Iterator[KeyedEvent]:
-    for line in lines:
-        at, signal, mark = min(line.at, now), line.signal, line.mark
+    for timed in signals:
+        at, signal, mark = min(timed.at, now), timed.signal, timed.mark
         match signal:
             case Ran():
                 yield KeyedEvent(at, _command(signal, agents.at_work(signal.agent, at)), mark)
@@ -287,13 +287,13 @@ def _happened(
                     by = agents.at_work(signal.agent, at)
                     yield KeyedEvent(at, _change(signal, path, by, agents.conversation), mark)
             case AgentBegan():
-                yield KeyedEvent(at, _start(agents.begin(line, signal, at), signal, agents.conversation), mark)
+                yield KeyedEvent(at, _start(agents.begin(timed, signal, at), signal, agents.conversation), mark)
             case AgentEnded():
-                if not agents.has_begun(line):
+                if not agents.has_begun(timed):
                     since = max(began, at - (signal.took_ms or 0))
-                    begun = _start(agents.begin(line, signal, since), signal, agents.conversation)
+                    begun = _start(agents.begin(timed, signal, since), signal, agents.conversation)
                     yield KeyedEvent(since, begun, f"{mark}:began")
-                yield KeyedEvent(at, _end(agents.end(line), signal), mark)
+                yield KeyedEvent(at, _end(agents.end(timed), signal), mark)
             case Compacted():
                 yield KeyedEvent(at, ContextCompressed(tokens=whole(signal.tokens)), mark)
             case Erred():
@@ -325,7 +325,7 @@ def _end(name: str, signal: AgentEnded) -> EventData:
 
 def _command(signal: Ran, agent: str | None) -> CommandRan:
     return CommandRan(
-        command=plain(signal.command, _LONGEST_COMMAND), code=whole(signal.code), agent=agent,
+        command=plain(signal.command, _MAX_COMMAND), code=whole(signal.code), agent=agent,
         duration_ms=whole(signal.took_ms),
     )  # fmt: skip
 
@@ -339,7 +339,7 @@ def _change(signal: Edited, path: str, agent: str | None, conversation: str) -> 
 
 
 def _limited(at: int, signal: Limited, signs: list[int], mark: str) -> Iterator[KeyedEvent]:
-    """A usage limit: nobody could work from then until the next sign."""
+    """A usage limit: no work is possible from then until the next sign of activity."""
     reason = plain(signal.reason, 500)
     yield KeyedEvent(at, ErrorNoted(message=reason, category="resource"), mark)
     lifted = next((sign for sign in signs if sign > at), None)
@@ -347,15 +347,15 @@ def _limited(at: int, signal: Limited, signs: list[int], mark: str) -> Iterator[
         yield KeyedEvent(lifted, AwayRecorded(since=at, until=lifted, reason=reason), f"{mark}:away")
 
 
-def _facts(story: Transcript, lines: list[TimedSignal], ended: int, now: int) -> Iterator[KeyedEvent]:
+def _facts(transcript: Transcript, signals: list[TimedSignal], ended: int, now: int) -> Iterator[KeyedEvent]:
     """Facts about the whole part, under keys that change with them."""
-    measured = [(line.at, line.signal) for line in lines if isinstance(line.signal, Measured)]
+    measured = [(timed.at, timed.signal) for timed in signals if isinstance(timed.signal, Measured)]
     for at, signal in reversed(measured):
         if signal.tokens is not None:
             tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
             yield KeyedEvent(min(at, now), tokens, f"context:{at}:{signal.tokens}")
             break
-    edited = SessionEdited(model=None if story.model is None else plain(story.model, 200) or None)
+    edited = SessionEdited(model=None if transcript.model is None else plain(transcript.model, 200) or None)
     if edited != SessionEdited():
         words = f"{edited.model}\nNone\n{edited.summary}"  # in between, earlier versions had the cost
         yield KeyedEvent(ended, edited, f"facts:{digest(words.encode())[:16]}")

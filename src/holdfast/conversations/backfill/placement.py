@@ -1,7 +1,7 @@
-"""Place past conversations: decide which sessions they belong to, and record them there. Hashes are recorded only
-where they are reliable. Agents report files with line ends and encodings that the files may not have, and a
-transcript does not say so. Reliable are files that the agent created, its edits of those, and what still is on disk
-as reported.
+"""Decide which sessions past conversations belong to, and record them there.
+
+Hashes of files are recorded only where they are reliable: for files that the agent created, its edits of those, and
+what is still on disk as reported. Agents report others with line ends and encodings that the files may not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.transcript import Transcript
 from holdfast.conversations.backfill.events import KeyedEvent, TranscriptPart, Window, inside, interrupted, part
 from holdfast.conversations.details import as_we_counted, described, is_news, mark_of, share
-from holdfast.conversations.ingest.routing import named, placeholder
+from holdfast.conversations.ingest.routing import name_after_title, placeholder
 from holdfast.conversations.signals import Edited, Prompted
 from holdfast.core import agents, tasks, view
 from holdfast.core.canonical import digest
@@ -54,24 +54,26 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-_LARGEST: Final = 16 << 20  # bytes: larger files are not hashed
+_MAX_HASHED: Final = 16 << 20  # bytes: larger files are not hashed
 
 
-def settle(story: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], str | None]) -> None:
+def drop_unreliable_hashes(
+    transcript: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], str | None]
+) -> None:
     """Remove unreliable hashes from a transcript; `on_disk` gives the present hashes of files in the project."""
     changes: dict[str, list[int]] = {}
-    for place, line in enumerate(story.signals):
-        if isinstance(line.signal, Edited):
-            path = inside(line.signal.path, story.cwd, roots)
+    for place, timed in enumerate(transcript.signals):
+        if isinstance(timed.signal, Edited):
+            path = inside(timed.signal.path, transcript.cwd, roots)
             if path is not None:
                 changes.setdefault(path, []).append(place)
     for path, places in changes.items():
-        edits = [line.signal for place in places if isinstance((line := story.signals[place]).signal, Edited)]
-        for place, settled in zip(places, _settled(edits, path, on_disk), strict=True):
-            story.signals[place] = story.signals[place]._replace(signal=settled)
+        edits = [timed.signal for place in places if isinstance((timed := transcript.signals[place]).signal, Edited)]
+        for place, corrected in zip(places, _with_reliable_hashes(edits, path, on_disk), strict=True):
+            transcript.signals[place] = transcript.signals[place]._replace(signal=corrected)
 
 
-def _settled(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
+def _with_reliable_hashes(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
     # Whether an edit started from what the previous one left, as the agent reported.
     linked = [False, *(two.before is not None and two.before == edited.after for edited, two in pairwise(edits))]
     sure = [False] * len(edits)
@@ -92,30 +94,30 @@ def _settled(edits: list[Edited], path: str, on_disk: Callable[[str], str | None
     ]
 
 
-def disk(roots: tuple[str, ...]) -> Callable[[str], str | None]:
+def file_hasher(roots: tuple[str, ...]) -> Callable[[str], str | None]:
     """A function that hashes files in these work trees, but follows no link out of them."""
     bases = [os.path.realpath(root) for root in roots]
 
-    def real_path(path: str) -> str | None:
+    def hash_of(path: str) -> str | None:
         for base in bases:
             full = os.path.join(base, *path.split("/"))
             try:
                 status = os.lstat(full)
-                if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+                if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_HASHED:
                     continue
                 if os.path.realpath(full) != full:
                     continue
-                return files.hash_file(full, _LARGEST)
+                return files.hash_file(full, _MAX_HASHED)
             except (OSError, ValueError, HoldfastError):
                 continue
         return None
 
-    return real_path
+    return hash_of
 
 
 TAG: Final = "backfilled"
-_HOOKS: Final = "hook:"
-_MOMENT: Final = MINUTE
+_HOOK_KEYS: Final = "hook:"
+_PROMPT_DELAY: Final = MINUTE
 
 
 class TranscriptProject(NamedTuple):
@@ -148,209 +150,233 @@ class TranscriptRecorder:
         self._deleted = deleted_marks(ws.home.path)
         self._join = round(ws.settings.number("capture.join_hours") * HOUR)
 
-    def over(self, story: Transcript) -> bool:
+    def is_closed(self, transcript: Transcript) -> bool:
         """Whether the conversation had no activity for so long that it counts as closed."""
-        return self._now - story.ended > self._join
+        return self._now - transcript.ended > self._join
 
-    def look_around(self, story: Transcript) -> None:
+    def prepare(self, transcript: Transcript) -> None:
         """Read git and the disk for a transcript, before the transaction."""
-        project = self._project_at(story.cwd)
-        settle(story, project.roots, disk(project.here))
+        project = self._project_at(transcript.cwd)
+        drop_unreliable_hashes(transcript, project.roots, file_hasher(project.here))
 
-    def tell(self, transaction: Transaction, story: Transcript) -> BackfillOutcome:
-        store = self._ws.store()
-        story.conversation = plain(story.conversation, 200)
-        name = view.native_name(story.agent, story.conversation)
+    def record(self, transaction: Transaction, transcript: Transcript) -> BackfillOutcome:
+        """Record what is new in a transcript, in a new session or in the one made of it earlier."""
+        transcript.conversation = plain(transcript.conversation, 200)
+        name = view.native_name(transcript.agent, transcript.conversation)
         if is_deleted(name, self._deleted):
             return BackfillOutcome()
-        states = {item: transaction.state(item) for item in store.find(name)}
-        chain, window, last = self._chain(transaction, story)
+        states = {session: transaction.state(session) for session in self._ws.store().find(name)}
+        chain, after, last = self._chain(transaction, transcript)
         if last is not None and last.deleted:
             return BackfillOutcome()
         first = transaction.state(chain[0])
-        inherited = first.continues is not None and story.began < (first.created_at or 0)
+        inherited = first.continues is not None and transcript.began < (first.created_at or 0)
         if inherited:
             # Its parent was deleted since, so all of it looks new, but the parent's part was recorded then.
-            window = Window(max(window.after, (first.created_at or 0) - 1))
-            story.cost_usd = None
+            after = max(after, (first.created_at or 0) - 1)
+            transcript.cost_usd = None
         linked = [
             state
-            for item, state in states.items()
-            if item not in chain and (state.deleted or ownership.was_linked(self._ws, state, name))
+            for session, state in states.items()
+            if session not in chain and (state.deleted or ownership.was_linked(self._ws, state, name))
         ]
-        self._name(transaction, story, linked)
-        self._describe(transaction, story, linked, [transaction.state(name) for name in chain])
-        cut = min((_linked(state, story) for state in linked), default=None)
-        known: set[str | None] = set()
-        session = chain[-1]
-        if last is not None and last.count:
-            guests = origin.guests(store, session)  # who could have told anything beforehand
-            for event in store.events(session):
-                if event.writer in guests:
-                    continue
-                known.add(event.key)
-                if event.key is not None and event.key.startswith(_HOOKS):
-                    cut = event.at if cut is None else min(cut, event.at)
-        if cut is not None:
-            window = Window(window.after, cut)
-        project = self._project_at(story.cwd)
-        part_here = part(story, window, roots=project.roots, timer=self._timer, now=self._now)
-        if (
-            part_here is None
-            or not (part_here.lines or part_here.goal)
-            or (not known and not part_here.goal and cut is not None)
-        ):
+        self._name(transaction, transcript, linked)
+        self._describe(transaction, transcript, linked, [transaction.state(session) for session in chain])
+        known, hooked_since = self._recorded_keys(last)
+        reported_since = [_linked_since(state, transcript) for state in linked]
+        reported_since += [] if hooked_since is None else [hooked_since]
+        content = self._new_part(transcript, after, min(reported_since, default=None), is_new=not known)
+        if content is None:
             return BackfillOutcome()
-        if not known and part_here.goal is None and not _worth(part_here):
-            return BackfillOutcome()
-        goes_on_in = linked[0].session if linked else None
         return self._record(
-            transaction, story, chain, part_here, project, known, goes_on_in=goes_on_in,
-            counted=cut is None and not inherited,
+            transaction, transcript, chain, content, known, moved_to=linked[0].session if linked else None,
+            counted=not reported_since and not inherited,
         )  # fmt: skip
 
-    def _name(self, transaction: Transaction, story: Transcript, linked: list[State]) -> None:
+    def _recorded_keys(self, state: State | None) -> tuple[set[str | None], int | None]:
+        """The keys of a session's events, without those of guests, and the time of the first event from a hook."""
+        known: set[str | None] = set()
+        hooked_since: int | None = None
+        if state is not None and state.count:
+            store = self._ws.store()
+            guests = origin.guests(store, state.session)  # they could have recorded any key beforehand
+            for event in store.events(state.session):
+                if event.writer not in guests:
+                    known.add(event.key)
+                    if event.key is not None and event.key.startswith(_HOOK_KEYS):
+                        hooked_since = event.at if hooked_since is None else min(hooked_since, event.at)
+        return known, hooked_since
+
+    def _new_part(
+        self, transcript: Transcript, after: int, reported_since: int | None, *, is_new: bool
+    ) -> TranscriptPart | None:
+        """The part between the last session's end and the first report by a hook; None if not worth recording."""
+        window = Window(after) if reported_since is None else Window(after, reported_since)
+        roots = self._project_at(transcript.cwd).roots
+        content = part(transcript, window, roots=roots, timer=self._timer, now=self._now)
+        if content is None or content.goal:
+            return content
+        if not content.events or (is_new and (reported_since is not None or not _leaves_a_trace(content))):
+            return None
+        return content
+
+    def _name(self, transaction: Transaction, transcript: Transcript, linked: list[State]) -> None:
         """Name linked sessions: one without a reported prompt after the transcript's first prompt, one that the
         conversation started after the agent's title.
         """
-        prompts = (line.signal.text for line in story.signals if isinstance(line.signal, Prompted))
+        prompts = (timed.signal.text for timed in transcript.signals if isinstance(timed.signal, Prompted))
         goal = next((goal for goal in map(goal_of, prompts) if goal), None)
         for state in linked:
-            edits = [*named(state, story.agent, story.conversation, story.title)]
-            unnamed = view.text_value(state, "goal") == placeholder(story.agent)
+            edits = [*name_after_title(state, transcript.agent, transcript.conversation, transcript.title)]
+            unnamed = view.text_value(state, "goal") == placeholder(transcript.agent)
             if goal is not None and not edits and unnamed and view.status_of(state) not in FINISHED:
                 edits = [SessionEdited(goal=goal)]
             for edit in edits:
-                key = f"{_key(story)}named:{digest(msgspec.json.encode(edit))[:16]}"
-                draft = Draft(self._ws.recorder.prepare(edit), state.updated_at, story.agent, key)
+                key = f"{_key(transcript)}named:{digest(msgspec.json.encode(edit))[:16]}"
+                draft = Draft(self._ws.recorder.prepare(edit), state.updated_at, transcript.agent, key)
                 transaction.record(state.session, draft)
 
-    def _describe(self, transaction: Transaction, story: Transcript, sessions: list[State], own: list[State]) -> None:
+    def _describe(
+        self, transaction: Transaction, transcript: Transcript, sessions: list[State], own: list[State]
+    ) -> None:
         """Record the details of a conversation that hooks reported, in the latest of its sessions."""
-        name = f"{story.agent}\n{story.conversation}"
+        name = f"{transcript.agent}\n{transcript.conversation}"
         linked = [state for state in sessions if name in state.native and not state.deleted]
         if not linked:
             return
-        spelled = view.native_name(story.agent, story.conversation)
+        spelled = view.native_name(transcript.agent, transcript.conversation)
         latest = max(linked, key=lambda state: (ownership.is_linked(self._ws, state, spelled), state.created_at or 0))
         others = [state for state in (*linked, *own) if state.session != latest.session]
-        updated = self._ws.recorder.prepare(self._share(story, others))
+        updated = self._ws.recorder.prepare(self._unshared_details(transcript, others))
         assert isinstance(updated, ConversationUpdated)
         if is_news(latest, updated) and not self._ws.is_read_only(latest.session):
-            transaction.record(latest.session, Draft(updated, latest.updated_at, story.agent))
+            transaction.record(latest.session, Draft(updated, latest.updated_at, transcript.agent))
 
-    def _share(self, story: Transcript, others: Iterable[State]) -> ConversationUpdated:
+    def _unshared_details(self, transcript: Transcript, others: Iterable[State]) -> ConversationUpdated:
         """The details from the transcript, without what these sessions have."""
-        return share(described(story), as_we_counted(self._ws, others, story.agent, story.conversation))
+        return share(
+            described(transcript), as_we_counted(self._ws, others, transcript.agent, transcript.conversation)
+        )
 
-    def _chain(self, transaction: Transaction, story: Transcript) -> tuple[list[str], Window, State | None]:
-        """The sessions of this conversation, the last of which takes what is new, and where new content begins."""
+    def _chain(self, transaction: Transaction, transcript: Transcript) -> tuple[list[str], int, State | None]:
+        """The sessions made of this conversation, when the last but one ended, and the state of the last, if any.
+
+        A session that was finished, by a person too, gets no more events: later ones go to the next in the chain.
+        """
         chain: list[str] = []
         after = Window().after
         while True:
-            session = session_id(self._ws, f"story {story.agent}", story.conversation, 0 if not chain else after)
+            session = session_id(
+                self._ws, f"story {transcript.agent}", transcript.conversation, 0 if not chain else after
+            )
             state = transaction.state(session)
             chain.append(session)
             if not state.count:
-                return chain, Window(after), None
+                return chain, after, None
             ended = view.ended_at(state)
             if state.deleted or view.status_of(state) not in FINISHED or ended is None or ended <= after:
-                return chain, Window(after), state
+                return chain, after, state
             after = ended
 
     def _record(
         self,
         transaction: Transaction,
-        story: Transcript,
+        transcript: Transcript,
         chain: list[str],
         content: TranscriptPart,
-        project: TranscriptProject,
         known: set[str | None],
         *,
-        goes_on_in: str | None,
+        moved_to: str | None,
         counted: bool,
     ) -> BackfillOutcome:
-        session, fresh = chain[-1], not known
-        key = _key(story)
-        events = 0
+        session, is_new = chain[-1], not known
         state = transaction.state(session)
-        before = 0 if fresh else view.worktime(state, state.updated_at).working
-
-        def record(line: KeyedEvent) -> None:
-            nonlocal events
-            name = key + _bounded(line.mark)
-            if name in known:
-                return
-            here = transaction.state(session)
-            for data, more in _fitting(here, line):
-                if here.count and transaction.writer() not in here.heads:
-                    joined = DeviceJoined(device=self._device)
-                    transaction.record(session, Draft(joined, line.at, story.agent))
-                draft = Draft(self._ws.recorder.prepare(data), line.at, story.agent, name + more)
-                events += transaction.record(session, draft) is not None
-
-        if fresh:
-            earlier = chain[-2] if len(chain) > 1 else self._origin(transaction, story)
-            record(KeyedEvent(content.began, self._start(story, earlier, content, project), "start"))
-            resume = None if story.resume is None else plain(story.resume, 500)
-            linked = NativeLinked(agent=story.agent, id=story.conversation, resume=resume)
-            record(KeyedEvent(content.began, linked, "native"))
-            transaction.remember_project(project.project)
-        for data in named(transaction.state(session), story.agent, story.conversation, story.title):
-            record(
-                KeyedEvent(
-                    content.began if fresh else content.ended, data, f"named:{digest(msgspec.json.encode(data))[:16]}"
-                )
-            )
-        for line in content.lines:
-            record(line)
+        before = 0 if is_new else view.worktime(state, state.updated_at).working
+        keyed_events = self._opening_events(transaction, transcript, chain, content) if is_new else iter(())
+        events = self._append(transaction, session, transcript, keyed_events, known)
+        names = name_after_title(
+            transaction.state(session), transcript.agent, transcript.conversation, transcript.title
+        )
+        named_at = content.began if is_new else content.ended
+        rest = [KeyedEvent(named_at, data, f"named:{digest(msgspec.json.encode(data))[:16]}") for data in names]
+        rest += content.events
         if counted:
-            updated = self._share(story, (transaction.state(name) for name in chain[:-1]))
-            record(KeyedEvent(content.ended, updated, mark_of(updated)))
-        reported = any(name is not None and name.startswith(_HOOKS) for name in known)
-        # A session with hooks knows itself whether it goes on.
-        if not reported and (goes_on_in is not None or self._now - content.ended > self._join):
-            for line in interrupted(content):
-                record(line)
-            native: EventData = NativeClosed(agent=story.agent, id=story.conversation)
-            if goes_on_in is not None:
-                native = NativeMoved(agent=story.agent, id=story.conversation, to=goes_on_in)
-            record(KeyedEvent(content.ended, native, f"closed:{content.ended}"))
+            updated = self._unshared_details(transcript, (transaction.state(name) for name in chain[:-1]))
+            rest.append(KeyedEvent(content.ended, updated, mark_of(updated)))
+        reported = any(name is not None and name.startswith(_HOOK_KEYS) for name in known)
+        # Where hooks report the session, they also report its end.
+        if not reported and (moved_to is not None or self._now - content.ended > self._join):
+            rest += _closing_events(transcript, content, moved_to)
+        events += self._append(transaction, session, transcript, rest, known)
         if not events:
             return BackfillOutcome()
         state = transaction.state(session)
         worked = view.worktime(state, state.updated_at).working - before
-        return BackfillOutcome(int(fresh), int(not fresh), events, worked)
+        return BackfillOutcome(int(is_new), int(not is_new), events, worked)
 
-    def _origin(self, transaction: Transaction, story: Transcript) -> str | None:
+    def _opening_events(
+        self, transaction: Transaction, transcript: Transcript, chain: list[str], content: TranscriptPart
+    ) -> Iterator[KeyedEvent]:
+        project = self._project_at(transcript.cwd).project
+        earlier = chain[-2] if len(chain) > 1 else self._origin(transaction, transcript)
+        yield KeyedEvent(content.began, self._start(transcript, earlier, content, project), "start")
+        resume = None if transcript.resume is None else plain(transcript.resume, 500)
+        linked = NativeLinked(agent=transcript.agent, id=transcript.conversation, resume=resume)
+        yield KeyedEvent(content.began, linked, "native")
+        transaction.remember_project(project)
+
+    def _append(
+        self,
+        transaction: Transaction,
+        session: str,
+        transcript: Transcript,
+        keyed_events: Iterable[KeyedEvent],
+        known: set[str | None],
+    ) -> int:
+        """Record the events whose keys are not known; gives their number."""
+        appended = 0
+        for keyed in keyed_events:
+            key = _key(transcript) + _bounded(keyed.mark)
+            if key in known:
+                continue
+            state = transaction.state(session)
+            for data, suffix in _fitting(state, keyed):
+                if state.count and transaction.writer() not in state.heads:
+                    joined = DeviceJoined(device=self._device)
+                    transaction.record(session, Draft(joined, keyed.at, transcript.agent))
+                draft = Draft(self._ws.recorder.prepare(data), keyed.at, transcript.agent, key + suffix)
+                appended += transaction.record(session, draft) is not None
+        return appended
+
+    def _origin(self, transaction: Transaction, transcript: Transcript) -> str | None:
         """The session of the conversation that this one was forked from, if any."""
-        parent = plain(story.parent or "", 200)
-        if not parent or parent == story.conversation:
+        parent = plain(transcript.parent or "", 200)
+        if not parent or parent == transcript.conversation:
             return None
-        own = session_id(self._ws, f"story {story.agent}", parent, 0)
+        own = session_id(self._ws, f"story {transcript.agent}", parent, 0)
         if transaction.state(own).count:
             return own
-        state = ownership.session_of(self._ws, view.native_name(story.agent, parent))
+        state = ownership.session_of(self._ws, view.native_name(transcript.agent, parent))
         return None if state is None else state.session
 
     def _start(
-        self, story: Transcript, earlier: str | None, content: TranscriptPart, place: TranscriptProject
+        self, transcript: Transcript, earlier: str | None, content: TranscriptPart, facts: ProjectFacts
     ) -> SessionStarted:
-        title = None if story.title is None else plain(story.title, 200).strip()
+        title = None if transcript.title is None else plain(transcript.title, 200).strip()
         # The present commit says nothing about that time.
-        branch = plain(story.branch, 200) if story.branch else None
-        project = msgspec.structs.replace(place.project, git_branch=branch, git_commit=None)
+        branch = plain(transcript.branch, 200) if transcript.branch else None
+        project = msgspec.structs.replace(facts, git_branch=branch, git_commit=None)
         return SessionStarted(
-            goal=content.goal or title or placeholder(story.agent), project=project, device=self._device,
+            goal=content.goal or title or placeholder(transcript.agent), project=project, device=self._device,
             timer=self._timer, tags=(TAG,), continues=earlier,
         )  # fmt: skip
 
     def _project_at(self, cwd: str | None) -> TranscriptProject:
         if (cwd or "") not in self._projects:
-            self._projects[cwd or ""] = self._looked(cwd)
+            self._projects[cwd or ""] = self._find_project(cwd)
         return self._projects[cwd or ""]
 
-    def _looked(self, cwd: str | None) -> TranscriptProject:
+    def _find_project(self, cwd: str | None) -> TranscriptProject:
         if not cwd or "\0" in cwd or len(cwd) > 4096 or not (os.path.isabs(cwd) or cwd[1:3] in (":\\", ":/")):
             return TranscriptProject(ProjectFacts(id=digest(b"no project")[:16], name="unknown"), ())
         path = plain(cwd, 4096)
@@ -361,28 +387,28 @@ class TranscriptRecorder:
             place = None
         if place is None:
             name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
-            return TranscriptProject(self._united(ProjectFacts(id="", name=name, path=path)), (path,))
+            return TranscriptProject(self._with_known_id(ProjectFacts(id="", name=name, path=path)), (path,))
         for known in self._projects.values():
             if known.project.path == place.main and place.root in known.roots:
                 return TranscriptProject(known.project, tuple(dict.fromkeys((*known.roots, path))), known.here)
-        seen = self._united(projects.observe(place, ""))
+        facts = self._with_known_id(projects.observe(place, ""))
         roots = tuple(dict.fromkeys((place.root, place.main)))
-        return TranscriptProject(seen, roots, roots)
+        return TranscriptProject(facts, roots, roots)
 
-    def _united(self, seen: ProjectFacts) -> ProjectFacts:
+    def _with_known_id(self, facts: ProjectFacts) -> ProjectFacts:
         for known in self._projects.values():  # looked up in this run, perhaps not stored yet
-            same = known.project.path == seen.path or (seen.remote and known.project.remote == seen.remote)
-            if seen.path and same:
-                return msgspec.structs.replace(seen, id=known.project.id)
-        return projects.find_project(self._ws.store(), seen)
+            same = known.project.path == facts.path or (facts.remote and known.project.remote == facts.remote)
+            if facts.path and same:
+                return msgspec.structs.replace(facts, id=known.project.id)
+        return projects.find_project(self._ws.store(), facts)
 
 
-def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[EventData, str]]:
+def _fitting(state: State, keyed: KeyedEvent) -> Iterator[tuple[EventData, str]]:
     """The event, unless the state already has better; before it, events that it requires.
 
     Each with an addition to the line's key.
     """
-    data, kind = line.data, TYPE_OF[type(line.data)].name
+    data, kind = keyed.data, TYPE_OF[type(keyed.data)].name
     if isinstance(data, TaskEvent):
         task = tasks.find(state, data.id)
         status = "" if task is None else tasks.status_of(task)
@@ -399,9 +425,17 @@ def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[EventData, str]]:
         yield data, ""
 
 
-def _key(story: Transcript) -> str:
+def _closing_events(transcript: Transcript, content: TranscriptPart, moved_to: str | None) -> Iterator[KeyedEvent]:
+    yield from interrupted(content)
+    closed: EventData = NativeClosed(agent=transcript.agent, id=transcript.conversation)
+    if moved_to is not None:
+        closed = NativeMoved(agent=transcript.agent, id=transcript.conversation, to=moved_to)
+    yield KeyedEvent(content.ended, closed, f"closed:{content.ended}")
+
+
+def _key(transcript: Transcript) -> str:
     """The prefix of the keys of a transcript's events."""
-    return f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
+    return f"story:{transcript.agent}:{digest(transcript.conversation.encode())[:16]}:"
 
 
 def _bounded(mark: str) -> str:
@@ -411,20 +445,20 @@ def _bounded(mark: str) -> str:
     return f"x{digest(mark.encode(errors='surrogatepass'))[:32]}"
 
 
-def _linked(state: State, story: Transcript) -> int:
+def _linked_since(state: State, transcript: Transcript) -> int:
     """Since when another session gets this conversation from hooks. Agents write a prompt just before hooks report
     it.
     """
     for native in state.native.values():
-        if native.agent == story.agent and native.id == story.conversation:
-            return native.linked_at - _MOMENT
-    return (state.created_at or 0) - _MOMENT
+        if native.agent == transcript.agent and native.id == transcript.conversation:
+            return native.linked_at - _PROMPT_DELAY
+    return (state.created_at or 0) - _PROMPT_DELAY
 
 
-def _worth(content: TranscriptPart) -> bool:
-    """Whether it makes a session: it has a prompt, or left a trace in the project."""
+def _leaves_a_trace(content: TranscriptPart) -> bool:
+    """Whether something was changed or run. A conversation without that and without a prompt makes no session."""
     return any(
-        TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in content.lines
+        TYPE_OF[type(keyed.data)].name in ("file.changed", "command.ran", "agent.started") for keyed in content.events
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # The prefix of variables that move an agent's directory, and its default directory.
-_HOMES: Final = {
+_HOME_DIRS: Final = {
     "claude": ("CLAUDE_", ".claude"),
     "codex": ("CODEX_", ".codex"),
     "gemini": ("GEMINI_", ".gemini"),
@@ -39,22 +39,22 @@ _HOMES: Final = {
     "cursor": ("CURSOR_", ".cursor"),
     "cline": ("CLINE_", ".cline"),
 }
-_DATA: Final = {"opencode": ("OPENCODE_", "opencode"), "goose": ("GOOSE_", "goose")}
+_DATA_DIRS: Final = {"opencode": ("OPENCODE_", "opencode"), "goose": ("GOOSE_", "goose")}
 
 
 def used(name: str, places: AgentDirs) -> bool:
-    prefix, directory = _HOMES.get(name) or _DATA.get(name) or ("", "")
+    prefix, directory = _HOME_DIRS.get(name) or _DATA_DIRS.get(name) or ("", "")
     if not prefix or places.system == "win32" or any(name.startswith(prefix) for name in places.environ):
         return True
-    return os.path.lexists(places.in_home(directory) if name in _HOMES else places.data(directory))
+    return os.path.lexists(places.in_home(directory) if name in _HOME_DIRS else places.data(directory))
 
 
 # Bytes read, bytes in all, and the path being read.
 Progress = Callable[[int, int, str], None]
 
-_STORIES: Final = 48  # in one transaction
-_SIGNALS: Final = 20_000
-_MOST_PROBLEMS: Final = 50
+_MAX_TRANSCRIPTS: Final = 48  # in one transaction
+_MAX_SIGNALS: Final = 20_000
+_MAX_PROBLEMS: Final = 50
 
 
 class BackfillResult(msgspec.Struct):
@@ -98,7 +98,7 @@ def backfill(
     total = sum(size for item in agents for _, size in item.sources)
     ws.collect()
     meter = _Meter(progress, total)
-    results = [_AgentBackfill(ws, item, since, meter).tell_all() for item in agents]
+    results = [_AgentBackfill(ws, item, since, meter).record_all() for item in agents]
     ws.recorded(())
     ws.follow()
     return results
@@ -169,24 +169,24 @@ class _AgentBackfill:
         self._signals = 0
         # Continuations are recorded after everything else, by their times.
         self._later: list[tuple[int, TranscriptSource]] = []
-        self._narrating: TranscriptRecorder | None = None
+        self._transcript_recorder: TranscriptRecorder | None = None
 
     @property
-    def _narrator(self) -> TranscriptRecorder:
+    def _recorder(self) -> TranscriptRecorder:
         """Loaded when there is something to record, which is rare."""
-        if self._narrating is None:
+        if self._transcript_recorder is None:
             from holdfast.conversations.backfill.placement import TranscriptRecorder
 
-            self._narrating = TranscriptRecorder(self._ws)
-        return self._narrating
+            self._transcript_recorder = TranscriptRecorder(self._ws)
+        return self._transcript_recorder
 
-    def tell_all(self) -> BackfillResult:
+    def record_all(self) -> BackfillResult:
         if not self._agent.sources:
             return self._result
-        self._memory = BackfillProgress(self._ws.home.path, self._agent.agent, lambda: store_mark(self._ws))
+        self._progress = BackfillProgress(self._ws.home.path, self._agent.agent, lambda: store_mark(self._ws))
         try:
             for source, size in self._agent.sources:
-                if not self._memory.knows(source.path, source.stamp) and not self._too_old(source):
+                if not self._progress.knows(source.path, source.stamp) and not self._too_old(source):
                     self._result.read += 1
                     self._read(source)
                 self._meter.add(size, source.path)
@@ -194,7 +194,7 @@ class _AgentBackfill:
                 self._read(source, late=True)
             self._flush()
         finally:
-            self._memory.keep({source.path for source, _ in self._agent.sources})
+            self._progress.keep({source.path for source, _ in self._agent.sources})
         return self._result
 
     def _too_old(self, source: TranscriptSource) -> bool:
@@ -210,50 +210,50 @@ class _AgentBackfill:
     def _read(self, source: TranscriptSource, *, late: bool = False) -> None:
         complete = True
         with collect_read_errors() as refused:
-            for place, story in enumerate(self._stories(source)):
-                if story.parent is not None and place == 0 and not late:
-                    self._later.append((story.began, source))
+            for place, transcript in enumerate(self._transcripts(source)):
+                if transcript.parent is not None and place == 0 and not late:
+                    self._later.append((transcript.began, source))
                     return
-                self._note(source, story.problems)
-                if not story.signs and not story.signals:
-                    complete &= not story.problems  # unreadable is not empty: the next run tries again
+                self._note(source, transcript.problems)
+                if not transcript.signs and not transcript.signals:
+                    complete &= not transcript.problems  # unreadable is not empty: the next run tries again
                     continue
-                if self._since is not None and story.ended < self._since:
+                if self._since is not None and transcript.ended < self._since:
                     complete = False
                     continue
                 self._result.conversations += 1
                 # A conversation that may go on is read again by the next run.
-                complete &= self._narrator.over(story)
-                self._narrator.look_around(story)
-                self._waiting.append((story, source))
-                self._signals += len(story.signals)
+                complete &= self._recorder.is_closed(transcript)
+                self._recorder.prepare(transcript)
+                self._waiting.append((transcript, source))
+                self._signals += len(transcript.signals)
         self._note_refused(refused)
         self._complete[source] = complete and not refused
-        if len(self._waiting) >= _STORIES or self._signals >= _SIGNALS:
+        if len(self._waiting) >= _MAX_TRANSCRIPTS or self._signals >= _MAX_SIGNALS:
             self._flush()
 
-    def _stories(self, source: TranscriptSource) -> Iterator[Transcript]:
+    def _transcripts(self, source: TranscriptSource) -> Iterator[Transcript]:
         """Read a source. An exception of the reader becomes a problem, and does not stop the others."""
         assert self._agent.reader is not None
-        stories: Iterator[Transcript] | None = None
+        transcripts: Iterator[Transcript] | None = None
         while True:
             try:
-                stories = self._agent.reader.read(source) if stories is None else stories
-                story = next(stories, None)
+                transcripts = self._agent.reader.read(source) if transcripts is None else transcripts
+                transcript = next(transcripts, None)
             except Exception as error:  # noqa: BLE001 (see above)
                 if isinstance(error, OSError):
                     note_read_error(source.path, error)
                 reason = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
-                story = Transcript(agent=self._agent.agent, conversation="", began=0, ended=0)
-                story.problems = [f"cannot be read ({reason})"]
-                stories = iter(())
-            if story is None:
+                transcript = Transcript(agent=self._agent.agent, conversation="", began=0, ended=0)
+                transcript.problems = [f"cannot be read ({reason})"]
+                transcripts = iter(())
+            if transcript is None:
                 return
-            yield story
+            yield transcript
 
     def _note(self, source: TranscriptSource, problems: list[str]) -> None:
         for sentence in problems:
-            if len(self._result.problems) < _MOST_PROBLEMS:
+            if len(self._result.problems) < _MAX_PROBLEMS:
                 self._result.problems.append(f"{display_path(source.path)}: {sentence}")
 
     def _note_refused(self, refused: dict[str, str]) -> None:
@@ -266,9 +266,9 @@ class _AgentBackfill:
             # Not a unit of work: followers would run each time, and no mirror shows past sessions.
             with self._ws.store().transaction() as transaction:
                 note_secret_rules(self._ws.store(), transaction)
-                for story, source in self._waiting:
+                for transcript, source in self._waiting:
                     try:
-                        outcome = self._narrator.tell(transaction, story)
+                        outcome = self._recorder.record(transaction, transcript)
                     except Invalid as error:  # something in it cannot be stored; the next one may be fine
                         self._note(source, [f"cannot be recorded ({error.message})"])
                         continue
@@ -278,7 +278,7 @@ class _AgentBackfill:
                     self._result.worked += outcome.worked
         for source, complete in self._complete.items():
             if complete:
-                self._memory.note(source.path, source.stamp)
+                self._progress.note(source.path, source.stamp)
         self._waiting.clear()
         self._complete.clear()
         self._signals = 0
@@ -295,7 +295,7 @@ _MAX_PROGRESS: Final = 256 << 20
 
 class _Kept(msgspec.Struct, rename={"reading": "telling"}):
     reading: int = 0
-    # The store that has these transcripts, and its size then. A smaller one was created anew.
+    # The store that has these transcripts, and its size then. A smaller one is a new store.
     store: str = ""
     size: int = 0
     sources: dict[str, str] = {}

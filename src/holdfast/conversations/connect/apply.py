@@ -102,12 +102,12 @@ def connect(
     for name in names:
         _refuse_in_vain(name, scope, server=server)
     ws.home.prepare()
-    memory = Connections(ws.home.path)
-    with locked(memory.lock, what="connect"):
-        plans = [_plan(ws, places, memory, name, scope, server=server) for name in names]
+    connections = Connections(ws.home.path)
+    with locked(connections.lock, what="connect"):
+        plans = [_plan(ws, places, connections, name, scope, server=server) for name in names]
         for plan in plans:
             refuse_unwritable([*plan.planned, *plan.back])
-        silent = not detect.script_stands(ws.home.path)
+        silent = not detect.script_exists(ws.home.path)
         own = ws.address.path == ws.home.store
         install.note_store(ws.home.path, None if own else ws.address.secret)
         rewritten = install.install(ws.home.path, system=places.system)
@@ -116,9 +116,9 @@ def connect(
         try:
             for plan in plans:
                 begun.append(plan.begun)
-                done.append(_carry_out(ws, places, memory, plan, rewritten=rewritten, silent=silent))
+                done.append(_carry_out(ws, places, connections, plan, rewritten=rewritten, silent=silent))
         except (HoldfastError, OSError) as error:
-            raise take_back(memory, begun, error, now=ws.now()) from error
+            raise undo_changes(connections, begun, error, now=ws.now()) from error
         return done
 
 
@@ -135,21 +135,23 @@ def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
         raise Failed(f"{called_by_people} takes nothing but the MCP server, which is not installed", hint=_EXTRA)
 
 
-def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope, *, server: bool) -> _Plan:
+def _plan(
+    ws: Workspace, places: AgentDirs, connections: Connections, name: str, scope: Scope, *, server: bool
+) -> _Plan:
     home = ws.home.path
     project = places.project if scope == "project" else None
     if name not in MCP_ONLY:
-        _refuse_twice(ws, places, memory, name, scope)
-    connection = memory.of(name, scope, project)
+        _refuse_twice(ws, places, connections, name, scope)
+    connection = connections.of(name, scope, project)
     if connection is None:
-        stood = scope == "project" and detect.connected_through(home, places, name) == scope
-        connection = AgentConnection(agent=name, scope=scope, project=project, stood=stood)
+        came_with_project = scope == "project" and detect.connected_through(home, places, name) == scope
+        connection = AgentConnection(agent=name, scope=scope, project=project, came_with_project=came_with_project)
     whose = detect.all_ours(home, scope)
     wanted = server and install.can_serve()
     # The server is not registered twice.
     theirs = detect.by_hand(home, places, name, scope) if wanted else None
     changes = detect.changes(home, places, name, scope, with_server=wanted and theirs is None)
-    made = {name for other in memory.all() for file in other.files for name in file.made}
+    made = {name for other in connections.all() for file in other.files for name in file.made}
     planned = [
         file_plan.sharing(file_plan.to_connect(change, connection.of(change.path), whose), made) for change in changes
     ]
@@ -183,7 +185,7 @@ def _is_ours(served: SettingsChange, planned: list[FilePlan]) -> bool:
 
 
 def _carry_out(
-    ws: Workspace, places: AgentDirs, memory: Connections, plan: _Plan, *, rewritten: bool, silent: bool
+    ws: Workspace, places: AgentDirs, connections: Connections, plan: _Plan, *, rewritten: bool, silent: bool
 ) -> ConnectResult:
     connection, planned = plan.connection, plan.planned
     # Files remembered from another settings directory of the agent stay connected.
@@ -192,13 +194,13 @@ def _carry_out(
     elsewhere = [file for file in connection.files if file.path not in of_now]
     connection.files = elsewhere + [step.kept for step in planned]
     if connection.files:
-        memory.remember(connection)
+        connections.remember(connection)
     for step in (*planned, *plan.back):
         file_plan.carry_out(step, now=ws.now())
     if any(connection.of(step.kept.path) for step in plan.back):
         removed = {step.kept.path for step in plan.back}
         connection.files = [file for file in connection.files if file.path not in removed]
-        memory.remember(connection)
+        connections.remember(connection)
     notes = list(plan.notes)
     revived = silent and bool(planned) and all(step.change == "unchanged" for step in planned)
     if revived and connection.agent not in MCP_ONLY:
@@ -227,7 +229,7 @@ def _other_status_line(home: str, planned: list[FilePlan]) -> bool:
     return not (isinstance(command, str) and detect.ours(home)(command))
 
 
-def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope) -> None:
+def _refuse_twice(ws: Workspace, places: AgentDirs, connections: Connections, name: str, scope: Scope) -> None:
     """Refuse to connect an agent twice: it would report everything twice."""
     program = title(name)
     way = detect.connected_through(ws.home.path, places, name)
@@ -241,7 +243,7 @@ def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: s
             )
     if way == scope or (way is None and scope == "project"):
         return
-    if way == "project" and not detect.script_stands(ws.home.path):
+    if way == "project" and not detect.script_exists(ws.home.path):
         raise Conflict(
             f"{program}'s hooks are already installed in this project, but Holdfast's script is not in this home yet",
             hint=f"holdfast connect {name} --scope project creates it.",
@@ -251,8 +253,8 @@ def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: s
             f"{program} is already connected for {_words(way)}",
             hint=f"holdfast disconnect {name} first, or leave it as it is.",
         )
-    for connection in memory.all():
-        if connection.agent == name and connection.scope == "project" and stands(ws.home.path, connection):
+    for connection in connections.all():
+        if connection.agent == name and connection.scope == "project" and is_installed(ws.home.path, connection):
             project = files.display_path(connection.project or "")
             raise Conflict(
                 f"{program} is already connected for the project {project}",
@@ -264,7 +266,7 @@ def _words(scope: str) -> str:
     return "this project" if scope == "project" else "the user"
 
 
-def stands(home: str, connection: AgentConnection) -> bool:
+def is_installed(home: str, connection: AgentConnection) -> bool:
     """Whether the hooks of a remembered connection (or the server, for an agent that only takes that) are still in
     its files.
     """
@@ -287,10 +289,10 @@ def refuse_unwritable(planned: Iterable[FilePlan]) -> None:
     """Refuse if a file cannot be written, as far as that can be checked beforehand."""
     for step in planned:
         if step.change != "unchanged":
-            _refuse(step.kept.path, step.target)
+            _refuse_if_unwritable(step.kept.path, step.target)
 
 
-def _refuse(path: str, target: str) -> None:
+def _refuse_if_unwritable(path: str, target: str) -> None:
     try:
         info = os.stat(path)
     except FileNotFoundError:
@@ -325,24 +327,24 @@ def _unwritable(path: str, why: str) -> Failed:
     )
 
 
-def take_back(
-    memory: Connections, begun: list[ConnectionUndo], error: HoldfastError | OSError, *, now: int
+def undo_changes(
+    connections: Connections, begun: list[ConnectionUndo], error: HoldfastError | OSError, *, now: int
 ) -> HoldfastError:
     """Undo what was written before the failure; gives the error, with a hint at what could not be undone."""
     failure = error if isinstance(error, HoldfastError) else files.explain(error, "write", error.filename or "")
     left: list[str] = []
     agents: list[str] = []
     for item in reversed(begun):
-        stuck = [step.kept.path for step in reversed(item.planned) if not _is_back(step, now)]
+        stuck = [step.kept.path for step in reversed(item.planned) if not _undo(step, now)]
         left += stuck
         if stuck:
             agents.append(item.connection.agent)
             continue
         with contextlib.suppress(HoldfastError, OSError):
             if item.was is None:
-                memory.forget(item.connection)
+                connections.forget(item.connection)
             else:
-                memory.remember(item.was)
+                connections.remember(item.was)
     if left:
         names = " ".join(reversed(agents))
         words = (
@@ -355,17 +357,17 @@ def take_back(
     return failure
 
 
-def _is_back(step: FilePlan, now: int) -> bool:
+def _undo(step: FilePlan, now: int) -> bool:
     """Restore a file; says whether it is what it was, or holds nothing of ours."""
     if step.change == "unchanged":
         return True
     try:
-        stands = file_plan.current(step.kept.path, step.project)
-        if stands == step.before:
-            file_plan.unmake(step.kept.made if stands is None else ())
+        present = file_plan.current(step.kept.path, step.project)
+        if present == step.before:
+            file_plan.unmake(step.kept.made if present is None else ())
             return True
-        if stands != step.after:
-            return stands is None or b"holdfast" not in stands.lower()  # somebody else wrote to it meanwhile
+        if present != step.after:
+            return present is None or b"holdfast" not in present.lower()  # somebody else wrote to it meanwhile
         back = step._replace(change="edited", before=step.after, after=step.before, executable=False)
         file_plan.carry_out(back, now=now)
     except (HoldfastError, OSError):

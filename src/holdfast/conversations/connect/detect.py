@@ -121,7 +121,7 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
         (),
         tuple(leftovers(ws.home.path, places, name)),
         where,
-        way in SCOPES and not script_stands(ws.home.path),
+        way in SCOPES and not script_exists(ws.home.path),
         registered(ws.home.path, places, name),
         name not in MCP_ONLY or can_serve(),
     )
@@ -149,7 +149,7 @@ def obstacles(places: AgentDirs, name: str, scope: Scope) -> tuple[str, ...]:
 
 
 def ours(home: str) -> Ours:
-    """A test whether a command line calls the hook script of this home, or of the home of whoever runs it."""
+    """A test whether a command line calls the hook script of this home, or of the home of the person who runs it."""
     return lambda line: script.is_call(line) and script.home_of(line) in (None, home)
 
 
@@ -182,7 +182,7 @@ def script_path(home: str) -> str:
     return os.path.join(home, script.DIRECTORY, script.WINDOWS_SCRIPT if os.name == "nt" else script.SCRIPT)
 
 
-def script_stands(home: str) -> bool:
+def script_exists(home: str) -> bool:
     return os.path.isfile(script_path(home))
 
 

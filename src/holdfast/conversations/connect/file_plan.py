@@ -73,13 +73,13 @@ def to_connect(change: SettingsChange, kept: ConnectedFile | None, ours: Ours) -
 def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours) -> FilePlan:
     data = {} if before is None else editing(change.path).plain(decoded(before, change.path), change.path)
     whole = change._replace(entries=tuple(_as_it_stands(entry, data, ours) for entry in change.entries))
-    stands = before is not None and _stands(data, whole, ours)
-    if stands and kept is not None:
+    is_installed = before is not None and _stands(data, whole, ours)
+    if is_installed and kept is not None:
         return FilePlan(kept, "unchanged", before, before)
     base, was = _base(change, kept, before, ours)
     text = "" if base is None else decoded(base, change.path)
-    new, receipt = editing(change.path).insert(text, (change if stands else whole).entries, change.path)
-    after = before if before is not None and stands else new.encode()
+    new, receipt = editing(change.path).insert(text, (change if is_installed else whole).entries, change.path)
+    after = before if before is not None and is_installed else new.encode()
     # Only our values are remembered: anything else in an entry was added by a person.
     own = {entry.at: entry.value for entry in change.entries}
     receipt.values = [msgspec.structs.replace(value, value=own[value.at]) for value in receipt.values]
@@ -215,7 +215,7 @@ def missing_directories(path: str) -> list[str]:
 
 
 def to_disconnect(kept: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
-    """Plan to remove our entries: restores the original bytes, if nobody else wrote to the file."""
+    """Plan to remove our entries: restores the original bytes, if the file has no other changes."""
     if project is not None:
         refuse_others(kept.path, project)
     before = current(kept.path, project)

@@ -35,7 +35,7 @@ _HOOK: Final = "commit-msg"
 _BEFORE: Final = ".before-holdfast"
 _MARK: Final = "# holdfast: adds the trailer Holdfast-Session to commit messages; holdfast disconnect git removes it."
 _MEMORY: Final = "git-trailers"  # next to the registry of agents
-_LONGEST_MESSAGE: Final = limits.MIB
+_MAX_MESSAGE: Final = limits.MIB
 
 
 class _Installed(msgspec.Struct, kw_only=True):
@@ -73,9 +73,9 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
             hint="Connect git in this project: holdfast connect git --scope project",
         )
     ws.home.prepare()
-    memory = Connections(ws.home.path)
+    connections = Connections(ws.home.path)
     path = os.path.join(where.directory, _HOOK)
-    with locked(memory.lock, what="connect"):
+    with locked(connections.lock, what="connect"):
         wanted = _text(ws.home.path)
         hook = _read_hook(path)
         if hook is not None and not _is_ours(hook) and os.path.lexists(path + _BEFORE):
@@ -120,16 +120,16 @@ def disconnect(ws: Workspace) -> ConnectResult:
 def disconnect_all(home: str) -> ConnectResult:
     """Remove every remembered hook."""
     done = _taken_out(home, [installed.path for installed in _remembered(home)])
-    files.remove_file(_memory(home))
+    files.remove_file(_record_path(home))
     return done
 
 
 def _taken_out(home: str, paths: list[str]) -> ConnectResult:
-    memory = Connections(home)
-    if not memory.are_there and not any(_is_ours(_read_hook(path) or b"") for path in paths):
+    connections = Connections(home)
+    if not connections.are_there and not any(_is_ours(_read_hook(path) or b"") for path in paths):
         return ConnectResult(NAME, "project", [])
     touched: list[TouchedFile] = []
-    with locked(memory.lock, what="disconnect"):
+    with locked(connections.lock, what="disconnect"):
         known = _remembered(home)
         for path in paths:
             kept = next((installed for installed in known if installed.path == path), None)
@@ -219,13 +219,13 @@ exit 0
 # ── what is remembered ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _memory(home: str) -> str:
+def _record_path(home: str) -> str:
     return os.path.join(home, DIRECTORY, _MEMORY)
 
 
 def _remembered(home: str) -> list[_Installed]:
     try:
-        data = files.read_limited(_memory(home), limits.MAX_SETTINGS_SIZE, what="the memory of git hooks")
+        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, what="the memory of git hooks")
         return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
         return []  # hooks are also recognised by their content
@@ -233,9 +233,9 @@ def _remembered(home: str) -> list[_Installed]:
 
 def _remember(home: str, installed: list[_Installed]) -> None:
     if installed:
-        files.write_atomic(_memory(home), msgspec.json.encode(installed) + b"\n")
+        files.write_atomic(_record_path(home), msgspec.json.encode(installed) + b"\n")
     else:
-        files.remove_file(_memory(home))
+        files.remove_file(_record_path(home))
 
 
 # ── in a commit ──────────────────────────────────────────────────────────────────────────────────────────
@@ -248,7 +248,7 @@ def add_trailer(ws: Workspace, path: str) -> None:
     session = current_session(ws)
     if session is None or view.status_of(ws.state(session)) != "in_progress":
         return
-    message = files.read_limited(path, _LONGEST_MESSAGE, what="the commit's message")
+    message = files.read_limited(path, _MAX_MESSAGE, what="the commit's message")
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith(b"#")]
     if lines:
         GitHistory(ws.place.root).add_trailer(os.path.abspath(path), f"{TRAILER}: {session}")

@@ -68,7 +68,7 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
 def _own_spans(
     document: JsonText, node: JsonNode, at: Path, ours: Ours, whole: set[Path], touched: set[Path]
 ) -> Iterator[tuple[JsonNode, int]]:
-    """The items to remove, at most one per container: positions are computed anew afterwards."""
+    """The items to remove, at most one per container: positions are computed again afterwards."""
     members = node.members or []
     mine = [index for index, member in enumerate(members) if _is_ours(document, node, member, at, ours, whole)]
     if mine:
@@ -167,7 +167,7 @@ def _is_bare(document: JsonText, node: JsonNode) -> bool:
 
 
 def _without_values(text: str, receipt: EditReceipt | None, file: str) -> str:
-    """Remove values that we set and nobody changed, unless others use the container by now and may rely on them."""
+    """Remove our unchanged values, unless others use the container by now and may rely on them."""
     values = receipt.values if receipt is not None else []
     for value in values:
         document = JsonText(text, file)

@@ -2,7 +2,7 @@
 
 In the user's scope it is a script in the home, next to the hook script: graphical programs have no shell variables or
 PATH, and the script keeps working when Python or Holdfast is upgraded. A project's shared entry has no personal path:
-it is `holdfast`, from the PATH of whoever runs it.
+it is `holdfast`, from the PATH of the person who runs it.
 """
 
 from __future__ import annotations

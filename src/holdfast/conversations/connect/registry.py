@@ -43,14 +43,14 @@ class ConnectedFile(msgspec.Struct, kw_only=True):
     linked: bool = False
 
 
-class AgentConnection(msgspec.Struct, kw_only=True):
+class AgentConnection(msgspec.Struct, kw_only=True, rename={"came_with_project": "stood"}):
     agent: str
     scope: Scope
     # The project's directory, in project scope.
     project: str | None = None
     files: list[ConnectedFile] = []
     # Whether the project had our hooks before: somebody else's, shared with everybody who works on it.
-    stood: bool = False
+    came_with_project: bool = False
 
     def of(self, path: str) -> ConnectedFile | None:
         return next((file for file in self.files if file.path == path), None)

@@ -22,7 +22,7 @@ from holdfast.machine.os_errors import display_path
 
 _MARK: Final = "\ufeff"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-_MOST_TRIES: Final = 2000  # ends of a table that are tried
+_MAX_TRIES: Final = 2000  # ends of a table that are tried
 
 # A parsed file. Dates and times in it are only compared.
 Table = dict[str, object]
@@ -170,7 +170,7 @@ def _without_one(text: str, at: Path) -> Iterator[str]:
     for start in (head for head in heads if _is_head(lines[head], at)):
         for end in (*(head for head in heads if head > start), len(lines)):
             tries += 1
-            if tries > _MOST_TRIES:
+            if tries > _MAX_TRIES:
                 return
             last = end
             # Comments before the next table belong to that one.

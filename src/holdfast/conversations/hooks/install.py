@@ -116,7 +116,7 @@ def _has_content(path: str, content: bytes) -> bool:
 
 
 def _dd_syncs(home: str) -> bool:
-    """Try the script once in a directory of its own: not every system's `dd` can sync."""
+    """Try the script once in a separate directory: not every system's `dd` can sync."""
     place = os.path.join(home, f"{_TRIAL}{os.urandom(8).hex()}")
     hooks, waiting = os.path.join(place, script.DIRECTORY), os.path.join(place, spool.DIRECTORY)
     files.make_private_dir(hooks)

@@ -1,7 +1,7 @@
 """Show reminders as desktop notifications, for agents that cannot show any.
 
 The library `desktop-notifier` uses each system's own notifications; it is an extra (`notify`), and without it nothing
-happens. A process of its own shows the notification: an agent waits for the hook, but not for the desktop.
+happens. A separate process shows the notification: an agent waits for the hook, but not for the desktop.
 """
 
 from __future__ import annotations

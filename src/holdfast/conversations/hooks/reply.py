@@ -12,14 +12,14 @@ from holdfast.core.events import ExtraKept
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.reminders import (
     ANNOUNCED,
-    LINES,
+    LIMITS,
+    Limit,
     LimitRule,
-    Line,
     announced_marks,
     announcement_mark,
     counted_time,
     is_recorded,
-    limit_of,
+    limit_ms,
     was_announced,
 )
 from holdfast.core.state import State
@@ -82,14 +82,14 @@ def _remind(ws: Workspace, event: HookEvent) -> HookAnswer:
     rule = ws.limit_rule()
     since = counted_time(state, ws.now(), rule).since
     announced = announced_marks(state)
-    crossed = [line for line in LINES if line not in rule.off and is_recorded(state, line, rule, since)]
+    crossed = [line for line in LIMITS if line not in rule.off and is_recorded(state, line, rule, since)]
     due = [line for line in crossed if not was_announced(state, line)]
     ended = _ended_pause(ws, state)
     resumed = [f"resumed {ended.at}"] if ended is not None and f"resumed {ended.at}" not in announced else []
     if not (due or resumed) or ws.is_read_only(session):
         return HookAnswer(block=block)
     kept = resumed or [mark for mark in announced if mark.startswith("resumed ")]
-    limits = [announcement_mark(state, line) for line in LINES if line in due or was_announced(state, line)]
+    limits = [announcement_mark(state, line) for line in LIMITS if line in due or was_announced(state, line)]
     ws.recorder.record(session, lambda _: [ExtraKept(name=ANNOUNCED, value=[*limits, *kept])])
     sentences = (
         [f"The clock runs again: the session was paused for {format_duration(ended.length)}."]
@@ -113,10 +113,10 @@ def _ended_pause(ws: Workspace, state: State) -> _EndedPause | None:
     return _EndedPause(marks[-1].at, max(marks[-1].at - marks[-2].at, 0))
 
 
-def _sentence(state: State, line: Line, rule: LimitRule) -> str:
+def _sentence(state: State, line: Limit, rule: LimitRule) -> str:
     # The person's message may have ended the pause again by now.
     paused = line == "timeout_90" and view.status_of(state) == "paused" and _is_limits_pause(state)
-    return reminder(line, limit_of(state, line), paused, rule.only_resume)
+    return reminder(line, limit_ms(state, line), paused, rule.only_resume)
 
 
 def _is_limits_pause(state: State) -> bool:

@@ -35,7 +35,7 @@ _ABSOLUTE: Final = re.compile(r"test -x '((?:[^']|'\\'')*)/hooks/hook'|if exist 
 
 
 class ScriptSetup(NamedTuple):
-    """What the scripts are made from: this machine at this moment."""
+    """What the scripts are made from: paths of this machine."""
 
     home: str
     python: str

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.conversations.adapters.clean_text import bounded, is_small, plain
 from holdfast.conversations.ingest import routing
-from holdfast.conversations.ingest.payload import Payload, passes, read
+from holdfast.conversations.ingest.payload import Payload, is_temporary, read
 from holdfast.conversations.signals import (
     AnySignal,
     Chosen,
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 _TURN_ENDS = (Replied, Limited, Closed, Erred)
-_AT_ONCE = 1_000  # payloads in memory and in one transaction
+_MAX_BATCH = 1_000  # payloads in memory and in one transaction
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
 )
-_SLOT = 3_000  # ms: an equal payload within one or two slots came through another configuration
+_KEY_SLOT = 3_000  # ms: an equal payload within one or two slots came through another configuration
 
 
 def drain(ws: Workspace, *, patience: float) -> None:
@@ -65,20 +65,20 @@ def drain(ws: Workspace, *, patience: float) -> None:
         ws.store()
     waiting = for_this_store(ws, spool.list_entries(ws.home.path))
     while waiting:
-        _drain_some(ws, waiting[:_AT_ONCE], patience)
+        _drain_batch(ws, waiting[:_MAX_BATCH], patience)
         left = for_this_store(ws, spool.list_entries(ws.home.path))
-        if len(waiting) <= _AT_ONCE or len(left) >= len(waiting):
+        if len(waiting) <= _MAX_BATCH or len(left) >= len(waiting):
             return  # the rest is new, or cannot be recorded now
         waiting = left
 
 
-def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float) -> None:
+def _drain_batch(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float) -> None:
     home = ws.home.path
     payloads: list[Payload] = []
     blocked: set[int] = set()
     for entry in waiting:
         if entry.agent == run_deferred.OWN:
-            if not _take_own(ws, entry, patience):
+            if not _record_deferred(ws, entry, patience):
                 return
             continue
         if entry.parent in blocked:
@@ -91,11 +91,11 @@ def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float)
         elif not result.why:
             spool.remove_entries([entry])
         else:
-            _put_aside(home, entry, result.why)
+            _quarantine(home, entry, result.why)
     for root, group in _by_place(ws, payloads).items():
         place = ws if root == ws.place.root else ws.at(root)
         try:
-            _take_in(place, group, patience)
+            _record_payloads(place, group, patience)
             ws.turn_changed |= place.turn_changed
         except Unreachable as error:
             server_outage.note_outage(
@@ -110,14 +110,14 @@ def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float)
                 return
         except OSError as error:
             error_log.note(home, "drain", f"{error.strerror}")
-            if not passes(error):
+            if not is_temporary(error):
                 _one_by_one(place, group, patience)
-        except Exception as error:  # noqa: BLE001 (whatever one payload holds, the others are taken in)
+        except Exception as error:  # noqa: BLE001 (whatever one payload holds, the others are recorded)
             error_log.note(home, "drain", f"{type(error).__name__}: {error}")
             _one_by_one(place, group, patience)
 
 
-def _take_own(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
+def _record_deferred(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
     """Record the deferred outcome of a command; says whether the server can be reached."""
     home = ws.home.path
     try:
@@ -133,10 +133,10 @@ def _take_own(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
     except (Busy, Damaged):
         return True
     except (HoldfastError, OSError) as error:
-        if passes(error):
+        if is_temporary(error):
             return True
         if os.path.lexists(entry.path) and ws.now() * 1_000_000 - entry.at > spool.YOUNG_NS:
-            _put_aside(home, entry, f"the outcome of a command was not recorded: {error}")
+            _quarantine(home, entry, f"the outcome of a command was not recorded: {error}")
     return True
 
 
@@ -146,12 +146,12 @@ def _by_place(ws: Workspace, payloads: list[Payload]) -> dict[str, list[Payload]
     of_directory: dict[str | None, str] = {}
     groups: dict[str, list[Payload]] = {}
     for payload in payloads:
-        talk = (payload.event.agent, payload.event.conversation)
-        if talk not in of_conversation:
+        conversation = (payload.event.agent, payload.event.conversation)
+        if conversation not in of_conversation:
             if payload.event.cwd not in of_directory:
                 of_directory[payload.event.cwd] = _root(payload.event.cwd) or ws.place.root
-            of_conversation[talk] = of_directory[payload.event.cwd]
-        groups.setdefault(of_conversation[talk], []).append(payload)
+            of_conversation[conversation] = of_directory[payload.event.cwd]
+        groups.setdefault(of_conversation[conversation], []).append(payload)
     return groups
 
 
@@ -174,11 +174,11 @@ def _root(cwd: str | None) -> str | None:
 # ── into sessions ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
-    talks = [(payload.event, payload.at) for payload in group]
-    seen = projects.observe(ws.place, "") if routing.needs_project(ws, talks) else None
+def _record_payloads(ws: Workspace, group: list[Payload], patience: float) -> None:
+    reported = [(payload.event, payload.at) for payload in group]
+    facts = projects.observe(ws.place, "") if routing.needs_project(ws, reported) else None
     with ws.transaction(patience=patience) as transaction:
-        where = routing.Router(ws, transaction, seen)
+        router = routing.Router(ws, transaction, facts)
         repeats: dict[tuple[str, str], int] = {}
         silent: list[spool.SpoolEntry] = []
         recorded_in: set[str] = set()
@@ -189,14 +189,14 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
                 continue  # another process recorded it meanwhile
             count = repeats.get((payload.same, payload.entry.source), 0)
             repeats[payload.same, payload.entry.source] = count + 1
-            session = where.session(payload.event, payload.at, _key(payload, 0, count))
+            session = router.session(payload.event, payload.at, _key(payload, 0, count))
             if session is None:
                 _remember(ws, payload)
                 silent.append(payload.entry)
                 continue
             if session not in expected:  # nearly always, a group belongs to one session
                 expected.add(session)
-                transaction.expect(session, [key for each in group for key in _keys(each)])
+                transaction.expect(session, [key for other in group for key in _keys(other)])
             if _known(transaction, session, payload, count):
                 continue
             recorded.append((payload, session))
@@ -216,8 +216,8 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
         # The log does not have payloads that made no event: repeated after a kill, out of order, they could make one.
         spool.remove_entries(silent)
     spool.remove_entries(payload.entry for payload in group)
-    for talk in where.linked:
-        routing.forget_opening(ws.home.path, talk)
+    for conversation in router.linked:
+        routing.forget_opening(ws.home.path, conversation)
 
 
 def _record(ws: Workspace, transaction: Transaction, session: str, payload: Payload, count: int) -> bool:
@@ -246,7 +246,7 @@ def _key(payload: Payload, back: int, count: int) -> str:
     again = f".{count}" if count else ""
     if payload.certain:
         return f"hook:{payload.same}{again}"
-    return f"hook:{payload.same}@{payload.at // _SLOT - back}{again}"
+    return f"hook:{payload.same}@{payload.at // _KEY_SLOT - back}{again}"
 
 
 def _keys(payload: Payload) -> list[str]:
@@ -296,17 +296,19 @@ def _one_by_one(ws: Workspace, group: list[Payload], patience: float) -> None:
     """Record payloads one by one, because one of them cannot be recorded."""
     for payload in group:
         try:
-            _take_in(ws, [payload], patience)
+            _record_payloads(ws, [payload], patience)
         except (Busy, Damaged, Unreachable):
             return
         except Exception as error:  # noqa: BLE001
-            if passes(error if isinstance(error, OSError) else error.__cause__):
+            if is_temporary(error if isinstance(error, OSError) else error.__cause__):
                 return
             message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-            _put_aside(ws.home.path, payload.entry, f"a payload of {payload.entry.agent} was not recorded: {message}")
+            _quarantine(
+                ws.home.path, payload.entry, f"a payload of {payload.entry.agent} was not recorded: {message}"
+            )
 
 
-def _put_aside(home: str, entry: spool.SpoolEntry, why: str) -> None:
+def _quarantine(home: str, entry: spool.SpoolEntry, why: str) -> None:
     error_log.note(home, "drain", why)
     try:
         spool.quarantine(home, entry)
@@ -319,7 +321,7 @@ def _put_aside(home: str, entry: spool.SpoolEntry, why: str) -> None:
 
 # Not compiled here, to save time in hooks that answer.
 _COMMITS: Final = r"\bgit\b[^|;&\n]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b"
-_SLACK: Final = 1_000  # ms by which an agent's clock and file times may differ
+_CLOCK_TOLERANCE: Final = 1_000  # ms by which an agent's clock and file times may differ
 
 
 def note_turns(transaction: Transaction, root: str, reported: Iterable[tuple[HookEvent, int, str]]) -> bool:
@@ -356,7 +358,7 @@ def _note_turn(tree: TreeTurns, conversation: str, session: str, signal: AnySign
             _end_turn(turn, at, broken_off=True)
             return
         case Ran() if turn is not None:
-            since = turn.began if signal.took_ms is None else max(turn.began, at - signal.took_ms - _SLACK)
+            since = turn.began if signal.took_ms is None else max(turn.began, at - signal.took_ms - _CLOCK_TOLERANCE)
             makes_commits = "git" in signal.command and re.search(_COMMITS, signal.command) is not None
             turn.commands = [*turn.commands, RanCommand(since, at, makes_commits)][-limits.MAX_TURN_COMMANDS :]
             turn.last_report = max(turn.last_report, at)
@@ -409,12 +411,12 @@ def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
     by_url: dict[str, list[spool.SpoolEntry]] = {}
     for entry in spool.list_entries(home.path):
         if entry.store == spool.HOME:
-            where: Address | None = SqliteAddress(home.store)
+            meant_for: Address | None = SqliteAddress(home.store)
         else:
-            where = _address(entry.store_url() or "") if entry.names_store else None
-        where = where or hook_store(home)
-        if where.key != ws.address.key:
-            by_url.setdefault(where.url, []).append(entry)
+            meant_for = _address(entry.store_url() or "") if entry.names_store else None
+        meant_for = meant_for or hook_store(home)
+        if meant_for.key != ws.address.key:
+            by_url.setdefault(meant_for.url, []).append(entry)
     return by_url
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.conversations.adapters.base import HookEvent
 from holdfast.conversations.adapters.clean_text import bounded, goal_of, is_small, plain
 from holdfast.conversations.ingest import files, subagents
-from holdfast.conversations.ingest.routing import Opening, began, placeholder
+from holdfast.conversations.ingest.routing import Opening, placeholder, was_started_by
 from holdfast.conversations.ingest.subagents import Timed
 from holdfast.conversations.signals import (
     Active,
@@ -63,7 +63,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.failures import CATEGORIES
 from holdfast.core.registers import current_value
-from holdfast.core.state import State, TaskState
+from holdfast.core.state import State
 from holdfast.core.times import MINUTE
 from holdfast.machine.process import command_line_of
 from holdfast.sessions.resume import wait_name, waits_of
@@ -72,61 +72,71 @@ from holdfast.sessions.start import was_put_away
 if TYPE_CHECKING:
     from holdfast.machine.git.worktree import WorkTree
 
+USAGE_LIMIT: Final = "Usage limit"
+_MAX_TODOS: Final = 500
+# Tool calls without other events are recorded at most this often: more adds nothing to working time.
+_MIN_ACTIVITY_GAP: Final = MINUTE
+_SAME_COMPRESSION: Final = 15 * MINUTE
+_SAME_WAIT: Final = MINUTE // 2
+# Signals that do not show that the person has answered.
+_KEEPS_WAITING: Final = (Opened, Closed, Measured, Chosen, Waits)
+
 # By agent: options and subcommands with which the prompt comes from the command line or a program.
-_OPTIONS: Final[dict[str, frozenset[str]]] = {
+_HEADLESS_OPTIONS: Final[dict[str, frozenset[str]]] = {
     "claude": frozenset({"-p", "--print", "--input-format"}),
     "gemini": frozenset({"-p", "--prompt"}),
     "copilot": frozenset({"-p", "--prompt"}),
     "cursor": frozenset({"-p", "--print"}),
 }
-_COMMANDS: Final[dict[str, frozenset[str]]] = {
+_HEADLESS_COMMANDS: Final[dict[str, frozenset[str]]] = {
     "codex": frozenset({"exec", "e", "app-server", "mcp-server", "proto"}),
     "opencode": frozenset({"run", "serve", "acp"}),
     "goose": frozenset({"run"}),
 }
 
 
-def is_headless(agent: str, words: Sequence[str]) -> bool:
+def is_headless(agent: str, arguments: Sequence[str]) -> bool:
     """Whether a program runs without a person, by its command line; if that is unknown, it does not."""
-    options, commands = _OPTIONS.get(agent, frozenset()), _COMMANDS.get(agent, frozenset())
-    given = [word.partition("=")[0] for word in words]
-    return any(word in options for word in given) or any(word in commands for word in given[1:4])
-
-
-_MOST = 500
+    options, commands = _HEADLESS_OPTIONS.get(agent, frozenset()), _HEADLESS_COMMANDS.get(agent, frozenset())
+    names = [argument.partition("=")[0] for argument in arguments]
+    return any(name in options for name in names) or any(name in commands for name in names[1:4])
 
 
 def plan_events(state: State, event: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:
     # Each agent has its own list.
     source = f"{event.agent}-{_short(event.conversation + (signal.agent or ''), 4)}-"
-    who = subagents.known(state, signal.agent)
+    agent = subagents.known(state, signal.agent)
     listed: dict[str, int] = {}
-    for todo in signal.todos[:_MOST]:
-        words = plain(todo.text, 500).strip()
-        name = source + _short(words if todo.id is None else f"#{todo.id}", 8)
-        if not words and tasks.find(state, name) is None:
+    for todo in signal.todos[:_MAX_TODOS]:
+        text = plain(todo.text, 500).strip()
+        name = source + _short(text if todo.id is None else f"#{todo.id}", 8)
+        if not text and tasks.find(state, name) is None:
             continue
         again = listed[name] = listed.get(name, 0) + 1
         if again > 1 and todo.id is None:  # the same words twice are two to-dos
             name = f"{name}-{again}"
             listed[name] = 1
-        yield from _placed(state, name, words, todo, at, who)
+        yield from _update_task(state, name, text, todo, at, agent)
     if signal.whole and (listed or not signal.todos):
         # Replanned: unfinished to-dos that are no longer listed are dropped.
         for task in list(state.tasks.values()):
-            if task.id.startswith(source) and task.id not in listed and _status(task) in ("pending", "in_progress"):
+            if (
+                task.id.startswith(source)
+                and task.id not in listed
+                and tasks.status_of(task) in ("pending", "in_progress")
+            ):
                 yield TaskDropped(id=task.id, ref=task.ref)
 
 
-def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str | None) -> Iterator[EventData]:
+def _update_task(state: State, name: str, text: str, todo: Todo, at: int, agent: str | None) -> Iterator[EventData]:
     if tasks.find(state, name) is None:
-        yield TaskAdded(id=name, text=words, agent=who)
+        yield TaskAdded(id=name, text=text, agent=agent)
     task = tasks.find(state, name)
     if task is None or max(task.created_at, task.started_at or 0, task.completed_at or 0) > at:
         return  # a later change is already recorded
-    if words and words != task.text:
-        yield TaskEdited(id=task.id, ref=task.ref, text=words)
-    status = _status(task)
+    if text and text != task.text:
+        yield TaskEdited(id=task.id, ref=task.ref, text=text)
+    status = tasks.status_of(task)
     if status == todo.status:
         return
     if status in ("completed", "dropped") and todo.status in ("pending", "in_progress"):
@@ -144,20 +154,8 @@ def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str |
             pass  # listed as pending again, but it was started
 
 
-def _status(task: TaskState) -> str:
-    return tasks.status_of(task)
-
-
 def _short(words: str, length: int) -> str:
     return digest(words.encode(errors="surrogatepass"))[:length]
-
-
-LIMIT = "Usage limit"
-# Tool calls without other events are recorded at most this often: more adds nothing to working time.
-_SELDOM = MINUTE
-_SAME_COMPRESSION = 15 * MINUTE
-_SAME_WAIT = MINUTE // 2
-_QUIET = (Opened, Closed, Measured, Chosen, Waits)
 
 
 class IngestContext(NamedTuple):
@@ -177,17 +175,19 @@ class IngestContext(NamedTuple):
 
 def events_of(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData | Timed]:
     """The events that a payload makes, in order."""
-    yield from _linked(state, event, at, context)
+    yield from _link_conversation(state, event, at, context)
     if context.opening is not None:
-        yield from _chosen(state, event, Chosen(model=context.opening.model, permission=context.opening.permission))
+        yield from _record_choice(
+            state, event, Chosen(model=context.opening.model, permission=context.opening.permission)
+        )
         for name, rest in context.opening.rest.items():
-            yield from _kept(state, f"{event.agent}.{name}", rest)
+            yield from _keep_rest(state, f"{event.agent}.{name}", rest)
     for signal in event.signals:
-        if not isinstance(signal, _QUIET):
-            yield from _waited(state, event, signal)
+        if not isinstance(signal, _KEEPS_WAITING):
+            yield from _end_wait(state, event, signal)
         yield from _events_of_signal(state, event, signal, at, context)
     if event.rest:
-        yield from _kept(state, f"{event.agent}.{plain(event.event, 60)}", event.rest)
+        yield from _keep_rest(state, f"{event.agent}.{plain(event.event, 60)}", event.rest)
 
 
 def _events_of_signal(
@@ -195,19 +195,19 @@ def _events_of_signal(
 ) -> Iterator[EventData | Timed]:
     match signal:
         case Opened():
-            yield from _settled(state, event, signal, at, context)
+            yield from _end_lost_work(state, event, signal, at, context)
             if signal.how == "compact":
-                yield from _compacted(state, Compacted(), at)
+                yield from _record_compression(state, Compacted(), at)
         case Prompted():
             if signal.agent is None and signal.person:
-                yield from _unreported(state, event, at, context, background=False)
-            yield from _prompted(state, event, signal, context)
+                yield from _end_unreported(state, event, at, context, background=False)
+            yield from _events_of_prompt(state, event, signal, context)
         case Replied():
             if signal.agent is None:
-                yield from _unreported(state, event, at, context, background=False)
+                yield from _end_unreported(state, event, at, context, background=False)
             yield MessageExchanged(role="assistant")
         case Active():
-            if at - view.last_activity(state) >= _SELDOM:
+            if at - view.last_activity(state) >= _MIN_ACTIVITY_GAP:
                 yield MessageExchanged(role="assistant")
         case Called() | AgentBegan() | AgentEnded():
             name = view.native_name(event.agent, event.conversation)
@@ -215,9 +215,9 @@ def _events_of_signal(
         case Edited():
             yield from files.file_events(state, event, signal, at, context.place)
         case Ran():
-            who = subagents.known(state, signal.agent)
+            agent = subagents.known(state, signal.agent)
             yield CommandRan(
-                command=plain(signal.command) or "?", code=signal.code, agent=who, duration_ms=signal.took_ms
+                command=plain(signal.command) or "?", code=signal.code, agent=agent, duration_ms=signal.took_ms
             )
         case Planned():
             yield from plan_events(state, event, signal, at)
@@ -226,25 +226,25 @@ def _events_of_signal(
             if signal.surely:
                 yield ContextCompressed()
         case Compacted():
-            yield from _compacted(state, signal, at)
+            yield from _record_compression(state, signal, at)
         case Chosen():
-            yield from _chosen(state, event, signal)
+            yield from _record_choice(state, event, signal)
         case Waits():
             name = _wait_name(event, signal.agent)
             if name not in state.waiting or state.waiting[name].for_ != signal.what:
                 yield WaitingStarted(id=name, for_=signal.what, text=plain(signal.text, 500) if signal.text else None)
         case Limited():
             if view.status_of(state) == "in_progress":
-                yield SessionPaused(reason=plain(f"{LIMIT}: {signal.reason}", 300))
+                yield SessionPaused(reason=plain(f"{USAGE_LIMIT}: {signal.reason}", 300))
         case Erred():
             category = signal.category if signal.category in CATEGORIES else "logical"
-            who = subagents.known(state, signal.agent)
-            yield ErrorNoted(message=plain(signal.message, 500) or "?", category=category, agent=who)
+            agent = subagents.known(state, signal.agent)
+            yield ErrorNoted(message=plain(signal.message, 500) or "?", category=category, agent=agent)
         case Measured():
-            yield from _measured(state, event, signal)
+            yield from _record_measurement(state, event, signal)
         case Closed():
             if signal.agent is None:
-                yield from _unreported(state, event, at, context, background=True)
+                yield from _end_unreported(state, event, at, context, background=True)
             for name in waits_of(state, event.agent, event.conversation):
                 yield WaitingEnded(id=name)
             yield NativeClosed(
@@ -252,30 +252,32 @@ def _events_of_signal(
             )
 
 
-def _linked(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData]:
+def _link_conversation(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData]:
     """Link the conversation to the session, again when it is reopened or runs in another process."""
     known = state.native.get(f"{event.agent}\n{event.conversation}") if context.is_linked else None
     if known is not None:
         # A late payload from before it closed does not reopen it.
-        over = known.closed_at is not None and at <= known.closed_at
+        is_late = known.closed_at is not None and at <= known.closed_at
         closed = known.closed_at is not None and not all(isinstance(signal, Closed) for signal in event.signals)
-        if over:
+        if is_late:
             return
-        moved = context.process is not None and known.process != context.process
-        if not closed and not moved:
+        has_new_process = context.process is not None and known.process != context.process
+        if not closed and not has_new_process:
             return
     process = context.process or (None if known is None else known.process)
     yield NativeLinked(agent=event.agent, id=event.conversation, resume=event.resume, process=process)
 
 
-def _unreported(
+def _end_unreported(
     state: State, event: HookEvent, at: int, context: IngestContext, *, background: bool
 ) -> Iterator[EventData]:
     name = view.native_name(event.agent, event.conversation)
-    yield from subagents.unreported(state, name, at, is_own=context.is_own, background=background)
+    yield from subagents.end_unreported(state, name, at, is_own=context.is_own, background=background)
 
 
-def _settled(state: State, event: HookEvent, signal: Opened, at: int, context: IngestContext) -> Iterator[EventData]:
+def _end_lost_work(
+    state: State, event: HookEvent, signal: Opened, at: int, context: IngestContext
+) -> Iterator[EventData]:
     """A conversation opens: end the agents and waits of processes that have ended.
 
     Also interrupt agents that this conversation started before, unless their process is known to run.
@@ -292,16 +294,18 @@ def _settled(state: State, event: HookEvent, signal: Opened, at: int, context: I
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
     if signal.agent is None and signal.how != "compact":
         unknown = {item.id for item in unseen}
-        for ended in _unreported(state, event, at, context, background=True):
+        for ended in _end_unreported(state, event, at, context, background=True):
             if isinstance(ended, AgentInterrupted) and ended.id in unknown:
                 yield ended
 
 
-def _prompted(state: State, event: HookEvent, signal: Prompted, context: IngestContext) -> Iterator[EventData]:
+def _events_of_prompt(
+    state: State, event: HookEvent, signal: Prompted, context: IngestContext
+) -> Iterator[EventData]:
     """A prompt: resume a session that paused by itself, or whose pause a message ends."""
     status = view.status_of(state)
     if status == "paused":
-        by_itself = view.pause_reason(state).startswith(LIMIT) or was_put_away(state)
+        by_itself = view.pause_reason(state).startswith(USAGE_LIMIT) or was_put_away(state)
         if signal.person and (by_itself or _ends_pause(state, event, context)):
             yield SessionResumed()
     elif status in ("created", "error"):
@@ -311,14 +315,14 @@ def _prompted(state: State, event: HookEvent, signal: Prompted, context: IngestC
     goal = goal_of(signal.text)
     if goal is not None and view.text_value(state, "goal") == placeholder(event.agent):
         yield SessionEdited(goal=goal)
-    yield from _named(state, event, goal)
+    yield from _name_conversation(state, event, goal)
     yield MessageExchanged(role="user" if signal.person else "assistant")
 
 
-def _named(state: State, event: HookEvent, goal: str | None) -> Iterator[EventData]:
+def _name_conversation(state: State, event: HookEvent, goal: str | None) -> Iterator[EventData]:
     """Name a conversation in an existing session after its first prompt, until its transcript has a title."""
     known = f"{event.agent}\n{event.conversation}" in state.conversations
-    if goal is not None and not known and not began(state, event.agent, event.conversation):
+    if goal is not None and not known and not was_started_by(state, event.agent, event.conversation):
         yield ConversationUpdated(agent=event.agent, id=event.conversation, name=goal)
 
 
@@ -329,7 +333,7 @@ def _ends_pause(state: State, event: HookEvent, context: IngestContext) -> bool:
     return context.process is None or not is_headless(event.agent, command_line_of(context.process.pid))
 
 
-def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
+def _record_compression(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
     """A compression that is reported before and after counts once."""
     if state.last_compression is None or at - state.last_compression > _SAME_COMPRESSION:
         yield ContextCompressed(tokens=signal.tokens)
@@ -337,7 +341,7 @@ def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
         yield ContextMeasured(tokens=signal.tokens)
 
 
-def _chosen(state: State, event: HookEvent, signal: Chosen) -> Iterator[EventData]:
+def _record_choice(state: State, event: HookEvent, signal: Chosen) -> Iterator[EventData]:
     """Models by agent: several agents in one session have one each, and only changes are recorded."""
     for name, value in (("model", signal.model), ("permission_mode", signal.permission)):
         if value is None:
@@ -353,7 +357,7 @@ def _chosen(state: State, event: HookEvent, signal: Chosen) -> Iterator[EventDat
             yield SessionEdited(model=word)
 
 
-def _waited(state: State, event: HookEvent, signal: AnySignal) -> Iterator[EventData]:
+def _end_wait(state: State, event: HookEvent, signal: AnySignal) -> Iterator[EventData]:
     """End the wait of an agent that reports something else: the person has answered. A prompt ends all waits."""
     if isinstance(signal, Prompted) and signal.agent is None and signal.person:
         for name in waits_of(state, event.agent, event.conversation):
@@ -374,13 +378,13 @@ def _wait_name(event: HookEvent, agent: str | None) -> str:
     return wait_name(event.agent, event.conversation, agent)
 
 
-def _measured(state: State, event: HookEvent, signal: Measured) -> Iterator[EventData]:
-    who = None if signal.agent is None else subagents.known(state, signal.agent)
-    known_tokens = state.tokens if who is None else state.by_agent.get(who)
+def _record_measurement(state: State, event: HookEvent, signal: Measured) -> Iterator[EventData]:
+    agent = None if signal.agent is None else subagents.known(state, signal.agent)
+    known_tokens = state.tokens if agent is None else state.by_agent.get(agent)
     if signal.tokens is not None and (
         signal.tokens != known_tokens or (signal.window is not None and signal.window != state.window)
     ):
-        yield ContextMeasured(tokens=signal.tokens, window=signal.window or None, agent=who)
+        yield ContextMeasured(tokens=signal.tokens, window=signal.window or None, agent=agent)
     if signal.cost_usd is not None:
         known = state.extra.get("costs")
         costs: dict[str, Json] = dict(known) if isinstance(known, dict) else {}
@@ -392,10 +396,10 @@ def _measured(state: State, event: HookEvent, signal: Measured) -> Iterator[Even
             if current_value(state.registers.get("cost_usd", ())) != total:
                 yield SessionEdited(cost_usd=total)
     if signal.limits is not None:
-        yield from _kept(state, "rate_limits", signal.limits)
+        yield from _keep_rest(state, "rate_limits", signal.limits)
 
 
-def _kept(state: State, name: str, value: Json) -> Iterator[EventData]:
+def _keep_rest(state: State, name: str, value: Json) -> Iterator[EventData]:
     """Keep other fields, without secrets, within limits, and only when they changed."""
     from holdfast.core.secrets.patterns import redact_document
 

@@ -1,7 +1,7 @@
 """Files an agent edited: their paths in the project, and their hashes before and after.
 
-Hooks run after the edit. The file on disk is the result of the edit only if nobody wrote to it since; otherwise the
-payload has to suffice. No content is kept.
+Hooks run after the edit. The file on disk is the result of the edit only if it was not written to since;
+otherwise the payload has to suffice. No content is kept.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from holdfast.core.text import check_relative_path
 from holdfast.machine import files
 from holdfast.machine.git.worktree import WorkTree
 
-_LARGEST: Final = 16 * 1024 * 1024  # bytes: larger files are not reverted in memory to get their previous hash
-_MOST_OUTSIDE: Final = 100
+_MAX_REVERTED: Final = 16 * 1024 * 1024  # bytes: larger files are not reverted in memory to get their previous hash
+_MAX_OUTSIDE: Final = 100
 _BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-class _Landed(NamedTuple):
+class _FileHashes(NamedTuple):
     before: str | None
     after: str | None
 
@@ -41,17 +41,19 @@ def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: 
     root, relative = path
     latest = next((change for change in reversed(state.files) if change.path == relative), None)
     full = os.path.join(root, *relative.split("/"))
-    landed = _landed(full, signal, at)
-    left = None if latest is None else latest.hash_after
+    hashes = _hashes(full, signal, at)
+    previous = None if latest is None else latest.hash_after
     # Some programs report other line ends than files have: their hashes count if the result matches or, where that
     # can no longer be checked, if the file would look the same everywhere.
-    sure = signal.after == landed.after if landed.after and signal.after else _as_shown(full, signal, left)
-    before = (signal.before if sure else None) or landed.before or left
+    reliable = (
+        signal.after == hashes.after if hashes.after and signal.after else _looks_as_reported(full, signal, previous)
+    )
+    before = (signal.before if reliable else None) or hashes.before or previous
     yield FileChanged(
         path=relative, action=signal.action, agent=subagents.known(state, signal.agent),
         lines_added=signal.lines_added, lines_removed=signal.lines_removed,
         hash_before=None if signal.action == "created" else before,
-        hash_after=None if signal.action == "deleted" else landed.after or (signal.after if sure else None),
+        hash_after=None if signal.action == "deleted" else hashes.after or (signal.after if reliable else None),
         by="tool", among=(view.native_name(event.agent, event.conversation),),
     )  # fmt: skip
 
@@ -64,8 +66,8 @@ def _inside(state: State, path: str, cwd: str | None, place: WorkTree) -> tuple[
         full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     except (OSError, ValueError):
         return None
-    own = None if state.project is None else state.project.path
-    for root in (place.root, place.main, own):
+    session_root = None if state.project is None else state.project.path
+    for root in (place.root, place.main, session_root):
         real = None if root is None else os.path.realpath(root)
         if root is not None and real is not None and full.startswith(real.rstrip(os.sep) + os.sep):
             try:
@@ -82,49 +84,49 @@ def _outside(state: State, path: str) -> Iterator[EventData]:
     paths: list[Json] = list(known) if isinstance(known, list) else []
     name = plain(path, 500)
     if name and name not in paths:
-        yield ExtraKept(name="files_outside", value=[*paths, name][-_MOST_OUTSIDE:])
+        yield ExtraKept(name="files_outside", value=[*paths, name][-_MAX_OUTSIDE:])
 
 
-def _landed(full: str, signal: Edited, at: int) -> _Landed:
+def _hashes(full: str, signal: Edited, at: int) -> _FileHashes:
     """The hashes before and after, as far as the disk still shows this edit."""
     if signal.action == "deleted":
-        return _Landed(None, None)
+        return _FileHashes(None, None)
     try:
         status = os.lstat(full)
         # Times of files and payloads are only exact to some milliseconds.
         if status.st_mtime_ns // 1_000_000 > at + 5:
-            return _Landed(None, None)
+            return _FileHashes(None, None)
         after = files.hash_file(full)
     except (OSError, ValueError, HoldfastError):
-        return _Landed(None, None)
-    before = _undone(full, signal) if status.st_size <= _LARGEST else None
-    return _Landed(before, after)
+        return _FileHashes(None, None)
+    before = _hash_before(full, signal) if status.st_size <= _MAX_REVERTED else None
+    return _FileHashes(before, after)
 
 
-def _as_shown(full: str, signal: Edited, left: str | None) -> bool:
+def _looks_as_reported(full: str, signal: Edited, previous: str | None) -> bool:
     """Whether a file has the line ends and encoding that programs report."""
     if signal.before is None and signal.after is None:
         return False
     try:
         if not stat.S_ISREG(os.lstat(full).st_mode):
             return False
-        content = files.read_limited(full, _LARGEST, what="an edited file")
+        content = files.read_limited(full, _MAX_REVERTED, what="an edited file")
     except FileNotFoundError:
         # It no longer exists: it did have them if the program created it, or started from content we know.
-        return signal.action == "created" or (left is not None and left == signal.before)
+        return signal.action == "created" or (previous is not None and previous == signal.before)
     except (OSError, ValueError, HoldfastError):
         return False
     return not content.startswith(_BOMS) and b"\r" not in content and b"\0" not in content
 
 
-def _undone(full: str, signal: Edited) -> str | None:
+def _hash_before(full: str, signal: Edited) -> str | None:
     """The hash before the edit, if reverting it is unambiguous."""
     from hashlib import sha256
 
     if not signal.old or not signal.new:
         return None
     try:
-        content = files.read_limited(full, _LARGEST, what="an edited file")
+        content = files.read_limited(full, _MAX_REVERTED, what="an edited file")
         old, new = signal.old.encode(), signal.new.encode()
     except (HoldfastError, UnicodeEncodeError):
         return None

@@ -16,7 +16,7 @@ from holdfast.machine.process import identify
 from holdfast.workspace import spool
 
 # Errors that may pass and are not the payload's fault: it waits.
-_PASSING = frozenset(
+_TEMPORARY_ERRORS = frozenset(
     {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
      errno.EBUSY, getattr(errno, "EDQUOT", errno.ENOSPC), getattr(errno, "ESTALE", errno.EIO)}
 )  # fmt: skip
@@ -63,7 +63,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
     except FileNotFoundError:
         return PayloadRead(None, unfinished=True)
     except OSError as error:
-        return PayloadRead(None, f"a payload cannot be read: {error.strerror}", unfinished=passes(error))
+        return PayloadRead(None, f"a payload cannot be read: {error.strerror}", unfinished=is_temporary(error))
     payload = decoded(entry.payload(raw))
     if payload is None:
         # Also if the clock was set back meanwhile, but not forever if it was far ahead.
@@ -120,6 +120,6 @@ def _may_be_written(entry: spool.SpoolEntry) -> bool:
     return entry.own == 0 or identify(entry.own) is not None
 
 
-def passes(error: BaseException | None) -> bool:
+def is_temporary(error: BaseException | None) -> bool:
     """Whether an error is not the payload's fault and may pass."""
-    return isinstance(error, OSError) and error.errno in _PASSING
+    return isinstance(error, OSError) and error.errno in _TEMPORARY_ERRORS

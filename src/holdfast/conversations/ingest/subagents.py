@@ -37,8 +37,8 @@ class Timed(NamedTuple):
 
 
 _CALLS = ".calls"
-_MOST_CALLS = 50
-_AT_WORK = ("pending", "running", "paused", "interrupted")
+_MAX_CALLS = 50
+_UNFINISHED = ("pending", "running", "paused", "interrupted")
 
 
 def known(state: State, name: str | None) -> str | None:
@@ -47,7 +47,7 @@ def known(state: State, name: str | None) -> str | None:
     return None if agent is None else agent.id
 
 
-def unreported(
+def end_unreported(
     state: State, conversation: str, at: int, *, is_own: Callable[[str], bool], background: bool
 ) -> Iterator[AgentInterrupted]:
     """End agents of the conversation whose end was not reported: its present activity shows that they have ended.
@@ -72,19 +72,19 @@ def subagent_events(
     match signal:
         case Called(begins=True):
             began = AgentBegan(agent=signal.call, type=signal.type, task=signal.task, background=signal.background)
-            yield from _began(state, began, at, process, conversation)
+            yield from _events_of_start(state, began, at, process, conversation)
         case Called():
             calls = _calls(state)
             task, counts = redact(plain(signal.task or "", 500))
             calls[plain(signal.call, 100)] = [plain(signal.type, 100), task, signal.background, None, at]
-            yield _keep(calls, counts)
+            yield _keep_calls(calls, counts)
         case AgentBegan():
-            yield from _began(state, signal, at, process, conversation)
+            yield from _events_of_start(state, signal, at, process, conversation)
         case AgentEnded():
-            yield from _ended(state, signal, at, conversation)
+            yield from _events_of_end(state, signal, at, conversation)
 
 
-def _began(
+def _events_of_start(
     state: State, signal: AgentBegan, at: int, process: Process | None, conversation: str
 ) -> Iterator[EventData]:
     name = signal.agent or signal.type
@@ -96,9 +96,9 @@ def _began(
         or (agent.ended_at is not None and at <= agent.ended_at)
     ):
         # Already known. The returned call is more reliable than the order of calls.
-        yield from _corrected(agent, signal)
+        yield from _correct(agent, signal)
         if signal.call is not None and calls.pop(plain(signal.call, 100), None) is not None:
-            yield _keep(calls)
+            yield _keep_calls(calls)
         return
     call = plain(signal.call, 100) if signal.call is not None else _next_call(calls, signal.type)
     asked = calls.get(call) if call is not None else None
@@ -113,7 +113,7 @@ def _began(
         pid=None if process is None else process.pid, process=process, conversation=conversation,
     )  # fmt: skip
     if asked is not None:
-        yield _keep(calls)
+        yield _keep_calls(calls)
 
 
 def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
@@ -121,10 +121,10 @@ def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
     return next((key for key, (wanted, _, _, by, _) in calls.items() if by is None and wanted == kind), None)
 
 
-def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[EventData]:
+def _correct(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[EventData]:
     """Correct what was guessed about an agent."""
-    sure = signal.call is not None or not agent.task
-    task = plain(signal.task, 500) if signal.task and sure else None
+    reliable = signal.call is not None or not agent.task
+    task = plain(signal.task, 500) if signal.task and reliable else None
     background = True if isinstance(signal, AgentBegan) and signal.background and not agent.background else None
     edited = AgentEdited(
         id=agent.id, ref=agent.ref, task=None if task == agent.task else task, background=background
@@ -133,7 +133,7 @@ def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[E
         yield edited
 
 
-def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iterator[EventData | Timed]:
+def _events_of_end(state: State, signal: AgentEnded, at: int, conversation: str) -> Iterator[EventData | Timed]:
     calls = _calls(state)
     call = calls.pop(plain(signal.call, 100), None) if signal.call is not None else None
     name = signal.agent or (call[3] if call is not None and isinstance(call[3], str) else None) or signal.call
@@ -141,18 +141,18 @@ def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iter
         return
     agent = _find(state, name)
     if agent is None:
-        yield from _whole(state, signal, call, name, at, conversation)
+        yield from _start_unreported(state, signal, call, name, at, conversation)
         agent = _find(state, name)
     if agent is not None:
-        yield from _over(agent, signal)
+        yield from _end_agent(agent, signal)
     if call is not None:
-        yield _keep(calls)
+        yield _keep_calls(calls)
 
 
-def _over(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
+def _end_agent(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
     summary = plain(signal.summary, 1_000) if signal.summary else None
-    yield from _corrected(agent, signal)
-    if agents.status_of(agent) in _AT_WORK:
+    yield from _correct(agent, signal)
+    if agents.status_of(agent) in _UNFINISHED:
         if signal.stopped:
             yield AgentAborted(id=agent.id, ref=agent.ref, reason="Stopped by the person")
         elif signal.failed is not None:
@@ -169,7 +169,7 @@ def _over(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
         yield more
 
 
-def _whole(
+def _start_unreported(
     state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int, conversation: str
 ) -> Iterator[Timed]:
     """Start a subagent that is known only by its end."""
@@ -185,9 +185,11 @@ def _whole(
 
 def _find(state: State, name: str) -> AgentState | None:
     """The latest run of a subagent; later runs are numbered."""
-    own = id_of(name)
+    wanted_id = id_of(name)
     for agent in reversed(state.agents.values()):
-        if agent.id == own or (agent.id.startswith(f"{own}-") and agent.id[len(own) + 1 :].isdecimal()):
+        if agent.id == wanted_id or (
+            agent.id.startswith(f"{wanted_id}-") and agent.id[len(wanted_id) + 1 :].isdecimal()
+        ):
             return agent
     return None
 
@@ -207,6 +209,6 @@ def _calls(state: State) -> dict[str, list[Json]]:
     return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 5}
 
 
-def _keep(calls: dict[str, list[Json]], redacted: dict[str, int] | None = None) -> ExtraKept:
-    latest = list(calls.items())[-_MOST_CALLS:]
+def _keep_calls(calls: dict[str, list[Json]], redacted: dict[str, int] | None = None) -> ExtraKept:
+    latest = list(calls.items())[-_MAX_CALLS:]
     return ExtraKept(name=_CALLS, value=dict(latest) or None, redacted=redacted or {})
