@@ -1,4 +1,4 @@
-"""Temporary files: those of dead writers are known and removed, those of living ones are left alone."""
+"""Temporary files of dead writers are recognized and removed; those of living writers are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.machine import files
 
 NOW = 1_794_000_000_000
 HOUR = 3_600_000
-# Writes a file, and stays between the writing and the name until somebody says something.
+# Writes a file, and waits for a line of input between writing and renaming.
 WRITER = """
 import os, sys
 from holdfast.machine import files
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def writer(home: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process in the middle of writing `state` in the home."""
+    """A process that is in the middle of writing `state` in the home."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(home / "state")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -59,26 +59,24 @@ def note(home: Path) -> None:
             keeper.session().note("a note")
 
 
-def left(directory: Path) -> list[str]:
+def temporaries_in(directory: Path) -> list[str]:
     return [os.path.basename(path) for path in files.temporaries(str(directory))]
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_that_writes(
+def test_temporary_of_a_killed_writer_is_removed_by_the_next_writer(
     home: Path, writer: subprocess.Popen[str]
 ) -> None:
-    """At once: nobody has to wait for an hour, or to call the doctor."""
-    assert len(left(home)) == 1
+    """At once, without the doctor."""
+    assert len(temporaries_in(home)) == 1
     writer.kill()
     writer.wait(60)
-    assert len(left(home)) == 1
+    assert len(temporaries_in(home)) == 1
     note(home)
-    assert left(home) == []
+    assert temporaries_in(home) == []
 
 
-def test_what_a_living_process_writes_is_left_alone_however_long_it_takes(
-    home: Path, writer: subprocess.Popen[str]
-) -> None:
-    """A process that is stopped for hours goes on afterwards, and its file gets its name."""
+def test_temporary_of_a_living_writer_is_kept_at_any_age(home: Path, writer: subprocess.Popen[str]) -> None:
+    """A process that was stopped for hours continues and renames its file."""
     (path,) = files.temporaries(str(home))
     os.utime(path, (1, 1))
     assert files.abandoned_temporaries(str(home), NOW) == []
@@ -86,31 +84,31 @@ def test_what_a_living_process_writes_is_left_alone_however_long_it_takes(
     writer.communicate("go on\n", timeout=60)
     assert writer.returncode == 0
     assert (home / "state").read_bytes() == b"new"
-    assert left(home) == []
+    assert temporaries_in(home) == []
 
 
-def test_leftovers_are_removed_in_the_home_and_next_to_its_store(home: Path, tmp_path: Path) -> None:
-    """But in no project, where what was written may be somebody else's."""
+def test_abandoned_temporaries_are_removed_in_the_home_and_next_to_its_store(home: Path, tmp_path: Path) -> None:
+    """Not in a project, where they may be another user's."""
     store, project = tmp_path / "elsewhere", tmp_path / "project"
     places = (home, home / "glances", home / "mirrors", store, project)
     for place in places:
         place.mkdir(exist_ok=True)
-        (place / _name(_of_nobody())).touch()
-        (place / (_name(_of_nobody()) + "-journal")).touch()
+        (place / _name(_ended_label())).touch()
+        (place / (_name(_ended_label()) + "-journal")).touch()
     with Keeper.open(str(project), home=str(home), store=f"sqlite:///{store}/store.db") as keeper:
         keeper.start("the goal")
-    assert [len(left(place)) for place in places] == [0, 0, 0, 0, 2]
+    assert [len(temporaries_in(place)) for place in places] == [0, 0, 0, 0, 2]
 
 
-def _own() -> str:
+def _own_label() -> str:
     return files.temporary_name().removesuffix(files.SUFFIX).split(".", 2)[2]
 
 
-def _of_nobody() -> str:
-    """A process of this machine that has ended."""
+def _ended_label() -> str:
+    """The label of a process of this machine that has ended."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
-    numbering, _, started = _own().split(".", 2)
+    numbering, _, started = _own_label().split(".", 2)
     return f"{numbering}.{ended.pid}.{started}"
 
 
@@ -119,11 +117,11 @@ def _name(label: str) -> str:
 
 
 def _labels() -> dict[str, tuple[str, bool, bool]]:
-    """What names say of their writers, and whether the file is abandoned: right away, and after an hour."""
-    numbering, pid, started = _own().split(".", 2)
+    """Labels of writers, and whether their file is abandoned at once and after an hour."""
+    numbering, pid, started = _own_label().split(".", 2)
     return {
-        "ours": (_own(), False, False),
-        "dead": (_of_nobody(), True, True),
+        "ours": (_own_label(), False, False),
+        "dead": (_ended_label(), True, True),
         "number given out again": (f"{numbering}.{pid}.{started}1", True, True),
         "other numbers": (f"{'0' * 12}.{pid}.{started}", False, True),
         "start unknown": (f"{numbering}.{pid}.", False, True),
@@ -134,8 +132,7 @@ def _labels() -> dict[str, tuple[str, bool, bool]]:
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
-def test_abandoned_files_are_known_by_their_writers(home: Path, ending: str) -> None:
-    """Dead for certain, alive for certain, or not to be known: then an hour without a write decides."""
+def test_temporary_is_abandoned_when_its_writer_is_dead_or_unknown_for_an_hour(home: Path, ending: str) -> None:
     for what, (label, soon, late) in _labels().items():
         path = home / (_name(label) + ending)
         path.touch()

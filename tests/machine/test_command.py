@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and groups a
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
-# Says `ready`, then each signal it hears; ends with 7 a moment after the first, so that a second would show.
+# Prints `ready`, then each signal it receives; ends with 7 a moment after the first, so that a second would show.
 LISTENER = """
 import os, signal, sys, time
 def heard(number, frame):
@@ -53,8 +53,7 @@ def sh(script: str) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 77, 124, 255])
-def test_the_exit_code_is_passed_on(code: int) -> None:
-    """Whatever the command says is what we say."""
+def test_exit_code_is_returned_unchanged(code: int) -> None:
     outcome = run_command(sh(f"exit {code}"))
     assert outcome.code == code
     assert outcome[1:4] == (None, False, False)
@@ -63,19 +62,19 @@ def test_the_exit_code_is_passed_on(code: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_a_signal_is_passed_on_as_128_and_its_number(number: signal.Signals) -> None:
-    """As shells do it."""
+def test_command_ended_by_a_signal_has_code_128_plus_its_number(number: signal.Signals) -> None:
+    """As in shells."""
     outcome = run_command(sh(f"ulimit -c 0; kill -{number.value} $$"))
     assert (outcome.code, outcome.signal) == (128 + number, number)
     assert outcome.message == f"was ended by {number.name}"
 
 
-def test_a_signal_without_a_name_has_a_number() -> None:
-    """Real-time signals between the named ones."""
+def test_signal_without_a_name_is_reported_by_number() -> None:
+    """As real-time signals are."""
     assert command.signal_name(40) == "signal 40"
 
 
-def test_a_missing_program_is_127() -> None:
+def test_missing_program_has_code_127() -> None:
     """By name and by path."""
     for name in ("no-such-program-here", "/no/such/program"):
         outcome = run_command([name])
@@ -83,8 +82,8 @@ def test_a_missing_program_is_127() -> None:
         assert outcome.message == f"{name} was not found"
 
 
-def test_a_missing_program_is_127_whatever_the_path_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory on the PATH that we may not enter answers `permission denied` for every name."""
+def test_missing_program_has_code_127_with_a_forbidden_directory_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a directory answers `permission denied` for every name."""
 
     def closed(*args: Any, **kwargs: Any) -> None:
         raise PermissionError(13, "Permission denied")
@@ -95,7 +94,7 @@ def test_a_missing_program_is_127_whatever_the_path_holds(monkeypatch: pytest.Mo
     assert run_command(["sh"]).code == 126
 
 
-def test_a_program_that_cannot_be_executed_is_126(tmp_path: Path) -> None:
+def test_program_that_cannot_be_executed_has_code_126(tmp_path: Path) -> None:
     """A file without permission, a directory, a file that is no program."""
     (tmp_path / "plain").write_text("echo")
     (tmp_path / "rubbish").write_bytes(b"\x00\x01rubbish")
@@ -106,8 +105,7 @@ def test_a_program_that_cannot_be_executed_is_126(tmp_path: Path) -> None:
         assert "cannot be executed" in outcome.message
 
 
-def test_no_command_is_invalid() -> None:
-    """Nothing, and the empty name, are not commands."""
+def test_empty_command_is_invalid() -> None:
     for argv in ([], [""]):
         with pytest.raises(Invalid):
             run_command(argv)
@@ -120,14 +118,14 @@ def test_arguments_with_nul_are_invalid() -> None:
 
 
 def test_missing_working_directory_raises_not_found(tmp_path: Path) -> None:
-    """That is our trouble, and not the same as a missing program."""
+    """It is not taken for a missing program."""
     with pytest.raises(NotFound):
         run_command(["true"], cwd=str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("name", ["EAGAIN", "ENOMEM", "EMFILE"])
-def test_a_machine_that_can_start_nothing_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """It says nothing about the command, so it is no outcome."""
+def test_failure_to_start_any_process_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """It is no outcome, as it says nothing about the command."""
     import errno
 
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -138,23 +136,23 @@ def test_a_machine_that_can_start_nothing_is_a_typed_error(monkeypatch: pytest.M
         run_command(["true"])
 
 
-def test_no_shell_touches_the_arguments(tmp_path: Path) -> None:
-    """Spaces, quotes, stars and dollars arrive as they were written."""
+def test_arguments_are_passed_without_a_shell(tmp_path: Path) -> None:
+    """Spaces, quotes, stars and dollars stay as they are."""
     arguments = ["a b", "*", "$HOME", "'", '"', ";", "\n", ""]
     script = f"import sys; open({str(tmp_path / 'out')!r}, 'w').write(repr(sys.argv[1:]))"
     assert run_command([sys.executable, "-c", script, *arguments]).code == 0
     assert (tmp_path / "out").read_text() == repr(arguments)
 
 
-def test_directory_and_environment_are_the_given_ones(tmp_path: Path) -> None:
-    """And ours when none are given."""
+def test_command_gets_the_given_directory_and_environment(tmp_path: Path) -> None:
+    """Ours by default."""
     environment = {"PATH": os.environ["PATH"], "COLOUR": "green"}
     run_command(sh('echo "$COLOUR" > out'), cwd=str(tmp_path), env=environment)
     assert (tmp_path / "out").read_text() == "green\n"
 
 
 def test_kill_by_the_kernel_is_recognized_when_memory_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL while the kernel counted one of its own; also when a shell reports it as 137."""
+    """SIGKILL with a higher kernel counter, also when a shell reports it as 137."""
     for script in ("kill -9 $$", "exit 137"):
         counts = iter([4, 5])
         monkeypatch.setattr(command, "_memory_kills", lambda counts=counts: next(counts))
@@ -164,8 +162,8 @@ def test_kill_by_the_kernel_is_recognized_when_memory_ran_out(monkeypatch: pytes
         assert outcome.message == "was killed because memory ran out"
 
 
-def test_any_other_end_is_not_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a SIGKILL by somebody else nor a failure while others were killed."""
+def test_other_ends_are_not_taken_for_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SIGKILL by somebody else, or a failure while other processes were killed."""
     assert not run_command(sh("kill -9 $$")).out_of_memory
     counts = iter(range(100))
     monkeypatch.setattr(command, "_memory_kills", lambda: next(counts))
@@ -173,8 +171,8 @@ def test_any_other_end_is_not_for_want_of_memory(monkeypatch: pytest.MonkeyPatch
     assert not run_command(sh("kill -15 $$")).out_of_memory
 
 
-def test_a_kernel_that_does_not_count_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    """macOS has no such file."""
+def test_out_of_memory_count_is_zero_when_the_kernel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS."""
     assert command._memory_kills() >= 0
 
     def missing(*args: Any, **kwargs: Any) -> None:
@@ -184,46 +182,44 @@ def test_a_kernel_that_does_not_count_is_zero(monkeypatch: pytest.MonkeyPatch) -
     assert command._memory_kills() == 0
 
 
-def test_the_caller_hears_the_process_number() -> None:
-    """While the process is there: it can be identified."""
-    heard: list[ProcessIdentity | None] = []
-    run_command(["cat", "/dev/null"], started=lambda pid: heard.append(identify(pid)))
-    assert heard[0] is not None
-    assert fate(heard[0]) == "dead"
+def test_caller_gets_the_pid_while_the_process_runs() -> None:
+    identities: list[ProcessIdentity | None] = []
+    run_command(["cat", "/dev/null"], started=lambda pid: identities.append(identify(pid)))
+    assert identities[0] is not None
+    assert fate(identities[0]) == "dead"
 
 
-def test_a_caller_that_fails_leaves_no_process() -> None:
-    """When the start cannot be recorded, nothing runs on."""
-    heard: list[ProcessIdentity] = []
+def test_process_is_killed_when_the_caller_fails() -> None:
+    """If the start cannot be recorded, nothing keeps running."""
+    identities: list[ProcessIdentity] = []
 
     def fail(pid: int) -> None:
         who = identify(pid)
         assert who is not None
-        heard.append(who)
+        identities.append(who)
         raise RuntimeError("cannot record")
 
     with pytest.raises(RuntimeError):
         run_command(["sleep", "60"], started=fail)
-    assert fate(heard[0]) == "dead"
+    assert fate(identities[0]) == "dead"
 
 
 # --- time ------------------------------------------------------------------------------------------
 
 
-def test_a_command_within_its_time_is_left_alone() -> None:
-    """The timeout shows only when it is passed."""
+def test_command_within_its_timeout_is_undisturbed() -> None:
     assert run_command(sh("exit 4"), timeout=60).code == 4
 
 
-def test_a_timeout_interrupts() -> None:
-    """SIGINT first: a program that listens cleans up and ends by itself, and the code is 124."""
+def test_timeout_interrupts_the_command() -> None:
+    """SIGINT first, so that it can clean up; the code is 124."""
     outcome = run_command(["sleep", "60"], timeout=0.1, grace=30)
     assert outcome[:4] == (124, signal.SIGINT, True, False)
     assert outcome.message == "ran longer than 0.1 s and was stopped"
 
 
-def stopped(script: str, folder: Path, grace: float) -> CommandOutcome:
-    """The outcome of a run that wrote `up` before its time was over: a busy machine gets more of it."""
+def run_until_timeout(script: str, folder: Path, grace: float) -> CommandOutcome:
+    """The outcome of a run that wrote `up` before the timeout; a busy machine gets longer timeouts."""
     for timeout in (0.4, 2, 10):
         outcome = run_command(sh(script), timeout=timeout, grace=grace)
         if (folder / "up").exists():
@@ -231,23 +227,21 @@ def stopped(script: str, folder: Path, grace: float) -> CommandOutcome:
     pytest.fail("the command never got going")
 
 
-def test_a_timeout_lets_the_command_clean_up(tmp_path: Path) -> None:
-    """What it does within the grace is done."""
+def test_timeout_gives_the_command_time_to_clean_up(tmp_path: Path) -> None:
     script = f"trap 'echo clean > {tmp_path}/out; exit 5' INT; echo > {tmp_path}/up; while :; do sleep 0.05; done"
-    outcome = stopped(script, tmp_path, 30)
+    outcome = run_until_timeout(script, tmp_path, 30)
     assert outcome.timed_out
     assert outcome.code == 124
     assert (tmp_path / "out").read_text() == "clean\n"
 
 
-def test_a_command_deaf_to_interruption_is_killed(tmp_path: Path) -> None:
-    """After the grace there is no more asking."""
-    outcome = stopped(f"trap '' INT; echo > {tmp_path}/up; while :; do sleep 0.05; done", tmp_path, 0.2)
+def test_command_that_ignores_interruption_is_killed_after_the_grace_period(tmp_path: Path) -> None:
+    outcome = run_until_timeout(f"trap '' INT; echo > {tmp_path}/up; while :; do sleep 0.05; done", tmp_path, 0.2)
     assert outcome[:3] == (124, signal.SIGKILL, True)
 
 
-def left_of(folder: Path) -> list[ProcessIdentity]:
-    """Those who wrote their numbers into a directory and live. The killed need a moment to be gone."""
+def living_family(folder: Path) -> list[ProcessIdentity]:
+    """The processes that wrote their pids into a directory and are alive; killed ones get a moment to disappear."""
     written = [int((folder / name).read_text()) for name in "ab"]
     left: list[ProcessIdentity] = []
     for _ in range(100):
@@ -266,11 +260,11 @@ sleep 63
 """
 
 
-def test_a_timeout_ends_all_that_was_started(tmp_path: Path) -> None:
-    """Background jobs, which shells make deaf to SIGINT, do not outlive it."""
-    outcome = stopped(FAMILY.format(tmp_path), tmp_path, 0.2)
+def test_timeout_ends_all_descendants(tmp_path: Path) -> None:
+    """Including background jobs, for which shells ignore SIGINT."""
+    outcome = run_until_timeout(FAMILY.format(tmp_path), tmp_path, 0.2)
     assert outcome.timed_out
-    assert left_of(tmp_path) == []
+    assert living_family(tmp_path) == []
 
 
 # --- signals, without a terminal -------------------------------------------------------------------
@@ -292,7 +286,7 @@ print("restored" if same else "changed", tuple(outcome)[:4], flush=True)
 """
 
 
-# In the place of a shell: leads the session, has the terminal, and dies when the terminal goes away.
+# Stands in for a shell: leads the session, has the terminal, and dies when the terminal is closed.
 SHELL = """
 import fcntl, json, subprocess, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -336,7 +330,7 @@ class Driver:
 
 @pytest.fixture
 def drivers() -> Iterator[list[Driver]]:
-    """Ends what a failed test left, with all it started."""
+    """Ends the processes of a failed test with all they started."""
     made: list[Driver] = []
     yield made
     for driver in made:
@@ -348,24 +342,24 @@ LISTEN = [sys.executable, "-c", LISTENER]
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["same group", "own group"])
 @pytest.mark.parametrize("number", SIGNALS)
-def test_signals_to_us_are_passed_on_once(
+def test_signal_to_us_is_forwarded_once(
     drivers: list[Driver], number: signal.Signals, options: dict[str, float]
 ) -> None:
-    """The command hears it once, decides for itself, and we wait for its end and restore our handlers."""
+    """We wait for the command's end and restore our handlers."""
     driver = Driver(LISTEN, options)
     drivers.append(driver)
     driver.wait_for("ready")
     driver.process.send_signal(number)
-    said = driver.rest()
-    assert said.count("heard") == 1
-    assert f"heard {number.name}" in said
-    assert "restored (7, None, False, False)" in said
+    output = driver.rest()
+    assert output.count("heard") == 1
+    assert f"heard {number.name}" in output
+    assert "restored (7, None, False, False)" in output
     assert driver.process.returncode == 0
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_command_that_dies_of_the_signal_is_reported(drivers: list[Driver], number: signal.Signals) -> None:
-    """128 and the number, and we live to record it."""
+def test_command_that_dies_of_a_forwarded_signal_is_reported(drivers: list[Driver], number: signal.Signals) -> None:
+    """With 128 plus the number; we survive to record it."""
     driver = Driver(sh("ulimit -c 0; echo ready; exec sleep 60"))
     drivers.append(driver)
     driver.wait_for("ready")
@@ -373,8 +367,8 @@ def test_a_command_that_dies_of_the_signal_is_reported(drivers: list[Driver], nu
     assert f"restored ({128 + number}, {number.value}, False, False)" in driver.rest()
 
 
-def test_what_was_ignored_stays_ignored(drivers: list[Driver]) -> None:
-    """Under nohup neither we nor the command mind a SIGHUP."""
+def test_ignored_signal_stays_ignored(drivers: list[Driver]) -> None:
+    """Under nohup neither we nor the command react to SIGHUP."""
     driver = Driver(sh("echo ready; sleep 0.3; exit 9"), ignored=(signal.SIGHUP,))
     drivers.append(driver)
     driver.wait_for("ready")
@@ -382,34 +376,31 @@ def test_what_was_ignored_stays_ignored(drivers: list[Driver]) -> None:
     assert "restored (9, None, False, False)" in driver.rest()
 
 
-def test_standard_input_and_output_are_the_commands(drivers: list[Driver]) -> None:
-    """What is piped to us reaches the command, and its output comes out untouched."""
+def test_standard_input_and_output_reach_the_command_unchanged(drivers: list[Driver]) -> None:
     driver = Driver(["cat"])
     drivers.append(driver)
-    said = driver.process.communicate(b"through\n", timeout=30)[0]
-    assert said.startswith(b"through\n")
+    output = driver.process.communicate(b"through\n", timeout=30)[0]
+    assert output.startswith(b"through\n")
 
 
-def test_in_another_thread_commands_run_without_handlers() -> None:
-    """Python allows handlers only in the main thread; a server can still run a command."""
-    found: list[CommandOutcome] = []
-    thread = threading.Thread(target=lambda: found.append(run_command(sh("exit 6"))))
+def test_command_runs_in_another_thread_without_handlers() -> None:
+    """Python allows signal handlers only in the main thread."""
+    outcomes: list[CommandOutcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(run_command(sh("exit 6"))))
     thread.start()
     thread.join()
-    assert found[0].code == 6
+    assert outcomes[0].code == 6
 
 
-def test_a_signal_before_the_child_exists_is_not_lost() -> None:
-    """It is kept and passed on as soon as there is somebody to pass it to."""
-
-    class Told(list[int]):
+def test_signal_before_the_child_exists_is_forwarded_once_it_does() -> None:
+    class FakeChild(list[int]):
         own_group = True
 
         def send(self, number: int) -> None:
             self.append(number)
 
     relay = command._Relay(None)
-    child: Any = Told()
+    child: Any = FakeChild()
     relay._on_signal(signal.SIGTERM, None)
     relay.attach(child)
     relay._on_signal(signal.SIGINT, None)
@@ -420,7 +411,7 @@ def test_a_signal_before_the_child_exists_is_not_lost() -> None:
 
 
 class AtTerminal:
-    """A driver whose controlling terminal is a real one, with the test at the keyboard."""
+    """A driver with a real controlling terminal, whose keyboard the test operates."""
 
     def __init__(self, argv: list[str], options: dict[str, float] | None = None, *, leader: bool = True) -> None:
         self.keyboard, terminal = os.openpty()
@@ -444,7 +435,7 @@ class AtTerminal:
 
 @pytest.fixture
 def terminals(drivers: list[Driver]) -> Iterator[list[AtTerminal]]:
-    """Closes the terminals afterwards, which ends whoever is left."""
+    """Closes the terminals afterwards, which ends all their processes."""
     made: list[AtTerminal] = []
     yield made
     for terminal in made:
@@ -453,8 +444,8 @@ def terminals(drivers: list[Driver]) -> Iterator[list[AtTerminal]]:
 
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["without timeout", "with timeout"])
-def test_the_command_can_read_the_terminal(terminals: list[AtTerminal], options: dict[str, float]) -> None:
-    """It is not stopped as a background job would be."""
+def test_command_can_read_the_terminal(terminals: list[AtTerminal], options: dict[str, float]) -> None:
+    """It is not stopped like a background job."""
     terminal = AtTerminal(sh('echo ready; read answer; echo "answer: $answer"'), options)
     terminals.append(terminal)
     terminal.wait_for("ready")
@@ -468,39 +459,39 @@ def test_the_command_can_read_the_terminal(terminals: list[AtTerminal], options:
 def test_ctrl_c_reaches_the_command_once(
     terminals: list[AtTerminal], key: bytes, name: str, options: dict[str, float]
 ) -> None:
-    """The terminal told the whole group; passing it on would make it two."""
+    """The terminal signals the whole group, so forwarding would make it two."""
     terminal = AtTerminal(LISTEN, options)
     terminals.append(terminal)
     terminal.wait_for("ready")
     terminal.press(key)
-    said = terminal.wait_for("restored (7, None, False, False)")
-    assert said.count(f"heard {name}") == 1
+    output = terminal.wait_for("restored (7, None, False, False)")
+    assert output.count(f"heard {name}") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_at_a_terminal_other_signals_are_passed_on(terminals: list[AtTerminal], number: signal.Signals) -> None:
-    """They do not come from the keyboard, so the command has not heard them yet."""
+def test_other_signals_are_forwarded_at_a_terminal(terminals: list[AtTerminal], number: signal.Signals) -> None:
+    """They do not come from the keyboard, so the command has not received them."""
     terminal = AtTerminal(LISTEN)
     terminals.append(terminal)
     terminal.wait_for("ready")
     terminal.driver.process.send_signal(number)
-    said = terminal.wait_for("restored (7, None, False, False)")
-    assert said.count(f"heard {number.name}") == 1
+    output = terminal.wait_for("restored (7, None, False, False)")
+    assert output.count(f"heard {number.name}") == 1
 
 
-def test_at_a_terminal_a_timeout_ends_all_that_was_started(terminals: list[AtTerminal], tmp_path: Path) -> None:
-    """Without a group of its own the command's descendants are found one by one; we live on."""
+def test_timeout_at_a_terminal_ends_all_descendants(terminals: list[AtTerminal], tmp_path: Path) -> None:
+    """Without a process group of their own they are looked up one by one, and we survive."""
     terminal = AtTerminal(sh(FAMILY.format(tmp_path)), {"timeout": 1, "grace": 0.2})
     terminals.append(terminal)
     terminal.wait_for("restored (124,")
-    assert left_of(tmp_path) == []
+    assert living_family(tmp_path) == []
 
 
 @pytest.mark.parametrize("leader", [True, False], ids=["without a shell", "under a shell"])
 def test_hangup_reaches_the_command_once_when_the_terminal_closes(
     drivers: list[Driver], tmp_path: Path, leader: bool
 ) -> None:
-    """The window is closed: the command hears SIGHUP as it would without us, whoever leads the session."""
+    """Whoever leads the session."""
     log = tmp_path / "log"
     listener = LISTENER.replace("os.write(1, ", f"os.write(os.open({str(log)!r}, 1089, 0o600), ")
     terminal = AtTerminal([sys.executable, "-c", "print('up', flush=True)\n" + listener], leader=leader)

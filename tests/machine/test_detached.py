@@ -1,4 +1,4 @@
-"""Processes that go on by themselves: begun without waiting, and buried once they have ended."""
+"""Detached processes: started without waiting, and reaped once they have ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from holdfast.machine import background_process
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no children to bury")
-def test_whoever_begins_many_keeps_none_that_has_ended(tmp_path: Path) -> None:
-    """A program that runs for long begins one after the other: those that ended leave nothing behind."""
+def test_ended_processes_are_reaped_when_more_are_started(tmp_path: Path) -> None:
     for number in range(3):
         assert background_process.start("os", "mkdir", str(tmp_path / str(number)))
     end = time.monotonic() + 30
@@ -24,6 +23,6 @@ def test_whoever_begins_many_keeps_none_that_has_ended(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["0", "1", "2"]
 
 
-def test_words_that_no_process_can_have() -> None:
-    """What cannot be handed over is not begun, and nothing is raised."""
+def test_arguments_that_no_process_can_have_start_nothing() -> None:
+    """And raise nothing."""
     assert not background_process.start("os", "mkdir", "a\0b")

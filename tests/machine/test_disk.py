@@ -1,4 +1,4 @@
-"""Where a path lies: free space, network file systems from real and written mount tables, cloud folders."""
+"""The disk under a path: free space, network file systems in real and written mount tables, cloud folders."""
 
 from __future__ import annotations
 
@@ -66,42 +66,40 @@ def table(tmp_path: Path) -> str:
         ("/proc/1", "proc"),
     ],
 )
-def test_the_longest_mount_on_the_way_counts(table: str, path: str, kind: str) -> None:
+def test_longest_mount_point_above_a_path_counts(table: str, path: str, kind: str) -> None:
     """Whole names only, octal escapes decoded, a later mount covering an earlier one."""
     assert disk._kind_by_mounts(path, table) == kind
 
 
 @linux
 @pytest.mark.parametrize("path", ["/home/anna/x", "/mnt/my share", "/mnt/ssh/a/b", "/mnt/c/Users/anna", "/mnt/vm"])
-def test_a_network_file_system_is_unsuitable(monkeypatch: pytest.MonkeyPatch, table: str, path: str) -> None:
-    """In a sentence that names path and kind, for paths that do not exist yet."""
+def test_network_file_system_is_unsuitable(monkeypatch: pytest.MonkeyPatch, table: str, path: str) -> None:
+    """The reason names path and type, also for paths that do not exist yet."""
     monkeypatch.setattr(disk, "_file_system", lambda full: disk._kind_by_mounts(full, table))
-    said = disk.unsuitable_reason(path)
-    assert said is not None
-    assert said.startswith(f"{path} is on a network file system (")
+    reason = disk.unsuitable_reason(path)
+    assert reason is not None
+    assert reason.startswith(f"{path} is on a network file system (")
 
 
 @linux
 @pytest.mark.parametrize("path", ["/home/anna/local/x", "/mnt/cover/x", "/mnt/sandbox/x", "/srv/x"])
-def test_a_local_file_system_is_fine(monkeypatch: pytest.MonkeyPatch, table: str, path: str) -> None:
-    """Also below a network mount, over one, and in a sandbox."""
+def test_local_file_system_is_suitable(monkeypatch: pytest.MonkeyPatch, table: str, path: str) -> None:
+    """Also below or over a network mount, and in a sandbox."""
     monkeypatch.setattr(disk, "_file_system", lambda full: disk._kind_by_mounts(full, table))
     assert disk.unsuitable_reason(path) is None
 
 
 @linux
-def test_a_link_into_a_network_file_system_is_seen_through(
+def test_link_into_a_network_file_system_is_unsuitable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: str
 ) -> None:
-    """Where the path really leads counts."""
     monkeypatch.setattr(disk, "_file_system", lambda full: disk._kind_by_mounts(full, table))
     (tmp_path / "home").symlink_to("/home/anna/state")
     assert disk.unsuitable_reason(str(tmp_path / "home" / "new")) is not None
 
 
 @linux
-def test_this_machines_own_table_is_understood(tmp_path: Path) -> None:
-    """The real /proc/self/mountinfo gives every path some kind."""
+def test_real_mount_table_gives_every_path_a_type(tmp_path: Path) -> None:
     assert disk._file_system(str(tmp_path)) != ""
     assert disk._file_system("/proc/self") == "proc"
 
@@ -110,8 +108,6 @@ def test_this_machines_own_table_is_understood(tmp_path: Path) -> None:
 def test_disk_is_suitable_when_the_mount_table_is_unreadable(
     monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    """Not knowing is no reason to refuse."""
-
     def fail(full: str) -> str:
         raise failure
 
@@ -136,23 +132,24 @@ def test_disk_is_suitable_when_the_mount_table_is_unreadable(
         ("MEGAsync/x", "MEGAsync"),
     ],
 )
-def test_a_cloud_folder_is_unsuitable(tmp_path: Path, below: str, service: str) -> None:
-    """By the name of any directory on the way, whether or not it exists."""
-    said = disk.unsuitable_reason(str(tmp_path / below))
-    assert said is not None
-    assert f"that {service} synchronises" in said
+def test_cloud_folder_is_unsuitable(tmp_path: Path, below: str, service: str) -> None:
+    """By the name of any directory in the path, whether or not it exists."""
+    reason = disk.unsuitable_reason(str(tmp_path / below))
+    assert reason is not None
+    assert f"that {service} synchronises" in reason
 
 
 @pytest.mark.parametrize(
     "below", ["x", "Dropboxes/x", "my Dropbox notes", "OneDriver/x", "Library/x", "Box/x", "Sync"]
 )
-def test_other_folders_are_fine(tmp_path: Path, below: str) -> None:
-    """Names that only resemble a service's are not refused."""
+def test_folder_with_a_similar_name_is_suitable(tmp_path: Path, below: str) -> None:
     assert disk.unsuitable_reason(str(tmp_path / below)) is None
 
 
 @linux
-def test_case_matters_where_it_matters_to_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cloud_folder_names_are_case_sensitive_like_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """On Linux `dropbox` may be anything; on macOS and Windows it is Dropbox."""
     assert disk.unsuitable_reason(str(tmp_path / "dropbox" / "x")) is None
     monkeypatch.setattr(disk, "_ANY_CASE", True)
@@ -160,21 +157,21 @@ def test_case_matters_where_it_matters_to_the_system(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("marker", "service"), [(".stfolder", "Syncthing"), (".dropbox.cache", "Dropbox")])
-def test_a_folder_marked_by_a_service_is_unsuitable(tmp_path: Path, marker: str, service: str) -> None:
-    """Whatever it is called: Syncthing keeps any folder, and leaves its mark there."""
+def test_folder_with_a_marker_of_a_service_is_unsuitable(tmp_path: Path, marker: str, service: str) -> None:
+    """Syncthing syncs any folder, and leaves its marker there."""
     (tmp_path / "mine" / marker).mkdir(parents=True)
     assert service in (disk.unsuitable_reason(str(tmp_path / "mine" / "a" / "b")) or "")
     assert disk.unsuitable_reason(str(tmp_path / "other")) is None
 
 
 @pytest.mark.parametrize("path", ["a\0b", "", "\ud800"])
-def test_impossible_paths_are_no_reason_to_fail(path: str) -> None:
-    """Whoever opens them will say what is wrong."""
+def test_impossible_paths_are_suitable(path: str) -> None:
+    """Opening them will fail with the right error."""
     assert disk.unsuitable_reason(path) is None
 
 
 def test_free_space_is_that_of_the_disk(tmp_path: Path) -> None:
-    """For a path that is there, and for one that will be."""
+    """For existing and future paths."""
     free = disk.free_space(str(tmp_path))
     assert free is not None
     assert 0 < free <= shutil.disk_usage(tmp_path).total
@@ -183,8 +180,6 @@ def test_free_space_is_that_of_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("failure", [OSError("no"), ValueError("odd")])
 def test_unknown_free_space_is_none(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
-    """A system that will not say is not an error."""
-
     def fail(path: str) -> object:
         raise failure
 
@@ -192,8 +187,8 @@ def test_unknown_free_space_is_none(monkeypatch: pytest.MonkeyPatch, failure: Ex
     assert disk.free_space("/") is None
 
 
-def test_macos_tells_by_a_structure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The type's name is read from its place; a call that fails says nothing."""
+def test_file_system_type_is_read_from_statfs_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failing call gives none."""
     import ctypes
 
     def statfs(path: bytes, buffer: Any) -> int:

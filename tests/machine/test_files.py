@@ -1,4 +1,4 @@
-"""The atomic writer and its friends, against real files, planted links, umasks and failing calls."""
+"""The atomic writer and related functions, against real files, planted links, umasks and failing calls."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o777])
 def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Each umask people have, and one nobody should."""
+    """The umasks that people have, and one that nobody should."""
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
-    """Everything in a directory: kind and mode, number of names, size and time of change, content."""
-    found: dict[str, tuple[object, ...]] = {}
+    """Everything in a directory: kind and mode, link count, size, modification time, content."""
+    entries: dict[str, tuple[object, ...]] = {}
     for root, folders, names in os.walk(folder):
         for name in folders + names:
             path = os.path.join(root, name)
@@ -89,37 +89,35 @@ def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
                     content = file.read()
             elif stat.S_ISLNK(info.st_mode):
                 content = os.fsencode(os.readlink(path))
-            found[path] = (info.st_mode, info.st_nlink, info.st_size, info.st_mtime_ns, content)
-    return found
+            entries[path] = (info.st_mode, info.st_nlink, info.st_size, info.st_mtime_ns, content)
+    return entries
 
 
 # --- the plain case ----------------------------------------------------------------------------------
 
 
-def test_a_new_file_holds_exactly_what_was_written(place: Path) -> None:
-    """What comes out is what went in, and nothing else is left in the directory."""
+def test_new_file_contains_exactly_what_was_written(place: Path) -> None:
+    """And nothing else is left in the directory."""
     files.write_atomic(str(place / "state"), NEW)
     assert (place / "state").read_bytes() == NEW
     assert os.listdir(place) == ["state"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 1 << 20])
-def test_any_size_is_written_whole(place: Path, size: int) -> None:
-    """Empty and large contents arrive complete."""
+def test_content_of_any_size_is_written_completely(place: Path, size: int) -> None:
     data = os.urandom(size)
     files.write_atomic(str(place / "state"), data)
     assert (place / "state").read_bytes() == data
 
 
-def test_a_relative_path_is_written_in_the_working_directory(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name without a directory means here."""
+def test_relative_path_is_written_in_the_working_directory(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     files.write_atomic("state", NEW)
     assert (place / "state").read_bytes() == NEW
 
 
-def test_readers_see_the_old_or_the_new_never_a_mixture(place: Path) -> None:
-    """While a file is replaced a hundred times, every read gives one whole version."""
+def test_readers_see_the_old_or_the_new_content_and_never_a_mixture(place: Path) -> None:
+    """While the file is replaced a hundred times."""
     path = place / "state"
     versions = {bytes([number]) * 5000 for number in range(4)}
     files.write_atomic(str(path), next(iter(versions)))
@@ -140,8 +138,8 @@ def test_readers_see_the_old_or_the_new_never_a_mixture(place: Path) -> None:
     assert seen <= versions
 
 
-def test_an_open_reader_keeps_the_old_file(place: Path) -> None:
-    """The old file is replaced, not rewritten: whoever has it open reads on."""
+def test_open_reader_keeps_the_old_file(place: Path) -> None:
+    """The file is replaced, not rewritten."""
     path = place / "state"
     path.write_bytes(OLD)
     with path.open("rb") as reader:
@@ -149,8 +147,8 @@ def test_an_open_reader_keeps_the_old_file(place: Path) -> None:
         assert reader.read() == OLD
 
 
-def test_two_writers_do_not_disturb_each_other(place: Path) -> None:
-    """Two threads writing one file leave one of the two contents and no temporary."""
+def test_concurrent_writers_leave_one_of_their_contents(place: Path) -> None:
+    """And no temporary."""
     path = str(place / "state")
 
     def write(data: bytes) -> None:
@@ -167,21 +165,19 @@ def test_two_writers_do_not_disturb_each_other(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "folder/"])
-def test_a_path_without_a_file_name_is_invalid(place: Path, name: str) -> None:
-    """A directory's name is not a place for a file."""
+def test_path_without_a_file_name_is_invalid(place: Path, name: str) -> None:
     with pytest.raises(Invalid):
         files.write_atomic(os.path.join(str(place), name), NEW)
 
 
 def test_missing_directory_raises_not_found(place: Path) -> None:
-    """The writer makes no directories, and says which path it was."""
+    """The writer creates no directories, and the error names the path."""
     with pytest.raises(NotFound) as caught:
         files.write_atomic(str(place / "nowhere" / "state"), NEW)
     assert caught.value.file == str(place / "nowhere" / "state")
 
 
-def test_a_file_where_a_directory_belongs_is_invalid(place: Path) -> None:
-    """A file cannot hold a file."""
+def test_file_in_place_of_a_parent_directory_is_invalid(place: Path) -> None:
     (place / "file").write_bytes(OLD)
     with pytest.raises(Invalid):
         files.write_atomic(str(place / "file" / "state"), NEW)
@@ -189,7 +185,7 @@ def test_a_file_where_a_directory_belongs_is_invalid(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 300])
 def test_impossible_names_are_typed_errors(place: Path, name: str) -> None:
-    """NUL, lone surrogates and endless names are refused with a sentence, not a traceback."""
+    """NUL, lone surrogates, and names that are too long."""
     for attempt in (
         lambda: files.write_atomic(str(place / name), NEW),
         lambda: files.open_private(str(place / name), os.O_RDWR | os.O_CREAT),
@@ -207,7 +203,7 @@ def test_impossible_names_are_typed_errors(place: Path, name: str) -> None:
 
 
 def test_new_files_are_private_under_any_umask(place: Path, umask: int) -> None:
-    """0600 whatever the umask gives or takes."""
+    """0600."""
     files.write_atomic(str(place / "written"), NEW)
     os.close(files.open_private(str(place / "opened"), os.O_RDWR | os.O_CREAT))
     assert mode(place / "written") == 0o600
@@ -215,15 +211,15 @@ def test_new_files_are_private_under_any_umask(place: Path, umask: int) -> None:
 
 
 def test_new_directories_are_private_under_any_umask(place: Path, umask: int) -> None:
-    """0700 whatever the umask, for the parents too."""
+    """0700, for the parents too."""
     files.make_private_dir(str(place / "a" / "b" / "c"))
     for made in ("a", "a/b", "a/b/c"):
         assert mode(place / made) == 0o700
 
 
 @pytest.mark.parametrize("kept", [0o600, 0o644, 0o640, 0o666, 0o400, 0o755])
-def test_a_file_that_was_there_keeps_its_mode(place: Path, umask: int, kept: int) -> None:
-    """A mode somebody chose is not ours to change."""
+def test_replaced_file_keeps_its_mode(place: Path, umask: int, kept: int) -> None:
+    """Somebody chose it."""
     path = place / "state"
     path.write_bytes(OLD)
     path.chmod(kept)
@@ -231,8 +227,7 @@ def test_a_file_that_was_there_keeps_its_mode(place: Path, umask: int, kept: int
     assert mode(path) == kept
 
 
-def test_an_opened_file_that_was_there_keeps_its_mode(place: Path, umask: int) -> None:
-    """Opening changes no mode either."""
+def test_opened_file_keeps_its_mode(place: Path, umask: int) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     path.chmod(0o644)
@@ -240,8 +235,7 @@ def test_an_opened_file_that_was_there_keeps_its_mode(place: Path, umask: int) -
     assert mode(path) == 0o644
 
 
-def test_the_temporary_is_private_while_it_exists(place: Path, umask: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else can read the content while it is being written."""
+def test_temporary_is_private_while_it_is_written(place: Path, umask: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     real = os.fsync
 
@@ -255,8 +249,7 @@ def test_the_temporary_is_private_while_it_exists(place: Path, umask: int, monke
 
 
 @needs_root
-def test_root_leaves_a_users_file_to_the_user(place: Path) -> None:
-    """Replacing a file as root must not lock its owner out."""
+def test_file_replaced_by_root_keeps_its_owner(place: Path) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     os.chown(path, OTHER, OTHER)
@@ -264,8 +257,8 @@ def test_root_leaves_a_users_file_to_the_user(place: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid) == (OTHER, OTHER)
 
 
-def test_a_group_that_cannot_be_kept_loses_its_rights(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one group could read must not become readable by another."""
+def test_group_that_cannot_be_kept_loses_its_permissions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another group must not be able to read the file."""
     path = place / "state"
     path.write_bytes(OLD)
     path.chmod(0o660)
@@ -285,8 +278,8 @@ def test_a_group_that_cannot_be_kept_loses_its_rights(place: Path, monkeypatch: 
     assert mode(path) == 0o600
 
 
-def test_a_file_system_without_modes_is_written_to(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On FAT nobody can set a mode; work goes on."""
+def test_file_system_without_modes_can_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as FAT."""
 
     def forbid(fd: int, mode: int) -> None:
         raise PermissionError(errno.EPERM, "no modes here")
@@ -305,7 +298,7 @@ def test_a_file_system_without_modes_is_written_to(place: Path, monkeypatch: pyt
 
 def _socket(at: Path) -> None:
     before = os.getcwd()
-    os.chdir(at.parent)  # a socket's path may have only some hundred characters
+    os.chdir(at.parent)  # the path of a socket is limited to about a hundred characters
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(at.name)
@@ -356,7 +349,7 @@ def _full_directory(at: Path, victim: Path) -> None:
     (at / "inside").write_bytes(OLD)
 
 
-def _twice(at: Path, victim: Path) -> None:
+def _hard_link_of_hard_link(at: Path, victim: Path) -> None:
     os.link(victim / "file", victim / "second")
     os.link(victim / "second", at)
 
@@ -398,7 +391,7 @@ PLANTED: dict[str, Callable[[Path, Path], object]] = {
     "empty directory": lambda at, v: at.mkdir(),
     "directory with files": _full_directory,
     "hard link": lambda at, v: os.link(v / "file", at),
-    "hard link to a hard link": _twice,
+    "hard link to a hard link": _hard_link_of_hard_link,
     "hard link to a link": _hard_link_of_link,
     "second name of our own file": _own_second_name,
 }
@@ -417,14 +410,14 @@ def every_planted() -> list[Any]:
     ]
 
 
-def test_there_are_thirty_planted_cases() -> None:
-    """The promise in RELIABILITY.md (F13) names a number."""
+def test_planted_cases_are_at_least_thirty() -> None:
+    """docs/reliability.md promises this number (F13)."""
     assert len(PLANTED) >= 30
 
 
 @pytest.mark.parametrize("plant", every_planted())
-def test_writing_refuses_what_is_planted(place: Path, victim: Path, plant: Callable[..., object]) -> None:
-    """A planted thing is refused with its path and a hint, and neither it nor its target is touched."""
+def test_writing_refuses_planted_files(place: Path, victim: Path, plant: Callable[..., object]) -> None:
+    """The error has path and hint, and neither the planted file nor its target is touched."""
     path = place / "state"
     plant(path, victim)
     before = snapshot(victim), snapshot(place)
@@ -437,8 +430,8 @@ def test_writing_refuses_what_is_planted(place: Path, victim: Path, plant: Calla
 
 @pytest.mark.parametrize("flags", [os.O_RDWR, os.O_RDWR | os.O_CREAT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC])
 @pytest.mark.parametrize("plant", every_planted())
-def test_opening_refuses_what_is_planted(place: Path, victim: Path, plant: Callable[..., object], flags: int) -> None:
-    """Opening for writing, even with truncation, leaves a planted thing and its target as they were."""
+def test_opening_refuses_planted_files(place: Path, victim: Path, plant: Callable[..., object], flags: int) -> None:
+    """Also with truncation."""
     path = place / "state"
     plant(path, victim)
     before = snapshot(victim), snapshot(place)
@@ -459,7 +452,7 @@ FOLLOWED = {
     "link to an executable",
     "hard link to a link",
 }
-# For root this is a link of its own, to whatever file the tests' output goes to.
+# For root this is a link of its own, to the file that the output of the tests goes to.
 UNCLEAR = {"link to standard output"}
 
 
@@ -470,8 +463,10 @@ UNCLEAR = {"link to standard output"}
         *(pytest.param(plant, id=name, marks=needs_root) for name, plant in PLANTED_BY_ROOT.items()),
     ],
 )
-def test_following_own_links_still_refuses_the_rest(place: Path, victim: Path, plant: Callable[..., object]) -> None:
-    """Only links of ours that end in a plain file are followed."""
+def test_following_own_links_refuses_all_other_planted_files(
+    place: Path, victim: Path, plant: Callable[..., object]
+) -> None:
+    """Only links of ours that end in a regular file are followed."""
     path = place / "state"
     plant(path, victim)
     before = snapshot(victim), snapshot(place)
@@ -482,7 +477,7 @@ def test_following_own_links_still_refuses_the_rest(place: Path, victim: Path, p
 
 @pytest.mark.parametrize("name", sorted(FOLLOWED))
 def test_own_links_are_followed_when_asked(place: Path, victim: Path, name: str) -> None:
-    """Dotfiles: the link stays a link, the file at its end is replaced."""
+    """As with dotfiles: the link stays, and the file at its end is replaced."""
     path = place / "state"
     PLANTED[name](path, victim)
     files.write_atomic(str(path), NEW, follow_own_link=True)
@@ -494,8 +489,8 @@ def test_own_links_are_followed_when_asked(place: Path, victim: Path, name: str)
     assert not leftovers(victim)
 
 
-def test_a_followed_file_keeps_its_mode(place: Path, victim: Path) -> None:
-    """The mode kept is that of the file at the end of the link."""
+def test_followed_file_keeps_its_mode(place: Path, victim: Path) -> None:
+    """That of the file at the end of the link."""
     (place / "state").symlink_to(victim / "file")
     files.write_atomic(str(place / "state"), NEW, follow_own_link=True)
     assert mode(victim / "file") == 0o640
@@ -503,7 +498,7 @@ def test_a_followed_file_keeps_its_mode(place: Path, victim: Path) -> None:
 
 @needs_root
 def test_link_chain_is_refused_when_another_user_owns_a_link(place: Path, victim: Path) -> None:
-    """A link of ours that leads to a stranger's link leads nowhere."""
+    """Although the first link is ours."""
     _owned_by_other(victim / "theirs", victim)
     (place / "state").symlink_to(victim / "theirs")
     with pytest.raises(Refused):
@@ -511,8 +506,8 @@ def test_link_chain_is_refused_when_another_user_owns_a_link(place: Path, victim
     assert (victim / "file").read_bytes() == b"precious"
 
 
-def test_a_parent_that_is_our_link_is_fine(place: Path, tmp_path: Path) -> None:
-    """People keep their home on another disk by a link; only the last component must not be one."""
+def test_parent_that_is_our_link_is_accepted(place: Path, tmp_path: Path) -> None:
+    """A home may be on another disk; only the last component must not be a link."""
     (tmp_path / "link").symlink_to(place)
     files.write_atomic(str(tmp_path / "link" / "state"), NEW)
     os.close(files.open_private(str(tmp_path / "link" / "other"), os.O_RDWR | os.O_CREAT))
@@ -521,7 +516,7 @@ def test_a_parent_that_is_our_link_is_fine(place: Path, tmp_path: Path) -> None:
 
 @needs_root
 def test_parent_is_refused_when_it_is_another_users_link(place: Path, tmp_path: Path) -> None:
-    """In a directory for all, a link on the way was not our choice."""
+    """In a directory that everybody can write."""
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -539,10 +534,10 @@ def test_parent_is_refused_when_it_is_another_users_link(place: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "rename"])
-def test_a_parent_swapped_on_the_way_changes_nothing_elsewhere(
+def test_parent_swapped_for_a_link_meanwhile_redirects_nothing(
     place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """The directory is held open: putting a link in its place does not redirect what follows."""
+    """The directory is kept open."""
     away = place.with_name("away")
     real = getattr(os, call)
     before = snapshot(victim)
@@ -560,10 +555,9 @@ def test_a_parent_swapped_on_the_way_changes_nothing_elsewhere(
     assert not leftovers(away)
 
 
-def test_a_link_planted_between_look_and_rename_is_replaced_not_followed(
+def test_link_planted_between_check_and_rename_is_replaced_and_not_followed(
     place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rename takes the place of the link itself."""
     real = os.rename
 
     def swap(*args: Any, **kwargs: Any) -> None:
@@ -577,10 +571,9 @@ def test_a_link_planted_between_look_and_rename_is_replaced_not_followed(
     assert not (place / "state").is_symlink()
 
 
-def test_a_directory_planted_between_look_and_rename_is_a_typed_error(
+def test_directory_planted_between_check_and_rename_is_a_typed_error(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer fails cleanly when the place is taken by a directory."""
     real = os.rename
 
     def swap(*args: Any, **kwargs: Any) -> None:
@@ -593,8 +586,7 @@ def test_a_directory_planted_between_look_and_rename_is_a_typed_error(
     assert os.listdir(place) == ["state"]
 
 
-def test_a_pipe_planted_between_look_and_open_does_not_hang(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening never waits for the other end of a pipe."""
+def test_pipe_planted_between_check_and_open_does_not_hang(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     real = os.open
@@ -613,8 +605,7 @@ def test_a_pipe_planted_between_look_and_open_does_not_hang(place: Path, monkeyp
     assert files.hash_file(str(path)) is None
 
 
-def test_a_swap_race_never_reaches_the_target(place: Path, victim: Path) -> None:
-    """While somebody plants links at the path as fast as possible, what they lead to stays untouched."""
+def test_links_swapped_in_constantly_never_reach_their_target(place: Path, victim: Path) -> None:
     path = place / "state"
     stop = threading.Event()
     before = snapshot(victim)
@@ -663,13 +654,13 @@ ERRNOS = ["EIO", "ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EMFILE", "ENFI
         (call, name)
         for call in ("open", "write", "fsync", "rename", "close", "fchmod")
         for name in ERRNOS
-        if (call, name) != ("fchmod", "EPERM")  # a file system without modes is tolerated; it has its own test
+        if (call, name) != ("fchmod", "EPERM")  # a file system without modes is tolerated, and has a test of its own
     ],
 )
-def test_every_failing_call_leaves_the_old_file(
+def test_failing_call_leaves_the_old_file(
     place: Path, monkeypatch: pytest.MonkeyPatch, call: str, name: str, existed: bool
 ) -> None:
-    """Typed error, old content intact, no temporary, and the next attempt works."""
+    """A typed error, no temporary, and the next attempt works."""
     path = place / "state"
     if existed:
         path.write_bytes(OLD)
@@ -708,8 +699,8 @@ def test_every_failing_call_leaves_the_old_file(
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "rename"])
-def test_one_interruption_is_repeated(place: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """EINTR once is no failure."""
+def test_interrupted_call_is_repeated(place: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """One EINTR is no failure."""
     real = getattr(os, call)
     times: list[int] = []
 
@@ -727,15 +718,15 @@ def test_one_interruption_is_repeated(place: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("most", [1, 7])
 def test_short_writes_are_continued(place: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The system may take less than it was given."""
+    """The system may take fewer bytes than it was given."""
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:most]))
     files.write_atomic(str(place / "state"), NEW)
     assert (place / "state").read_bytes() == NEW
 
 
-def test_a_short_write_and_then_a_full_disk_leaves_the_old_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usual way in which a disk gets full: half is taken, then nothing more."""
+def test_short_write_before_a_full_disk_leaves_the_old_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual way for a disk to get full."""
     path = place / "state"
     path.write_bytes(OLD)
     real = os.write
@@ -754,16 +745,16 @@ def test_a_short_write_and_then_a_full_disk_leaves_the_old_file(place: Path, mon
     assert not leftovers(place)
 
 
-def test_a_write_that_takes_nothing_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write of zero bytes must not become an endless loop."""
+def test_write_of_zero_bytes_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not become an endless loop."""
     monkeypatch.setattr(os, "write", lambda fd, data: 0)
     with pytest.raises(Failed):
         files.write_atomic(str(place / "state"), NEW)
     assert os.listdir(place) == []
 
 
-def test_ctrl_c_in_the_middle_leaves_no_temporary(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The person's own interruption is cleaned up after as well, and goes on as it was."""
+def test_keyboard_interrupt_leaves_no_temporary(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised again."""
 
     def stop(fd: int) -> None:
         raise KeyboardInterrupt
@@ -776,8 +767,8 @@ def test_ctrl_c_in_the_middle_leaves_no_temporary(place: Path, monkeypatch: pyte
     assert (place / "state").read_bytes() == OLD
 
 
-def test_an_unconfirmed_directory_is_reported_truthfully(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the rename the new file is there; the error says so, and that a power cut may undo it."""
+def test_failed_sync_of_the_directory_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new file is in place; the error says so, and that a power cut may undo it."""
     real = os.fsync
 
     def fail(fd: int) -> None:
@@ -792,8 +783,8 @@ def test_an_unconfirmed_directory_is_reported_truthfully(place: Path, monkeypatc
     assert not leftovers(place)
 
 
-def test_a_directory_that_cannot_be_synced_is_fine(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some file systems know no fsync of a directory."""
+def test_directory_that_cannot_be_synced_is_accepted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems have no fsync of a directory."""
     real = os.fsync
 
     def fail(fd: int) -> None:
@@ -807,7 +798,7 @@ def test_a_directory_that_cannot_be_synced_is_fine(place: Path, monkeypatch: pyt
 
 
 def test_file_and_directory_are_synced_in_order(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Content first, then the name, then the directory: what a power cut cannot break."""
+    """Content, then the rename, then the directory."""
     done: list[str] = []
     real_sync, real_rename = os.fsync, os.rename
 
@@ -825,8 +816,8 @@ def test_file_and_directory_are_synced_in_order(place: Path, monkeypatch: pytest
     assert done == ["file", "rename", "directory"]
 
 
-def test_a_taken_temporary_name_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file or link planted under the random name, should anyone guess it, is left alone."""
+def test_taken_temporary_name_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file or link planted there is left alone."""
     guess = bytes(8)
     names = [guess, guess, guess, b"unguess!"]
     monkeypatch.setattr(os, "urandom", lambda size: names.pop(0))
@@ -838,8 +829,7 @@ def test_a_taken_temporary_name_is_not_used(place: Path, monkeypatch: pytest.Mon
     assert not (place / "elsewhere").exists()
 
 
-def test_temporary_names_that_are_all_taken_end_in_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guessing goes on for a while, not for ever."""
+def test_temporary_names_are_tried_only_so_often(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", bytes)
     planted = place / files.temporary_name()
     planted.write_bytes(OLD)
@@ -848,7 +838,7 @@ def test_temporary_names_that_are_all_taken_end_in_an_error(place: Path, monkeyp
     assert planted.read_bytes() == OLD
 
 
-def test_a_size_limit_of_the_system_leaves_the_old_file(place: Path) -> None:
+def test_file_size_limit_leaves_the_old_file(place: Path) -> None:
     """A real RLIMIT_FSIZE, in a process of its own."""
     (place / "state").write_bytes(OLD)
     script = (
@@ -868,8 +858,8 @@ def test_a_size_limit_of_the_system_leaves_the_old_file(place: Path) -> None:
 
 
 @needs_root
-def test_a_really_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
-    """A tmpfs of 64 KiB, filled: the old file stays, reading works, and after freeing space writing does."""
+def test_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    """A filled tmpfs of 64 KiB; reading works, and writing again once there is space."""
     if shutil.which("unshare") is None:
         pytest.skip("there is no unshare here")
     script = (
@@ -899,8 +889,8 @@ def test_a_really_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 @not_root
-def test_a_directory_without_permission_is_a_typed_error(place: Path) -> None:
-    """An ordinary user in a read-only directory gets a sentence."""
+def test_read_only_directory_is_a_typed_error(place: Path) -> None:
+    """For an ordinary user."""
     place.chmod(0o500)
     try:
         with pytest.raises(Failed, match="permission denied"):
@@ -913,11 +903,11 @@ def test_a_directory_without_permission_is_a_typed_error(place: Path) -> None:
         place.chmod(0o700)
 
 
-# --- what stood there --------------------------------------------------------------------------------
+# --- the displaced file ------------------------------------------------------------------------------
 
 
 class Displaced:
-    """Remembers what it was shown: the content, under which name, and what stood at the path by then."""
+    """Records the displaced file: its content and name; the new file must be in place by then."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -938,15 +928,15 @@ def _no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["exchanging", "by a second name"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Once as the system can, once as on a file system that cannot exchange two names."""
+    """With and without the system's exchange of two names."""
     if request.param != "exchanging":
         _no_exchange(monkeypatch)
     return str(request.param)
 
 
 @pytest.mark.usefixtures("either_way")
-def test_what_stood_there_is_shown_before_it_goes(place: Path) -> None:
-    """Under another name in the same directory, with the new file in place already; then nothing is left of it."""
+def test_displaced_file_is_shown_before_it_is_removed(place: Path) -> None:
+    """Under another name in the same directory, with the new file in place."""
     path = place / "state"
     path.write_bytes(OLD)
     displaced = Displaced(path)
@@ -957,7 +947,7 @@ def test_what_stood_there_is_shown_before_it_goes(place: Path) -> None:
 
 
 @pytest.mark.usefixtures("either_way")
-def test_where_nothing_stood_nothing_is_shown(place: Path) -> None:
+def test_displaced_is_not_called_for_a_new_file(place: Path) -> None:
     displaced = Displaced(place / "state")
     files.write_atomic(str(place / "state"), NEW, displaced=displaced)
     assert displaced.seen == []
@@ -965,7 +955,7 @@ def test_where_nothing_stood_nothing_is_shown(place: Path) -> None:
 
 
 def _just_before_naming(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Let somebody else act in the last moment in which they can."""
+    """Runs `act` in the last moment before the rename."""
     put = files._Directory.put
 
     def late(self: files._Directory, temporary: str, name: str, *, keep: bool) -> str | None:
@@ -976,7 +966,9 @@ def _just_before_naming(monkeypatch: pytest.MonkeyPatch, act: Callable[[], objec
 
 
 @pytest.mark.usefixtures("either_way")
-def test_what_was_written_in_place_an_instant_before_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_displaced_file_has_content_written_just_before_the_rename(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     displaced = Displaced(path)
@@ -987,7 +979,7 @@ def test_what_was_written_in_place_an_instant_before_is_seen(place: Path, monkey
 
 
 @pytest.mark.usefixtures("either_way")
-def test_what_was_renamed_into_place_an_instant_before_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_displaced_file_is_one_renamed_into_place_just_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     displaced = Displaced(path)
@@ -1004,7 +996,7 @@ def test_what_was_renamed_into_place_an_instant_before_is_seen(place: Path, monk
 
 @pytest.mark.usefixtures("either_way")
 def test_displaced_file_contains_writes_until_the_last_moment(place: Path) -> None:
-    """A program that opened the file before we replaced it writes into what stood there: it is what is shown."""
+    """Of a program that opened the old file before."""
     path = place / "state"
     path.write_bytes(OLD)
     seen: list[bytes] = []
@@ -1020,9 +1012,7 @@ def test_displaced_file_contains_writes_until_the_last_moment(place: Path) -> No
 
 
 @pytest.mark.usefixtures("either_way")
-def test_a_file_that_was_removed_an_instant_before_is_written_all_the_same(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_removed_just_before_the_rename_is_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     displaced = Displaced(path)
@@ -1034,8 +1024,8 @@ def test_a_file_that_was_removed_an_instant_before_is_written_all_the_same(
 
 
 @pytest.mark.usefixtures("either_way")
-def test_whoever_fails_at_looking_leaves_nothing_behind(place: Path) -> None:
-    """The new file stands; the error is theirs to see."""
+def test_displaced_callback_that_fails_leaves_the_new_file_and_no_temporary(place: Path) -> None:
+    """Its error reaches the caller."""
     path = place / "state"
     path.write_bytes(OLD)
 
@@ -1049,7 +1039,7 @@ def test_whoever_fails_at_looking_leaves_nothing_behind(place: Path) -> None:
 
 
 @pytest.mark.usefixtures("either_way")
-def test_a_displaced_file_keeps_its_mode_with_its_successor(place: Path) -> None:
+def test_new_file_takes_the_mode_of_the_displaced_one(place: Path) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     path.chmod(0o640)
@@ -1057,10 +1047,8 @@ def test_a_displaced_file_keeps_its_mode_with_its_successor(place: Path) -> None
     assert mode(path) == 0o640
 
 
-def test_without_exchanging_or_second_names_the_file_is_replaced_all_the_same(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """FAT knows neither: there is nothing to show then, and nothing is lost that was not lost before."""
+def test_file_is_replaced_without_exchange_or_hard_links(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On FAT nothing can be shown."""
     path = place / "state"
     path.write_bytes(OLD)
     _no_exchange(monkeypatch)
@@ -1076,8 +1064,8 @@ def test_without_exchanging_or_second_names_the_file_is_replaced_all_the_same(
     assert os.listdir(place) == ["state"]
 
 
-def test_nothing_that_others_write_is_lost_unseen(place: Path) -> None:
-    """Somebody renames versions into place while we replace the file: each is read there or shown to us."""
+def test_every_version_written_by_others_is_read_or_shown(place: Path) -> None:
+    """Another program keeps renaming versions into place while we replace the file."""
     path = place / "state"
     path.write_bytes(b"theirs 0")
     shown: list[bytes] = []
@@ -1087,7 +1075,7 @@ def test_nothing_that_others_write_is_lost_unseen(place: Path) -> None:
         for number in range(1, 200):
             (place / "theirs").write_bytes(b"theirs %d" % number)
             os.rename(place / "theirs", path)
-            # The next one would replace it, as any program does that does not look: wait until it was replaced.
+            # The next version would replace this one unseen: wait until we have replaced it.
             while path.read_bytes() == b"theirs %d" % number:
                 pass
         done.set()
@@ -1102,15 +1090,13 @@ def test_nothing_that_others_write_is_lost_unseen(place: Path) -> None:
             displaced=lambda old: shown.append(files.read_limited(old, 99, what="it")),
         )
     writer.join()
-    # The first they may have replaced themselves, before we came.
+    # The first version may have been replaced by the second.
     assert {b"theirs %d" % number for number in range(1, 200)} <= set(shown)
     assert not leftovers(place)
 
 
 @pytest.mark.usefixtures("either_way")
-def test_a_directory_planted_an_instant_before_stays_what_and_where_it_is(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_planted_just_before_the_rename_is_left_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = place / "state"
     path.write_bytes(OLD)
     displaced = Displaced(path)
@@ -1128,7 +1114,7 @@ def test_a_directory_planted_an_instant_before_stays_what_and_where_it_is(
     assert os.listdir(place) == ["state"]
 
 
-def test_a_link_planted_an_instant_before_is_neither_followed_nor_shown(
+def test_link_planted_just_before_the_rename_is_neither_followed_nor_shown(
     place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place / "state"
@@ -1149,8 +1135,8 @@ def test_a_link_planted_an_instant_before_is_neither_followed_nor_shown(
     assert os.listdir(place) == ["state"]
 
 
-def test_what_can_be_made_again_does_not_wait_for_the_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither file nor directory is synced; it is whole or old all the same."""
+def test_reproducible_file_is_written_without_syncing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is still replaced atomically."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     path = place / "state"
@@ -1162,7 +1148,7 @@ def test_what_can_be_made_again_does_not_wait_for_the_disk(place: Path, monkeypa
     assert len(synced) == 2
 
 
-def test_exchanging_two_names_is_one_step(place: Path) -> None:
+def test_exchange_swaps_two_names(place: Path) -> None:
     (place / "one").write_bytes(b"1")
     (place / "other").write_bytes(b"2")
     folder = os.open(place, os.O_RDONLY)
@@ -1177,7 +1163,7 @@ def test_exchanging_two_names_is_one_step(place: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["the platform", "the call"])
-def test_a_system_that_cannot_exchange_says_so(place: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def test_exchange_reports_a_system_without_it(place: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     (place / "one").write_bytes(b"1")
     (place / "other").write_bytes(b"2")
     if missing == "the platform":
@@ -1192,13 +1178,13 @@ def test_a_system_that_cannot_exchange_says_so(place: Path, monkeypatch: pytest.
     assert (place / "one").read_bytes() == b"1"
 
 
-# --- the way of Windows, as far as it can be tried elsewhere -----------------------------------------
+# --- Windows, as far as it can be tested elsewhere ---------------------------------------------------
 
 
-def test_without_directory_descriptors_writing_is_the_same(
+def test_writing_works_without_directory_descriptors(
     place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fallback writes, replaces, refuses links and leaves nothing behind."""
+    """It replaces, refuses links and leaves nothing behind."""
     monkeypatch.setattr(files, "HAS_DIR_FD", False)
     path = place / "state"
     files.write_atomic(str(path), OLD)
@@ -1213,8 +1199,10 @@ def test_without_directory_descriptors_writing_is_the_same(
 
 
 @pytest.mark.parametrize("failures", [3, 1000])
-def test_a_virus_scanner_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
-    """A file held for a moment is replaced after it; one held for ever is an error that left all as it was."""
+def test_file_locked_by_another_program_is_retried(
+    place: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """For a moment; if it stays locked, that is an error and all is unchanged."""
     monkeypatch.setattr(files, "HAS_DIR_FD", False)
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
@@ -1222,12 +1210,12 @@ def test_a_virus_scanner_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPa
     path.write_bytes(OLD)
     real = os.replace
 
-    def held(source: str, target: str) -> None:
+    def locked(source: str, target: str) -> None:
         if len(waits) < failures:
             raise PermissionError(errno.EACCES, "held")
         real(source, target)
 
-    monkeypatch.setattr(os, "replace", held)
+    monkeypatch.setattr(os, "replace", locked)
     if failures == 3:
         files.write_atomic(str(path), NEW)
         assert path.read_bytes() == NEW
@@ -1240,15 +1228,14 @@ def test_a_virus_scanner_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPa
     assert not leftovers(place)
 
 
-def test_windows_hints_at_the_program_that_holds_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There, permission denied nearly always means that another program has it open."""
+def test_permission_error_on_windows_hints_at_a_program_with_the_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os_errors, "WINDOWS", True)
     error = files.explain(PermissionError(errno.EACCES, "denied"), "write", "C:\\x")
     assert error.hint is not None
     assert "hold it open" in error.hint
 
 
-# --- explaining --------------------------------------------------------------------------------------
+# --- error messages ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -1270,8 +1257,7 @@ def test_windows_hints_at_the_program_that_holds_the_file(monkeypatch: pytest.Mo
         ("EEXIST", Conflict, "already exists"),
     ],
 )
-def test_usual_system_error_has_a_sentence_and_a_hint(name: str, kind: type[HoldfastError], words: str) -> None:
-    """Each errno becomes its own kind of error, with what to do next."""
+def test_common_errno_has_its_own_error_and_hint(name: str, kind: type[HoldfastError], words: str) -> None:
     number = getattr(errno, name)
     error = files.explain(OSError(number, os.strerror(number)), "write", "/x/y")
     assert type(error) is kind
@@ -1281,14 +1267,14 @@ def test_usual_system_error_has_a_sentence_and_a_hint(name: str, kind: type[Hold
     assert (error.operation, error.file) == ("write", "/x/y")
 
 
-def test_unusual_system_error_keeps_the_words_of_the_system() -> None:
-    """What has no entry says what the system said, or that it said nothing."""
+def test_other_errno_keeps_the_systems_message() -> None:
+    """Or says that there was none."""
     assert files.explain(OSError(errno.EXDEV, "Odd"), "write", "/x").message == "cannot write /x: odd"
     assert files.explain(OSError(), "write", "/x").message == "cannot write /x: the system gave no reason"
 
 
-def test_paths_in_messages_cannot_reach_the_terminal() -> None:
-    """Control characters, newlines and stray bytes are shown escaped."""
+def test_paths_in_messages_are_escaped() -> None:
+    """Control characters, newlines and stray bytes."""
     for path in ("a\x1b[31mb", "a\nb", "a\udcffb", "a\u202eb"):
         message = files.explain(OSError(errno.EIO, ""), "read", path).message
         assert message.isprintable()
@@ -1298,16 +1284,15 @@ def test_paths_in_messages_cannot_reach_the_terminal() -> None:
 # --- directories -------------------------------------------------------------------------------------
 
 
-def test_an_existing_directory_keeps_its_mode(place: Path) -> None:
-    """A directory somebody made is left as it is."""
+def test_existing_directory_keeps_its_mode(place: Path) -> None:
     place.chmod(0o755)
     files.make_private_dir(str(place))
     files.make_private_dir(str(place) + "/")
     assert mode(place) == 0o755
 
 
-def test_a_home_may_be_a_link_to_our_directory(place: Path, tmp_path: Path) -> None:
-    """A home kept elsewhere by a link works, with and without a final slash, and below it."""
+def test_home_can_be_a_link_to_our_directory(place: Path, tmp_path: Path) -> None:
+    """With and without a trailing slash, and for directories below it."""
     (tmp_path / "link").symlink_to(place)
     files.make_private_dir(str(tmp_path / "link"))
     files.make_private_dir(str(tmp_path / "link") + "/")
@@ -1317,7 +1302,6 @@ def test_a_home_may_be_a_link_to_our_directory(place: Path, tmp_path: Path) -> N
 
 @needs_root
 def test_home_is_refused_when_it_links_to_another_users_directory(place: Path, tmp_path: Path) -> None:
-    """Secrets are not kept in somebody else's directory."""
     os.chown(place, OTHER, OTHER)
     (tmp_path / "link").symlink_to(place)
     with pytest.raises(Refused):
@@ -1325,8 +1309,8 @@ def test_home_is_refused_when_it_links_to_another_users_directory(place: Path, t
 
 
 @needs_root
-def test_a_directory_planted_in_a_place_for_all_is_refused(tmp_path: Path) -> None:
-    """A stranger's directory under the name we wanted in /tmp is not ours."""
+def test_directory_of_another_user_in_tmp_is_refused(tmp_path: Path) -> None:
+    """It has the name we wanted."""
     tmp_path.chmod(0o1777)
     (tmp_path / "home").mkdir()
     os.chown(tmp_path / "home", OTHER, OTHER)
@@ -1335,8 +1319,8 @@ def test_a_directory_planted_in_a_place_for_all_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("below", ["", "a", "a/b"])
-def test_a_file_in_the_way_of_a_directory_is_invalid(place: Path, below: str) -> None:
-    """The error names what is in the way and what to do."""
+def test_file_in_place_of_a_directory_is_invalid(place: Path, below: str) -> None:
+    """The error names it and says what to do."""
     (place / "file").write_bytes(OLD)
     with pytest.raises(Invalid, match="in the way") as caught:
         files.make_private_dir(os.path.join(str(place / "file"), below))
@@ -1345,8 +1329,7 @@ def test_a_file_in_the_way_of_a_directory_is_invalid(place: Path, below: str) ->
 
 
 @pytest.mark.parametrize("kind", ["dangling", "loop", "file", "pipe"])
-def test_a_link_that_leads_to_no_directory_is_refused(place: Path, victim: Path, kind: str) -> None:
-    """Nothing is made through such a link."""
+def test_directory_is_not_created_through_a_broken_link(place: Path, victim: Path, kind: str) -> None:
     ends = {"dangling": victim / "missing", "loop": place / "link", "file": victim / "file"}
     (place / "link").symlink_to(ends.get(kind, victim / "pipe"))
     before = snapshot(victim)
@@ -1356,21 +1339,23 @@ def test_a_link_that_leads_to_no_directory_is_refused(place: Path, victim: Path,
     assert snapshot(victim) == before
 
 
-def test_a_directory_made_by_another_process_meanwhile_is_fine(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two commands that start at once both find their home."""
+def test_directory_created_by_another_process_meanwhile_is_accepted(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when two commands start at once."""
     real = os.mkdir
 
-    def quicker(path: str, mode: int) -> None:
+    def create_first(path: str, mode: int) -> None:
         real(path, mode)
         raise FileExistsError(errno.EEXIST, "exists")
 
-    monkeypatch.setattr(os, "mkdir", quicker)
+    monkeypatch.setattr(os, "mkdir", create_first)
     files.make_private_dir(str(place / "a" / "b"))
     assert (place / "a" / "b").is_dir()
 
 
-def test_a_directory_on_a_read_only_file_system_is_a_typed_error() -> None:
-    """What the kernel itself keeps read-only is not writable for root either."""
+def test_directory_on_a_read_only_file_system_is_a_typed_error() -> None:
+    """Also for root."""
     if not os.path.isdir("/proc/self"):
         pytest.skip("there is no /proc here")
     with pytest.raises(HoldfastError) as caught:
@@ -1379,7 +1364,7 @@ def test_a_directory_on_a_read_only_file_system_is_a_typed_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["EIO", "ENOSPC", "EDQUOT", "EACCES", "EROFS"])
-def test_a_failing_mkdir_is_a_typed_error(place: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_failing_mkdir_is_a_typed_error(place: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """And nothing is left behind."""
     number = getattr(errno, name)
 
@@ -1395,8 +1380,8 @@ def test_a_failing_mkdir_is_a_typed_error(place: Path, monkeypatch: pytest.Monke
 # --- descriptors -------------------------------------------------------------------------------------
 
 
-def test_an_opened_file_can_be_used_and_is_not_inherited(place: Path) -> None:
-    """It reads, writes, waits like any other, and child programs do not get it."""
+def test_opened_file_is_usable_and_not_inherited(place: Path) -> None:
+    """By child programs."""
     fd = files.open_private(str(place / "state"), os.O_RDWR | os.O_CREAT)
     try:
         os.write(fd, NEW)
@@ -1407,15 +1392,15 @@ def test_an_opened_file_can_be_used_and_is_not_inherited(place: Path) -> None:
         os.close(fd)
 
 
-def test_truncation_happens_when_nothing_is_planted(place: Path) -> None:
-    """O_TRUNC does what it says on a file of ours."""
+def test_opening_truncates_our_own_file(place: Path) -> None:
+    """As O_TRUNC asks."""
     (place / "state").write_bytes(OLD)
     os.close(files.open_private(str(place / "state"), os.O_WRONLY | os.O_TRUNC))
     assert (place / "state").read_bytes() == b""
 
 
 def test_exclusive_opening_of_an_existing_file_is_a_conflict(place: Path) -> None:
-    """O_EXCL keeps its meaning."""
+    """As O_EXCL asks."""
     (place / "state").write_bytes(OLD)
     with pytest.raises(Conflict):
         files.open_private(str(place / "state"), os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -1423,27 +1408,27 @@ def test_exclusive_opening_of_an_existing_file_is_a_conflict(place: Path) -> Non
 
 
 def test_opening_a_missing_file_raises_not_found(place: Path) -> None:
-    """Without O_CREAT nothing is made."""
+    """Without O_CREAT."""
     with pytest.raises(NotFound):
         files.open_private(str(place / "state"), os.O_RDONLY)
     assert os.listdir(place) == []
 
 
-def test_a_file_that_comes_and_goes_ends_in_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who makes and removes the file all the time does not keep us for ever."""
-
-    def contradict(path: str, flags: int, *args: Any) -> int:
+def test_file_that_appears_and_disappears_is_an_error_after_some_tries(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(path: str, flags: int, *args: Any) -> int:
         number = errno.EEXIST if flags & os.O_CREAT else errno.ENOENT
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "open", contradict)
+    monkeypatch.setattr(os, "open", deny)
     with pytest.raises(Failed):
         files.open_private(str(place / "state"), os.O_RDWR | os.O_CREAT)
 
 
 @pytest.mark.parametrize("name", ["EIO", "ENOSPC", "EMFILE", "EACCES"])
-def test_a_failed_opening_leaks_no_descriptor(place: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """When a step after opening fails, the descriptor is closed."""
+def test_failed_opening_leaks_no_descriptor(place: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """When a step after opening fails."""
     number = getattr(errno, name)
 
     def fail(fd: int, mode: int) -> None:
@@ -1460,14 +1445,13 @@ def test_a_failed_opening_leaks_no_descriptor(place: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100])
-def test_up_to_the_limit_everything_is_read(place: Path, size: int) -> None:
-    """The limit itself is allowed."""
+def test_reading_accepts_content_up_to_the_limit(place: Path, size: int) -> None:
     (place / "input").write_bytes(b"x" * size)
     assert files.read_limited(str(place / "input"), 100, what="the plan") == b"x" * size
 
 
-def test_more_than_the_limit_is_invalid_and_names_it(place: Path) -> None:
-    """One byte too many is refused, in the words of the user."""
+def test_reading_more_than_the_limit_is_invalid(place: Path) -> None:
+    """The message has the limit in the user's unit."""
     (place / "input").write_bytes(b"x" * 101)
     with pytest.raises(Invalid, match=r"the plan: .*input is larger than 100 bytes"):
         files.read_limited(str(place / "input"), 100, what="the plan")
@@ -1476,22 +1460,21 @@ def test_more_than_the_limit_is_invalid_and_names_it(place: Path) -> None:
         files.read_limited(str(place / "input"), 1 << 20, what="the plan")
 
 
-def test_a_file_that_grows_while_it_is_read_is_still_limited(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its size at the beginning is not trusted."""
+def test_file_that_grows_while_it_is_read_is_limited(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "input").write_bytes(b"x" * 10)
     monkeypatch.setattr(os, "read", lambda fd, size: b"y" * size)
     with pytest.raises(Invalid):
         files.read_limited(str(place / "input"), 100, what="the plan")
 
 
-def test_input_may_be_a_link(place: Path, victim: Path) -> None:
-    """What the user names is read, wherever it leads."""
+def test_input_can_be_a_link(place: Path, victim: Path) -> None:
+    """The user named it."""
     (place / "input").symlink_to(victim / "file")
     assert files.read_limited(str(place / "input"), 100, what="the plan") == b"precious"
 
 
 def test_missing_input_raises_not_found(place: Path) -> None:
-    """Exit code 3, not a traceback."""
+    """Exit code 3."""
     with pytest.raises(NotFound):
         files.read_limited(str(place / "input"), 100, what="the plan")
 
@@ -1506,7 +1489,7 @@ def test_input_must_be_a_regular_file(victim: Path, path: str) -> None:
 
 @not_root
 def test_unreadable_input_is_a_typed_error(place: Path) -> None:
-    """No permission is not the same as not there."""
+    """It is not taken for a missing file."""
     (place / "input").write_bytes(OLD)
     (place / "input").chmod(0o000)
     with pytest.raises(Failed, match="permission denied"):
@@ -1516,8 +1499,8 @@ def test_unreadable_input_is_a_typed_error(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["EIO", "EACCES", "EMFILE"])
-def test_a_failing_read_is_a_typed_error(place: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Unreadable is not absent: neither reading nor hashing pretends."""
+def test_failing_read_is_a_typed_error(place: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Neither reading nor hashing takes it for a missing file."""
     number = getattr(errno, name)
     (place / "input").write_bytes(OLD)
 
@@ -1536,8 +1519,7 @@ class Stdin:
         self.buffer = buffer
 
 
-def test_a_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to the limit, and not one byte more."""
+def test_dash_reads_standard_input_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(b"x" * 100)))
     assert files.read_limited("-", 100, what="the plan") == b"x" * 100
     monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(b"x" * 101)))
@@ -1545,8 +1527,8 @@ def test_a_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         files.read_limited("-", 100, what="the plan")
 
 
-def test_endless_standard_input_is_cut_off() -> None:
-    """A real pipe that never ends is refused as soon as the limit is passed."""
+def test_endless_standard_input_is_refused_past_the_limit() -> None:
+    """A real pipe."""
     script = (
         "from holdfast.machine import files\n"
         "from holdfast.core.errors import Invalid\n"
@@ -1560,15 +1542,14 @@ def test_endless_standard_input_is_cut_off() -> None:
     assert "larger than 1 MiB" in ran.stdout
 
 
-def test_no_standard_input_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program started without one says so."""
+def test_missing_standard_input_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(Invalid, match="no standard input"):
         files.read_limited("-", 100, what="the plan")
 
 
 def test_failing_standard_input_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken or closed pipe is no traceback."""
+    """Broken or closed."""
     closed = io.BytesIO(b"x")
     closed.close()
     monkeypatch.setattr(sys, "stdin", Stdin(closed))
@@ -1576,11 +1557,11 @@ def test_failing_standard_input_is_a_typed_error(monkeypatch: pytest.MonkeyPatch
         files.read_limited("-", 100, what="the plan")
 
 
-# --- hashing and looking around ----------------------------------------------------------------------
+# --- hashing and listing -----------------------------------------------------------------------------
 
 
-def test_a_hash_is_the_known_sha256(place: Path) -> None:
-    """A literal example, so that recorded hashes stay comparable for ever."""
+def test_file_hash_is_sha256(place: Path) -> None:
+    """A literal example, since recorded hashes have to stay comparable."""
     (place / "file").write_bytes(b"abc")
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert files.hash_file(str(place / "file")) == expected
@@ -1588,8 +1569,8 @@ def test_a_hash_is_the_known_sha256(place: Path) -> None:
     assert files.hash_file(str(place / "file"), 2) is None
 
 
-def test_a_large_file_is_hashed_in_pieces(place: Path) -> None:
-    """More than one chunk gives the same hash as one."""
+def test_large_file_is_hashed_in_chunks(place: Path) -> None:
+    """With the same result."""
     import hashlib
 
     data = os.urandom(700_001)
@@ -1598,13 +1579,13 @@ def test_a_large_file_is_hashed_in_pieces(place: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["missing", "file/below", "folder", "pipe", "/dev/zero"])
-def test_what_is_no_regular_file_has_no_hash(victim: Path, path: str) -> None:
-    """Absent, a directory, a pipe or a device: None, at once."""
+def test_file_hash_is_none_without_a_regular_file(victim: Path, path: str) -> None:
+    """Absent, a directory, a pipe or a device; it never blocks."""
     assert files.hash_file(os.path.join(victim, path)) is None
 
 
-def test_only_our_leftovers_are_listed(place: Path) -> None:
-    """Temporaries of killed writers, not files of others nor planted directories and links."""
+def test_temporaries_lists_only_ours(place: Path) -> None:
+    """Not other files, nor planted directories and links."""
     ours = place / ".holdfast-0011223344556677.tmp"
     ours.write_bytes(b"half")
     (place / ".holdfast-x").write_bytes(b"")
@@ -1617,8 +1598,8 @@ def test_only_our_leftovers_are_listed(place: Path) -> None:
         files.temporaries(str(ours))
 
 
-def test_a_killed_writer_leaves_what_temporaries_finds(place: Path) -> None:
-    """A real SIGKILL between write and rename: old file whole, the leftover listed."""
+def test_temporary_of_a_killed_writer_is_listed(place: Path) -> None:
+    """A real SIGKILL between write and rename; the old file is complete."""
     (place / "state").write_bytes(OLD)
     script = (
         "import os, signal, sys\n"
@@ -1631,8 +1612,8 @@ def test_a_killed_writer_leaves_what_temporaries_finds(place: Path) -> None:
     assert len(files.temporaries(str(place))) == 1
 
 
-def test_what_others_can_open_is_reported(place: Path) -> None:
-    """Files wider than 0600 and directories wider than 0700, each with what it should be."""
+def test_files_open_to_others_are_reported(place: Path) -> None:
+    """Files wider than 0600 and directories wider than 0700, each with the right mode."""
     for name, how in (("a", 0o600), ("b", 0o644), ("c", 0o400), ("d", 0o610)):
         (place / name).write_bytes(b"")
         (place / name).chmod(how)

@@ -1,4 +1,4 @@
-"""Git as a program: real repositories, awkward names, hostile settings, no git at all."""
+"""Git as a program: real repositories, awkward names, hostile settings, and no git at all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def script(path: Path, body: str) -> Path:
 
 
 def hook(settings: Path, name: str, body: str) -> None:
-    """A hook of the person's own, which runs in every repository of theirs."""
+    """Installs a hook of the person's own, which runs in all their repositories."""
     path = script(settings.parent / "hooks" / name, body)
     with settings.open("a") as file:
         file.write(f"[core]\nhooksPath = {path.parent}\n")
@@ -68,14 +68,13 @@ def hook(settings: Path, name: str, body: str) -> None:
 # Facts
 
 
-def test_facts(repo: Path) -> None:
-    """Branch, commit and remote of an ordinary repository."""
+def test_facts_have_branch_commit_and_remote(repo: Path) -> None:
     sh(repo, "remote", "add", "origin", "https://me:secret@GitHub.com/o/r.git")
     assert GitBranches(str(repo)).facts() == GitFacts("main", sh(repo, "rev-parse", "HEAD"), "github.com/o/r")
 
 
-def test_facts_detached_unborn_and_without_git(repo: Path, tmp_path: Path) -> None:
-    """No branch when detached, no commit when unborn, nothing at all without a repository."""
+def test_facts_lack_the_branch_when_detached_and_the_commit_when_unborn(repo: Path, tmp_path: Path) -> None:
+    """Without a repository there are none."""
     sh(repo, "switch", "-q", "--detach")
     assert GitBranches(str(repo)).facts() == GitFacts(None, sh(repo, "rev-parse", "HEAD"), None)
     assert GitBranches(str(empty(tmp_path / "new"))).facts() == GitFacts("main", None, None)
@@ -84,7 +83,7 @@ def test_facts_detached_unborn_and_without_git(repo: Path, tmp_path: Path) -> No
 
 
 def test_remote_prefers_origin_and_expands_abbreviations(repo: Path) -> None:
-    """Origin wins over other remotes, and the person's own abbreviations are resolved first."""
+    """The person's own abbreviations are resolved first."""
     sh(repo, "config", "url.git@github.com:.insteadOf", "gh:")
     sh(repo, "remote", "add", "fork", "gh:me/fork")
     assert GitBranches(str(repo)).remote() == "github.com/me/fork"
@@ -92,8 +91,7 @@ def test_remote_prefers_origin_and_expands_abbreviations(repo: Path) -> None:
     assert GitBranches(str(repo)).remote() == "github.com/o/r"
 
 
-def test_remote_is_the_same_behind_a_mirror(repo: Path) -> None:
-    """That one device fetches from somewhere else does not make it another repository."""
+def test_remote_ignores_a_mirror_that_one_device_fetches_from(repo: Path) -> None:
     sh(repo, "remote", "add", "origin", "https://github.com/o/r.git")
     sh(repo, "config", "url.https://mirror.example.org/gh/.insteadOf", "https://github.com/")
     assert GitBranches(str(repo)).remote() == "github.com/o/r"
@@ -132,14 +130,13 @@ def test_remote_is_the_same_behind_a_mirror(repo: Path) -> None:
         ("", ""),
     ],
 )
-def test_normalise_remote(url: str, expected: str) -> None:
-    """One repository has one address, and no address keeps a secret."""
+def test_normalized_remote_is_one_address_without_secrets(url: str, expected: str) -> None:
+    """However the URL is written."""
     assert normalise_remote(url) == expected
     assert "secret" not in normalise_remote(url)
 
 
-def test_root_commits(repo: Path, tmp_path: Path) -> None:
-    """The beginning of the history is the same in a clone, and unknown in a shallow one."""
+def test_root_commits_are_equal_in_a_clone_and_unknown_in_a_shallow_one(repo: Path, tmp_path: Path) -> None:
     root = sh(repo, "rev-parse", "HEAD")
     sh(repo, "commit", "-q", "--allow-empty", "-m", "second")
     sh(tmp_path, "clone", "-q", "--no-local", "--depth", "1", str(repo), "shallow")
@@ -149,11 +146,11 @@ def test_root_commits(repo: Path, tmp_path: Path) -> None:
     assert GitBranches(str(repo)).root_commits(timeout=0) == []
 
 
-# Dirt
+# Uncommitted changes
 
 
-def test_clean_and_ignored_files(repo: Path) -> None:
-    """A clean tree has no dirt, and what git ignores is none."""
+def test_clean_tree_has_no_uncommitted_changes(repo: Path) -> None:
+    """Ignored files do not count."""
     (repo / ".gitignore").write_text("*.log\n")
     sh(repo, "add", ".")
     sh(repo, "commit", "-q", "-m", "ignore")
@@ -161,8 +158,8 @@ def test_clean_and_ignored_files(repo: Path) -> None:
     assert GitBranches(str(repo)).dirty() == []
 
 
-def test_every_kind_of_dirt(repo: Path) -> None:
-    """Modified, staged, deleted, renamed, untracked and type changes all count, each with its path."""
+def test_every_kind_of_uncommitted_change_is_listed(repo: Path) -> None:
+    """Modified, staged, deleted, renamed, untracked and with another type."""
     for name in ("modified", "staged", "deleted", "old", "type"):
         (repo / name).write_text(name * 20)
     sh(repo, "add", ".")
@@ -180,8 +177,7 @@ def test_every_kind_of_dirt(repo: Path) -> None:
     assert sorted(dirty) == ["deleted", "dir/untracked", "modified", "new", "old", "staged", "type"]
 
 
-def test_conflicted_files_count_even_when_ignored(repo: Path) -> None:
-    """An unmerged file is somebody's open question, whoever's file it is."""
+def test_unmerged_files_count_even_when_ignored(repo: Path) -> None:
     sh(repo, "switch", "-q", "-c", "side")
     (repo / "a.txt").write_text("side\n")
     sh(repo, "commit", "-q", "-a", "-m", "side")
@@ -194,8 +190,8 @@ def test_conflicted_files_count_even_when_ignored(repo: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names Windows does not have")
-def test_dirt_with_awkward_names(repo: Path) -> None:
-    """File names with spaces, line breaks, dashes and patterns come back exactly, tracked and untracked."""
+def test_uncommitted_changes_have_exact_names(repo: Path) -> None:
+    """With spaces, line breaks, dashes and patterns, tracked and untracked."""
     for name in AWKWARD:
         (repo / name).write_text("x")
     git = GitBranches(str(repo))
@@ -209,14 +205,13 @@ def test_dirt_with_awkward_names(repo: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only here names are bytes")
-def test_dirt_with_a_name_that_is_no_text(repo: Path) -> None:
-    """A file name that is not UTF-8 survives the way through."""
+def test_uncommitted_changes_keep_names_outside_utf8(repo: Path) -> None:
     (repo / os.fsdecode(b"caf\xe9")).write_text("x")
     assert GitBranches(str(repo)).dirty() == [os.fsdecode(b"caf\xe9")]
 
 
-def test_own_files_do_not_count(repo: Path) -> None:
-    """What is under `ignore` is no dirt; what merely begins alike is."""
+def test_files_under_ignore_do_not_count(repo: Path) -> None:
+    """Names that only begin alike do."""
     for name in (".claude/session-state.json", ".claude/other.json", ".ai-session/f/plan.md", ".ai-session2/x"):
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_text("x")
@@ -226,7 +221,7 @@ def test_own_files_do_not_count(repo: Path) -> None:
 
 
 def test_dirty_submodule_counts(repo: Path, tmp_path: Path) -> None:
-    """Changes inside a submodule are changes, whatever its settings say about ignoring them."""
+    """Whatever its settings say about ignoring changes."""
     library = empty(tmp_path / "library")
     (library / "f").write_text("x")
     sh(library, "add", ".")
@@ -241,8 +236,7 @@ def test_dirty_submodule_counts(repo: Path, tmp_path: Path) -> None:
     assert git.dirty() == ["lib"]
 
 
-def test_reading_runs_no_program_the_repository_names(repo: Path, tmp_path: Path) -> None:
-    """A repository's own settings cannot make a read start something."""
+def test_reading_runs_no_program_configured_in_the_repository(repo: Path, tmp_path: Path) -> None:
     trap = script(tmp_path / "trap", f"touch {tmp_path}/sprung")
     sh(repo, "config", "core.fsmonitor", str(trap))
     sh(repo, "config", "diff.external", str(trap))
@@ -272,13 +266,11 @@ def test_reading_runs_no_program_the_repository_names(repo: Path, tmp_path: Path
         ("ünïcode", True),
     ],
 )
-def test_valid_branch_name(repo: Path, name: str, valid: bool) -> None:
-    """Git itself says what a branch may be called."""
+def test_branch_name_is_valid_when_git_accepts_it(repo: Path, name: str, valid: bool) -> None:
     assert GitBranches(str(repo)).valid_branch_name(name) is valid
 
 
-def test_create_branch_carries_everything_uncommitted(repo: Path) -> None:
-    """Making a branch changes neither tree nor index."""
+def test_create_branch_keeps_tree_and_index(repo: Path) -> None:
     (repo / "a.txt").write_text("staged\n")
     sh(repo, "add", ".")
     (repo / "a.txt").write_text("loose\n")
@@ -290,7 +282,7 @@ def test_create_branch_carries_everything_uncommitted(repo: Path) -> None:
 
 
 def test_create_branch_before_the_first_commit(tmp_path: Path) -> None:
-    """An unborn branch can be left for another."""
+    """The unborn branch is left for the new one."""
     where = empty(tmp_path / "new")
     (where / "f").write_text("x")
     sh(where, "add", "f")
@@ -300,8 +292,8 @@ def test_create_branch_before_the_first_commit(tmp_path: Path) -> None:
 
 
 @needs_sh
-def test_a_failing_or_hanging_hook_after_the_switch_does_not_matter(repo: Path, settings: Path) -> None:
-    """The switch has happened by the time the post-checkout hook runs."""
+def test_switch_succeeds_when_the_post_checkout_hook_fails_or_hangs(repo: Path, settings: Path) -> None:
+    """It runs after the switch."""
     hook(settings, "post-checkout", "exit 3")
     GitBranches(str(repo)).create_branch("one")
     hook(settings, "post-checkout", "sleep 60")
@@ -309,8 +301,8 @@ def test_a_failing_or_hanging_hook_after_the_switch_does_not_matter(repo: Path, 
     assert GitBranches(str(repo)).branch() == "main"
 
 
-def test_switch_never_overwrites(repo: Path) -> None:
-    """Changed files stop a switch, and so do ignored ones, which git alone would overwrite."""
+def test_switch_is_refused_when_files_would_be_overwritten(repo: Path) -> None:
+    """Changed files, and ignored ones, which git alone would overwrite."""
     git = GitBranches(str(repo))
     git.create_branch("side")
     (repo / ".env").write_text("tracked")
@@ -328,8 +320,7 @@ def test_switch_never_overwrites(repo: Path) -> None:
     assert git.branch() == "main"
 
 
-def test_delete_branch_only_as_expected(repo: Path) -> None:
-    """A branch that moved on is not deleted."""
+def test_delete_branch_is_refused_when_the_branch_has_moved(repo: Path) -> None:
     git = GitBranches(str(repo))
     sh(repo, "branch", "side")
     with pytest.raises(Conflict):
@@ -341,8 +332,8 @@ def test_delete_branch_only_as_expected(repo: Path) -> None:
         git.delete_branch("--all")
 
 
-def test_checked_out_elsewhere(repo: Path, tmp_path: Path) -> None:
-    """The other worktree is named; this one is not elsewhere, nor is a link to it."""
+def test_checked_out_elsewhere_names_the_other_work_tree(repo: Path, tmp_path: Path) -> None:
+    """Not this one, nor a link to it."""
     sh(repo, "worktree", "add", "-q", "-b", "side", "../tree")
     assert GitBranches(str(repo)).checked_out_elsewhere("side") == str(tmp_path / "tree")
     assert GitBranches(str(repo)).checked_out_elsewhere("main") is None
@@ -352,8 +343,7 @@ def test_checked_out_elsewhere(repo: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rebase", "cherry-pick", "revert", "bisect"])
-def test_operations_in_progress(repo: Path, kind: str) -> None:
-    """What somebody began and did not finish is seen."""
+def test_operation_in_progress_is_detected(repo: Path, kind: str) -> None:
     base = sh(repo, "rev-parse", "HEAD")
     sh(repo, "switch", "-q", "-c", "side")
     (repo / "a.txt").write_text("side\n")
@@ -373,8 +363,7 @@ def test_operations_in_progress(repo: Path, kind: str) -> None:
     assert GitBranches(str(repo)).in_progress() == kind
 
 
-def test_operation_in_another_worktree_is_not_ours(repo: Path, tmp_path: Path) -> None:
-    """A bisect in one worktree does not stop the other."""
+def test_operation_in_another_work_tree_does_not_count(repo: Path, tmp_path: Path) -> None:
     sh(repo, "worktree", "add", "-q", "../tree")
     sh(repo, "bisect", "start")
     assert GitBranches(str(repo)).in_progress() == "bisect"
@@ -384,8 +373,8 @@ def test_operation_in_another_worktree_is_not_ours(repo: Path, tmp_path: Path) -
 # Lines
 
 
-def test_numstat(repo: Path, tmp_path: Path) -> None:
-    """Added and removed lines, of changed, new, deleted, unchanged, binary and missing files."""
+def test_numstat_counts_added_and_removed_lines(repo: Path, tmp_path: Path) -> None:
+    """Of changed, new, deleted, unchanged, binary and missing files."""
     git = GitBranches(str(repo))
     assert git.numstat("a.txt") == (0, 0)
     (repo / "a.txt").write_text("one\n2\n3\n")
@@ -409,7 +398,7 @@ def test_numstat(repo: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names Windows does not have")
 def test_numstat_takes_names_literally(repo: Path) -> None:
-    """A name that looks like an option or a pattern is only a name."""
+    """Also names that look like options or patterns."""
     git = GitBranches(str(repo))
     for name in AWKWARD:
         (repo / name).write_text("1\n")
@@ -421,11 +410,11 @@ def test_numstat_takes_names_literally(repo: Path) -> None:
         assert git.numstat(name) == (1, 0)
 
 
-# Setting aside
+# Moving files away
 
 
-def test_set_aside_and_put_back(repo: Path) -> None:
-    """Files leave and return exactly, except where somebody wrote meanwhile."""
+def test_files_set_aside_are_put_back_exactly(repo: Path) -> None:
+    """Except where somebody wrote meanwhile."""
     git = GitBranches(str(repo))
     (repo / "b.txt").write_text("b\n")
     sh(repo, "add", ".")
@@ -446,19 +435,19 @@ def test_set_aside_and_put_back(repo: Path) -> None:
 # The process
 
 
-def test_git_missing(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without git on the PATH there is a typed error that says what to do."""
+def test_missing_git_is_a_typed_error(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says what to do."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GitMissing) as caught:
         GitBranches(str(repo)).changes()
     assert "Install git" in (caught.value.hint or "")
     assert caught.value.exit_code == 1
-    assert GitBranches(str(repo)).facts().branch == "main"  # which files tell
+    assert GitBranches(str(repo)).facts().branch == "main"  # which is read from files
 
 
 @needs_sh
-def test_a_git_in_the_working_directory_is_not_run(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative PATH entries are passed by: they could lead into an unpacked archive."""
+def test_git_in_the_working_directory_is_not_run(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative PATH entries are skipped, since they could lead into an unpacked archive."""
     script(repo / "git", "touch sprung")
     monkeypatch.chdir(repo)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
@@ -467,15 +456,14 @@ def test_a_git_in_the_working_directory_is_not_run(repo: Path, monkeypatch: pyte
 
 
 def test_missing_work_tree_raises_not_found(tmp_path: Path) -> None:
-    """A work tree that was removed is not found, rather than a crash."""
+    """After it was removed."""
     with pytest.raises(NotFound):
         GitBranches(str(tmp_path / "absent")).branch()
 
 
-def test_called_from_a_hook_of_another_repository(
+def test_variables_of_another_repositorys_hook_are_ignored(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variables git sets for its hooks do not lead us into another repository."""
     other = empty(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
@@ -483,8 +471,8 @@ def test_called_from_a_hook_of_another_repository(
     assert GitBranches(str(repo)).commit_id() is not None
 
 
-def test_a_repository_git_will_not_read_is_an_error(repo: Path) -> None:
-    """Damage is not taken for a detached HEAD or an unborn branch."""
+def test_damaged_repository_is_an_error(repo: Path) -> None:
+    """It is not taken for a detached HEAD or an unborn branch."""
     (repo / ".git/config").write_text("[broken")
     with pytest.raises(GitFailed) as caught:
         GitBranches(str(repo)).facts()
@@ -492,8 +480,8 @@ def test_a_repository_git_will_not_read_is_an_error(repo: Path) -> None:
 
 
 @needs_sh
-def test_commit_reports_the_hooks_own_words(repo: Path, settings: Path) -> None:
-    """A refused commit changes nothing and says why."""
+def test_refused_commit_reports_the_hooks_message(repo: Path, settings: Path) -> None:
+    """And changes nothing."""
     hook(settings, "pre-commit", "echo 'tests are red' >&2; exit 1")
     (repo / "a.txt").write_text("x")
     sh(repo, "add", ".")
@@ -505,8 +493,8 @@ def test_commit_reports_the_hooks_own_words(repo: Path, settings: Path) -> None:
 
 
 @needs_sh
-def test_signing_does_not_hang(repo: Path, settings: Path, tmp_path: Path) -> None:
-    """A signing program that waits for ever is stopped, with the processes it started."""
+def test_hanging_signing_program_is_stopped(repo: Path, settings: Path, tmp_path: Path) -> None:
+    """With the processes it started."""
     signer = script(tmp_path / "signer", "sleep 60 & sleep 60")
     with settings.open("a") as file:
         file.write(f"[commit]\ngpgSign = true\n[gpg]\nprogram = {signer}\n")
@@ -519,8 +507,7 @@ def test_signing_does_not_hang(repo: Path, settings: Path, tmp_path: Path) -> No
 
 
 @needs_sh
-def test_commit_made_although_a_later_hook_hangs(repo: Path, settings: Path) -> None:
-    """A post-commit hook cannot make a commit that exists look like a failure."""
+def test_commit_succeeds_when_the_post_commit_hook_hangs(repo: Path, settings: Path) -> None:
     hook(settings, "post-commit", "sleep 60")
     (repo / "a.txt").write_text("x")
     sh(repo, "add", ".")
@@ -530,8 +517,8 @@ def test_commit_made_although_a_later_hook_hangs(repo: Path, settings: Path) -> 
     assert sh(repo, "log", "-1", "--format=%B") == "# kept as written\n\nSession: x"
 
 
-def test_squash_merge_whatever_the_settings(repo: Path, settings: Path) -> None:
-    """Settings about fast-forwards and stashes do not stop a squash."""
+def test_squash_merge_works_with_any_settings(repo: Path, settings: Path) -> None:
+    """About fast-forwards and stashes."""
     git = GitBranches(str(repo))
     git.create_branch("side")
     (repo / "b").write_text("b")
@@ -548,8 +535,8 @@ def test_squash_merge_whatever_the_settings(repo: Path, settings: Path) -> None:
 
 
 @needs_sh
-def test_a_program_that_a_hook_leaves_running_is_not_waited_for(repo: Path, settings: Path) -> None:
-    """An indexer started in the background by a hook does not hold anything up, and is not ended."""
+def test_background_program_of_a_hook_is_not_waited_for(repo: Path, settings: Path) -> None:
+    """Nor ended."""
     hook(settings, "post-checkout", "sleep 20 & echo $! > .git/left")
     GitBranches(str(repo), patience=10).create_branch("side")
     pid = int((repo / ".git/left").read_text())

@@ -1,4 +1,4 @@
-"""Git's configuration files, parsed without git: the same settings as git reads, and nothing that names a program."""
+"""Git's configuration files, parsed without git: the settings that git reads, without any that name a program."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def test_parse_agrees_with_git(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[broken", '[a]\nb = "open\n', "[a]\nb = \\x\n", "[a]\n1 = 2\n", "[a]\n= 1\n"])
-def test_parse_refuses_what_git_refuses(text: str) -> None:
-    """A file that git does not understand is not half understood."""
+def test_parse_refuses_files_that_git_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="line"):
         config.parse(text)
     assert by_git(text.encode()) is None
@@ -54,13 +53,13 @@ values = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"
 
 @given(st.lists(st.tuples(st.one_of(st.none(), names), values), max_size=5))
 def test_rendered_settings_are_read_back(settings: list[tuple[str | None, str]]) -> None:
-    """Whatever a name or a value holds, it ends where it should and opens no section of its own."""
+    """Whatever names and values contain, they open no section of their own."""
     wanted = [GitSetting("some", name, "key", value) for name, value in settings]
     assert config.parse(config.render(wanted)) == wanted
 
 
-def test_rendered_settings_are_read_by_git_as_meant() -> None:
-    """A value with quotes, backslashes, line breaks and comment signs cannot become another setting."""
+def test_rendered_settings_are_read_back_by_git() -> None:
+    """Quotes, backslashes, line breaks and comment signs cannot become another setting."""
     hostile = 'x"\n[filter "y"]\n\tclean = "touch z" # \\ ; \t'
     wanted = [
         GitSetting("user", None, "name", hostile),
@@ -69,8 +68,8 @@ def test_rendered_settings_are_read_by_git_as_meant() -> None:
     assert by_git(os.fsencode(config.render(wanted))) == wanted
 
 
-def test_harmless_settings_are_words_text_and_addresses() -> None:
-    """What is not in the list is left out, and so is a list of words with something else in its place."""
+def test_harmless_settings_are_those_of_the_list() -> None:
+    """A value with anything but the expected words is dropped."""
     settings = config.parse(
         "[core]\neol = lf\nautocrlf = $(touch x)\nfsmonitor = x\nexcludesFile = ~/x\n[user]\nname = A; B\n"
         '[filter "x"]\nclean = x\n[remote "o"]\nurl = ext::x\nuploadpack = x\n[gpg]\nprogram = x\nformat = ssh\n'
@@ -94,6 +93,6 @@ def test_harmless_settings_are_words_text_and_addresses() -> None:
         ("[core]\nrepositoryformatversion = 2\n", False),
     ],
 )
-def test_layout_of_a_later_format_is_not_guessed(text: str, understood: bool) -> None:
-    """An extension that changes how a repository is read must be known."""
+def test_layout_is_refused_for_unknown_formats_and_extensions(text: str, understood: bool) -> None:
+    """They may change how a repository has to be read."""
     assert isinstance(config.layout(config.parse(text)), list) is understood

@@ -1,4 +1,4 @@
-"""Reading repositories with a configuration of ours: every layout git has, and the settings that still count."""
+"""Reading repositories with a configuration of ours: every layout that git has, and the settings that still apply."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def repo(tmp_path: Path) -> Path:
     return made(tmp_path / "repo")
 
 
-def everything(where: Path) -> None:
-    """What a reader says of a work tree is what git says."""
+def assert_reads_like_git(where: Path) -> None:
+    """A reader must agree with git about a work tree."""
     reader = GitReader(str(where))
     head = sh(where, "rev-parse", "HEAD")
     assert reader.facts()[:2] == ("main", head)
@@ -61,14 +61,14 @@ def everything(where: Path) -> None:
 
 
 def test_sha256_repository_is_read(tmp_path: Path) -> None:
-    """The format of its objects is in a configuration that git does not see: it is handed on."""
+    """The object format is passed on from a configuration that git does not see."""
     where = made(tmp_path / "repo", "--object-format=sha256")
     assert len(GitReader(str(where)).commit_id() or "") == 64
-    everything(where)
+    assert_reads_like_git(where)
 
 
 def test_reftable_repository_is_read_or_refused(tmp_path: Path) -> None:
-    """Where the installed git knows the format, all is there; where it does not, that is an error with a reason."""
+    """Depending on whether the installed git supports the format."""
     try:
         where = made(tmp_path / "repo", "--ref-format=reftable")
     except subprocess.CalledProcessError:
@@ -80,51 +80,51 @@ def test_reftable_repository_is_read_or_refused(tmp_path: Path) -> None:
             GitReader(str(where)).facts()
         assert "refstorage" in (caught.value.hint or "")
         return
-    everything(where)
+    assert_reads_like_git(where)
 
 
 def test_linked_work_tree_is_read(repo: Path, tmp_path: Path) -> None:
-    """Its index and HEAD are its own, its objects and refs the main repository's."""
+    """Index and HEAD are its own, objects and refs the main repository's."""
     sh(repo, "switch", "-q", "-c", "side")
     sh(repo, "worktree", "add", "-q", "../tree", "main")
-    everything(tmp_path / "tree")
+    assert_reads_like_git(tmp_path / "tree")
 
 
 def test_submodule_is_read(repo: Path, tmp_path: Path) -> None:
-    """Its git directory lies in another repository's."""
+    """Its git directory is inside another repository's."""
     library = made(tmp_path / "library")
     sh(repo, "submodule", "add", "-q", str(library), "lib")
-    everything(repo / "lib")
+    assert_reads_like_git(repo / "lib")
 
 
 def test_separate_git_directory_is_read(tmp_path: Path) -> None:
-    """`.git` is a file that leads there."""
-    everything(made(tmp_path / "repo", f"--separate-git-dir={tmp_path}/elsewhere.git"))
+    """`.git` is a file that names it."""
+    assert_reads_like_git(made(tmp_path / "repo", f"--separate-git-dir={tmp_path}/elsewhere.git"))
 
 
 def test_shallow_clone_is_read(repo: Path, tmp_path: Path) -> None:
-    """History ends where it was cut, and that is no damage."""
+    """Its truncated history is not damage."""
     sh(repo, "commit", "-q", "--allow-empty", "-m", "second")
     sh(tmp_path, "clone", "-q", "--no-local", "--depth", "1", str(repo), "shallow")
     where = tmp_path / "shallow"
     reader = GitReader(str(where))
     assert reader.is_ancestor("HEAD", "HEAD")
     assert reader.merge_base("HEAD", "origin/main") == sh(where, "rev-parse", "HEAD")
-    everything(where)
+    assert_reads_like_git(where)
 
 
 def test_clone_with_borrowed_objects_is_read(repo: Path, tmp_path: Path) -> None:
-    """Objects that another repository lends are found."""
+    """Objects in another repository are read too."""
     sh(tmp_path, "clone", "-q", "--shared", str(repo), "borrower")
-    everything(tmp_path / "borrower")
+    assert_reads_like_git(tmp_path / "borrower")
 
 
 def test_packed_refs_split_index_and_sparse_checkout_are_read(repo: Path) -> None:
-    """Layouts that tools choose for large repositories."""
+    """As in large repositories."""
     sh(repo, "pack-refs", "--all")
     sh(repo, "gc", "-q")
     sh(repo, "update-index", "--split-index")
-    everything(repo)
+    assert_reads_like_git(repo)
     sh(repo, "checkout", "-q", "--", ".")
     (repo / "sub").mkdir()
     (repo / "sub/b").write_text("b\n")
@@ -136,7 +136,7 @@ def test_packed_refs_split_index_and_sparse_checkout_are_read(repo: Path) -> Non
 
 
 def test_bare_repository_has_no_work_tree(repo: Path, tmp_path: Path) -> None:
-    """Facts are there; what needs files is an error and no crash."""
+    """It has facts; reading files is an error."""
     sh(tmp_path, "clone", "-q", "--bare", str(repo), "bare.git")
     reader = GitReader(str(tmp_path / "bare.git"))
     assert (reader.has_work_tree(), reader.facts().branch) == (False, "main")
@@ -147,7 +147,7 @@ def test_bare_repository_has_no_work_tree(repo: Path, tmp_path: Path) -> None:
     assert not GitReader(str(repo)).has_work_tree()
 
 
-def test_ignored_files_are_ignored_wherever_the_rule_is_written(repo: Path, settings: Path, tmp_path: Path) -> None:
+def test_ignore_rules_of_every_place_apply(repo: Path, settings: Path, tmp_path: Path) -> None:
     """In the work tree, in the repository's own list, and in the person's."""
     (tmp_path / "mine").write_text("*.mine\n")
     with settings.open("a") as file:
@@ -161,8 +161,8 @@ def test_ignored_files_are_ignored_wherever_the_rule_is_written(repo: Path, sett
 
 
 @pytest.mark.parametrize("whose", ["person", "repository"])
-def test_line_ends_are_compared_as_they_are_set(repo: Path, settings: Path, whose: str) -> None:
-    """With `core.autocrlf`, line ends of Windows in the work tree are no change."""
+def test_line_endings_are_compared_according_to_autocrlf(repo: Path, settings: Path, whose: str) -> None:
+    """Windows line endings in the work tree are no change then."""
     where = settings if whose == "person" else repo / ".git/config"
     with where.open("a") as file:
         file.write("[core]\nautocrlf = true\n")
@@ -172,8 +172,8 @@ def test_line_ends_are_compared_as_they_are_set(repo: Path, settings: Path, whos
     assert GitReader(str(repo)).numstat("a.txt") == (1, 1)
 
 
-def test_person_has_a_filter_that_only_changes_use(repo: Path, settings: Path, tmp_path: Path) -> None:
-    """Reading runs nothing of the person's either; what they ask git to do is done with it."""
+def test_filters_of_the_person_run_for_changes_only(repo: Path, settings: Path, tmp_path: Path) -> None:
+    """Reading runs none."""
     for name in ("clean", "smudge"):
         (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-{name}\ncat\n")
         (tmp_path / name).chmod(0o755)
@@ -199,7 +199,7 @@ def test_person_has_a_filter_that_only_changes_use(repo: Path, settings: Path, t
 
 
 def test_commit_has_the_identity_that_the_repository_sets(repo: Path) -> None:
-    """Who commits is often set for one repository: that names no program."""
+    """It names no program."""
     sh(repo, "config", "user.email", "work@example.org")
     (repo / "a.txt").write_text("x\n")
     sh(repo, "add", ".")
@@ -210,7 +210,7 @@ def test_commit_has_the_identity_that_the_repository_sets(repo: Path) -> None:
 def test_commit_has_the_identity_that_is_included_by_the_remotes_address(
     repo: Path, settings: Path, tmp_path: Path
 ) -> None:
-    """A person's conditions on a repository's place and remotes hold."""
+    """Conditional includes of the person apply."""
     (tmp_path / "work").write_text("[user]\nemail = byremote@example.org\n")
     with settings.open("a") as file:
         file.write(f'[includeIf "hasconfig:remote.*.url:https://work.example.org/**"]\npath = {tmp_path}/work\n')
@@ -222,7 +222,7 @@ def test_commit_has_the_identity_that_is_included_by_the_remotes_address(
 
 
 def test_deleted_branch_leaves_no_settings_behind(repo: Path) -> None:
-    """What it followed is taken out of the repository's own configuration, as git does."""
+    """Its section is removed from the repository's configuration, as git does."""
     sh(repo, "branch", "side")
     sh(repo, "config", "branch.side.remote", ".")
     sh(repo, "config", "branch.side.merge", "refs/heads/main")
@@ -231,8 +231,8 @@ def test_deleted_branch_leaves_no_settings_behind(repo: Path) -> None:
     assert "side" not in (repo / ".git/config").read_text()
 
 
-def test_objects_of_other_work_trees_outlive_a_commit(repo: Path, tmp_path: Path, settings: Path) -> None:
-    """No clean-up runs: it would see no other work trees, and delete what only they name."""
+def test_commit_removes_no_objects_of_other_work_trees(repo: Path, tmp_path: Path, settings: Path) -> None:
+    """No garbage collection runs, which would not know of them."""
     sh(repo, "worktree", "add", "-q", "--detach", "../tree")
     (tmp_path / "tree/lonely").write_text("only here\n")
     sh(tmp_path / "tree", "add", ".")
@@ -248,7 +248,6 @@ def test_objects_of_other_work_trees_outlive_a_commit(repo: Path, tmp_path: Path
 
 
 def test_private_directory_is_removed_with_the_reader(repo: Path) -> None:
-    """Nothing is left in the directory for temporary files."""
     before = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("holdfast-git-")}
     reader = GitReader(str(repo))
     assert reader.commit_id() is not None
@@ -258,8 +257,10 @@ def test_private_directory_is_removed_with_the_reader(repo: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="everybody's directory is root's too")
-def test_facts_without_a_temporary_directory(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What files tell is there; the rest is an error that says why."""
+def test_facts_are_read_from_files_without_a_temporary_directory(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Everything else is an error with the reason."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     monkeypatch.setattr(tempfile, "tempdir", str(closed))

@@ -1,4 +1,4 @@
-"""Which machine, boot and user this is, on the real system and with its sources missing."""
+"""Ids of machine, boot and user, on the real system and with their sources missing."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ def in_another_process(expression: str) -> str:
     ).stdout.strip()
 
 
-def test_a_machine_has_one_id() -> None:
-    """Every process of this machine computes the same 32 hex digits, without the environment's help."""
-    found = host.machine_id()
-    assert len(found) == 32
-    assert set(found) <= set("0123456789abcdef")
-    assert in_another_process("host.machine_id()") == found
+def test_machine_id_is_the_same_in_every_process() -> None:
+    """32 hex digits, independent of the environment."""
+    ids = host.machine_id()
+    assert len(ids) == 32
+    assert set(ids) <= set("0123456789abcdef")
+    assert in_another_process("host.machine_id()") == ids
 
 
-def test_a_boot_has_one_id() -> None:
-    """Every process since the last start of the machine computes the same."""
+def test_boot_id_is_the_same_in_every_process() -> None:
     assert host.boot_id()
     assert in_another_process("host.boot_id()") == host.boot_id()
 
 
 @linux
-def test_the_machines_own_id_does_not_leave() -> None:
-    """What /etc/machine-id says is hashed: it identifies a computer everywhere."""
+def test_machine_id_is_a_hash_of_the_systems() -> None:
+    """/etc/machine-id identifies a computer everywhere."""
     raw = host._system_id()
     assert raw == "" or raw not in host.machine_id()
 
@@ -57,15 +56,14 @@ ONE, TWO = "1" * 32, "2" * 32
 
 @linux
 @pytest.mark.parametrize("useless", ["", "uninitialized", "0" * 32, "12", "g" * 32])
-def test_a_useless_machine_id_is_passed_over(monkeypatch: pytest.MonkeyPatch, useless: str) -> None:
-    """Images ship without a real one; then the other place counts."""
+def test_useless_machine_id_is_skipped(monkeypatch: pytest.MonkeyPatch, useless: str) -> None:
+    """Images ship without a real one; then the other file counts."""
     with_lines(monkeypatch, {"/etc/machine-id": useless, "/var/lib/dbus/machine-id": TWO})
     assert host._system_id() == TWO
 
 
 @linux
-def test_machines_with_other_ids_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another machine-id gives another id."""
+def test_machine_id_differs_with_the_systems_id(monkeypatch: pytest.MonkeyPatch) -> None:
     with_lines(monkeypatch, {"/etc/machine-id": ONE})
     first = host.machine_id()
     with_lines(monkeypatch, {"/etc/machine-id": TWO})
@@ -73,8 +71,7 @@ def test_machines_with_other_ids_differ(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @linux
-def test_without_any_machine_id_host_and_card_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another host name or another network card is another machine."""
+def test_machine_id_is_made_from_host_and_network_card_without_a_system_id(monkeypatch: pytest.MonkeyPatch) -> None:
     with_lines(monkeypatch, {})
     seen = set()
     for name, card in (("one", 0x0242AC110002), ("two", 0x0242AC110002), ("one", 0x0242AC110003)):
@@ -85,8 +82,8 @@ def test_without_any_machine_id_host_and_card_stand_in(monkeypatch: pytest.Monke
 
 
 @linux
-def test_a_made_up_network_card_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a card Python invents a number, another one in each process: it must not change the id."""
+def test_random_network_card_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a card Python invents a number in each process."""
     with_lines(monkeypatch, {})
     monkeypatch.setattr("uuid.getnode", lambda: 0x010000000001)
     first = host.machine_id()
@@ -96,7 +93,7 @@ def test_a_made_up_network_card_does_not_count(monkeypatch: pytest.MonkeyPatch) 
 
 @linux
 def test_boot_id_comes_from_the_clock_when_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is marked as such, because a clock can be set; without psutil it stays empty."""
+    """Marked as such, since a clock can be set; without psutil it is empty."""
     with_lines(monkeypatch, {})
     stand_in = types.ModuleType("psutil")
     monkeypatch.setattr(stand_in, "boot_time", lambda: 1_800_000_029.0, raising=False)
@@ -107,15 +104,13 @@ def test_boot_id_comes_from_the_clock_when_the_system_has_none(monkeypatch: pyte
 
 
 @linux
-def test_the_pid_namespace_is_that_of_proc() -> None:
-    """Ours is the one the kernel shows, also for our children."""
+def test_pid_namespace_is_the_one_in_proc() -> None:
+    """The same in child processes."""
     assert host.pid_namespace() == os.readlink("/proc/self/ns/pid")
     assert in_another_process("host.pid_namespace()") == host.pid_namespace()
 
 
-def test_without_namespaces_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system has none, all processes share the empty one."""
-
+def test_pid_namespace_is_empty_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(path: str) -> str:
         raise FileNotFoundError(path)
 
@@ -134,14 +129,14 @@ def test_without_namespaces_there_is_one(monkeypatch: pytest.MonkeyPatch) -> Non
         (".local", "device"),
     ],
 )
-def test_a_device_is_named_by_its_host_without_domain(monkeypatch: pytest.MonkeyPatch, full: str, short: str) -> None:
-    """Short, never empty, and an address stays whole."""
+def test_device_name_is_the_host_name_without_domain(monkeypatch: pytest.MonkeyPatch, full: str, short: str) -> None:
+    """Never empty; an address is kept whole."""
     monkeypatch.setattr(host, "_host_name", lambda: full)
     assert host.device_name() == short
 
 
-def test_the_user_is_who_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment can say anything and is not asked."""
+def test_user_name_comes_from_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from the environment."""
     import pwd
 
     for name in ("USER", "LOGNAME", "USERNAME", "LNAME"):
@@ -153,8 +148,8 @@ def test_the_user_is_who_the_system_says(monkeypatch: pytest.MonkeyPatch) -> Non
     assert host.user_name() == expected
 
 
-def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers run under numbers that no list knows."""
+def test_user_name_is_the_number_without_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in containers."""
 
     def unknown(uid: int) -> object:
         raise KeyError(uid)
@@ -163,8 +158,8 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     assert host.user_name() == str(os.geteuid())
 
 
-def test_without_a_user_list_python_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows has no pwd; and should nobody know, there is still a word."""
+def test_user_name_comes_from_python_without_pwd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows; if that fails too, it is still not empty."""
     monkeypatch.setitem(sys.modules, "pwd", None)
     monkeypatch.setattr("getpass.getuser", lambda: "anna")
     assert host.user_name() == "anna"
@@ -176,8 +171,8 @@ def test_without_a_user_list_python_is_asked(monkeypatch: pytest.MonkeyPatch) ->
     assert host.user_name() == "user"
 
 
-def test_an_inode_names_the_directory_itself(tmp_path: Path) -> None:
-    """The same after a rename, another for a copy, and it fits SQLite's integers."""
+def test_inode_identifies_the_directory(tmp_path: Path) -> None:
+    """The same after a rename, another for a copy; it fits SQLite's integers."""
     (tmp_path / "a").mkdir()
     first = host.inode(str(tmp_path / "a"))
     (tmp_path / "b").mkdir()
@@ -187,14 +182,13 @@ def test_an_inode_names_the_directory_itself(tmp_path: Path) -> None:
     assert 0 <= first < 2**63
 
 
-def test_a_missing_path_has_no_inode(tmp_path: Path) -> None:
-    """That is a typed error."""
+def test_inode_of_a_missing_path_is_a_typed_error(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         host.inode(str(tmp_path / "missing"))
 
 
 def test_unreadable_sources_are_empty(tmp_path: Path) -> None:
-    """Missing files, directories and binary rubbish never fail."""
+    """Missing files, directories and binary data."""
     (tmp_path / "file").write_bytes(b"\xff\xfe  one \ntwo")
     assert host._first_line(str(tmp_path / "missing")) == ""
     assert host._first_line(str(tmp_path)) == ""

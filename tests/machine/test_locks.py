@@ -1,4 +1,4 @@
-"""Locks: one writer or many readers, the dead hold nothing, and who waits in vain is told for whom."""
+"""Locks: one writer or many readers, released by a death, and an error that names the holder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COUNT = textwrap.dedent("""
 
 
 class Other:
-    """Another process that holds the lock until told."""
+    """Another process that holds the lock until it is released."""
 
     def __init__(self, path: str, how: str = "alone") -> None:
         self.process = subprocess.Popen(
@@ -70,50 +70,50 @@ def test_lock_error_names_the_holder(lock: str) -> None:
     assert caught.value.retry_helps
 
 
-def test_a_reader_waits_for_a_writer_and_a_writer_for_a_reader(lock: str) -> None:
+def test_readers_and_writers_exclude_each_other(lock: str) -> None:
     with Other(lock), pytest.raises(Busy), locked(lock, shared=True, patience=0.05):
         pass
     with Other(lock, "shared"), pytest.raises(Busy, match="locked by another process"), locked(lock, patience=0.05):
         pass
 
 
-def test_readers_share(lock: str) -> None:
+def test_readers_share_the_lock(lock: str) -> None:
     with Other(lock, "shared"), locked(lock, shared=True, patience=0):
         pass
 
 
-def test_who_waits_goes_on_as_soon_as_the_other_lets_go(lock: str) -> None:
+def test_waiting_ends_as_soon_as_the_lock_is_released(lock: str) -> None:
     other = Other(lock)
-    letting_go = threading.Timer(0.05, other.__exit__)
-    letting_go.start()
+    release = threading.Timer(0.05, other.__exit__)
+    release.start()
     with locked(lock, patience=60):
         assert other.process.wait() == 0
-    letting_go.join()
+    release.join()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
-def test_a_dead_holder_holds_nothing(lock: str) -> None:
+def test_lock_of_a_dead_holder_is_free(lock: str) -> None:
     other = Other(lock)
     assert holder(lock) is not None
     other.kill()
     assert Path(lock).read_text() != "", "the killed process left its name"
     assert holder(lock) is None
     with locked(lock, patience=0, what="me"):
-        told = holder(lock)
-        assert told is not None
-        assert (told.pid, told.what) == (os.getpid(), "me")
+        messages = holder(lock)
+        assert messages is not None
+        assert (messages.pid, messages.what) == (os.getpid(), "me")
     assert holder(lock) is None
     other.process.communicate()
 
 
-def test_a_lock_lets_go_when_the_work_under_it_fails(lock: str) -> None:
+def test_lock_is_released_when_the_block_raises(lock: str) -> None:
     with pytest.raises(ZeroDivisionError), locked(lock):
         _ = 1 / 0
     with locked(lock, patience=0):
         pass
 
 
-def test_a_lock_file_is_private_and_empty_when_nobody_writes(lock: str) -> None:
+def test_lock_file_is_private_and_empty_without_a_writer(lock: str) -> None:
     with locked(lock, what="x"):
         assert Path(lock).read_bytes()
     assert Path(lock).read_bytes() == b""
@@ -121,8 +121,8 @@ def test_a_lock_file_is_private_and_empty_when_nobody_writes(lock: str) -> None:
         assert stat.S_IMODE(os.lstat(lock).st_mode) == 0o600
 
 
-def test_nothing_is_lost_between_many_processes(lock: str, tmp_path: Path) -> None:
-    """Each reads, adds one and writes: only a lock that holds makes the sum right."""
+def test_lock_keeps_counts_of_many_processes(lock: str, tmp_path: Path) -> None:
+    """Each reads, adds one and writes."""
     number = tmp_path / "number"
     number.write_text("0")
     many = [subprocess.Popen([sys.executable, "-c", COUNT, lock, str(number), "25"]) for _ in range(6)]
@@ -130,7 +130,7 @@ def test_nothing_is_lost_between_many_processes(lock: str, tmp_path: Path) -> No
     assert number.read_text() == "150"
 
 
-def test_threads_exclude_each_other(lock: str) -> None:
+def test_lock_excludes_other_threads(lock: str) -> None:
     with locked(lock):
         failures: list[HoldfastError] = []
 
@@ -148,15 +148,15 @@ def test_threads_exclude_each_other(lock: str) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps open files where they are")
-def test_a_lock_file_removed_while_waiting_is_not_the_lock(lock: str) -> None:
-    """Who waited for a file that was removed since must lock the one that others see."""
+def test_lock_file_removed_while_waiting_is_replaced(lock: str) -> None:
+    """The lock must be on the file that others see."""
     with Other(lock):
         os.unlink(lock)
         with locked(lock, patience=5), pytest.raises(Busy), locked(lock, patience=0):
             pass
 
 
-def test_planted_things_are_refused_and_left_alone(tmp_path: Path) -> None:
+def test_lock_refuses_planted_files(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("keep")
     link = tmp_path / ".a.lock"
@@ -170,7 +170,7 @@ def test_planted_things_are_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_where_nothing_can_be_written_a_reader_needs_no_lock(tmp_path: Path) -> None:
+def test_reader_needs_no_lock_in_a_read_only_directory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     path = str(tmp_path / ".state.lock")
     try:

@@ -32,28 +32,27 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def known(pid: int) -> ProcessIdentity:
-    found = identify(pid)
-    assert found is not None
-    return found
+    identity = identify(pid)
+    assert identity is not None
+    return identity
 
 
-def test_we_are_alive() -> None:
-    """This very process is, and is identified the same each time."""
+def test_own_process_is_alive() -> None:
+    """And is identified the same each time."""
     me = known(os.getpid())
     assert me.pid == os.getpid()
     assert me == identify(os.getpid())
     assert fate(me) == "alive"
 
 
-def test_an_identity_survives_being_stored() -> None:
-    """It is made of plain values: what comes back from the log is equal."""
+def test_identity_survives_being_stored() -> None:
+    """It consists of plain values."""
     me = known(os.getpid())
     assert ProcessIdentity._make(list(me)) == me
     assert [type(part) for part in me] == [int, str, str, str, str]
 
 
-def test_a_child_is_alive_until_it_is_not(sleeper: subprocess.Popen[bytes]) -> None:
-    """Running, then killed and waited for."""
+def test_child_is_alive_until_it_was_killed(sleeper: subprocess.Popen[bytes]) -> None:
     who = known(sleeper.pid)
     assert fate(who) == "alive"
     sleeper.kill()
@@ -62,15 +61,15 @@ def test_a_child_is_alive_until_it_is_not(sleeper: subprocess.Popen[bytes]) -> N
     assert identify(sleeper.pid) is None
 
 
-def test_a_stopped_process_is_alive(sleeper: subprocess.Popen[bytes]) -> None:
-    """Ctrl-Z is not the end."""
+def test_stopped_process_is_alive(sleeper: subprocess.Popen[bytes]) -> None:
+    """As after Ctrl-Z."""
     who = known(sleeper.pid)
     sleeper.send_signal(signal.SIGSTOP)
     assert fate(who) == "alive"
 
 
 def test_zombie_counts_as_dead() -> None:
-    """It ended; that nobody has asked for its exit code changes nothing."""
+    """Although nobody has asked for its exit code."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     who = known(child.pid)
     assert fate(who) == "alive"
@@ -81,13 +80,13 @@ def test_zombie_counts_as_dead() -> None:
 
 
 def test_process_is_dead_when_its_pid_was_reused(sleeper: subprocess.Popen[bytes]) -> None:
-    """The same number with another start time is another process."""
+    """The same number has another start time."""
     who = known(sleeper.pid)
     assert fate(who._replace(started="1")) == "dead"
 
 
 def test_process_of_another_boot_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
-    """Nothing outlives a reboot of its machine, in whatever namespace it ran."""
+    """In whatever namespace it ran."""
     if host.boot_id().startswith("time:"):
         pytest.skip("this system tells boots by the clock only")
     who = known(sleeper.pid)._replace(boot="another")
@@ -95,30 +94,29 @@ def test_process_of_another_boot_is_dead(sleeper: subprocess.Popen[bytes]) -> No
     assert fate(who._replace(namespace="pid:[1]")) == "dead"
 
 
-def test_another_machine_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
-    """From here nothing can be said about processes elsewhere: another machine has another boot."""
+def test_process_of_another_machine_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
+    """Another machine also has another boot."""
     who = known(sleeper.pid)._replace(machine="elsewhere", boot="another")
     assert fate(who) == "unknown"
     assert fate(who._replace(pid=2**30)) == "unknown"
     assert fate(who._replace(boot="")) == "unknown"
 
 
-def test_another_namespace_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
+def test_process_of_another_namespace_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
     """Pid 7 of a container is not our pid 7."""
     assert fate(known(sleeper.pid)._replace(namespace="pid:[1]")) == "unknown"
 
 
 @pytest.mark.parametrize("pid", [0, -1, -7, 2**31, 2**63, 10**30])
-def test_impossible_numbers_are_nobody(pid: int) -> None:
-    """Zero and below mean groups to the system, and are never asked about; too large ones do not overflow."""
+def test_impossible_pids_are_no_process(pid: int) -> None:
+    """Zero and below mean groups to the system; too large numbers do not overflow."""
     assert identify(pid) is None
     assert fate(known(os.getpid())._replace(pid=pid)) == "dead"
 
 
 @linux
 @pytest.mark.parametrize("name", ["a b", "a) S 1 (b", ")", "((", "x) Z 1 1", "S 7 )"])
-def test_names_with_spaces_and_parentheses_are_read_right(tmp_path: Path, name: str) -> None:
-    """A program may call itself anything; its start time is found all the same."""
+def test_start_time_is_read_behind_names_with_spaces_and_parentheses(tmp_path: Path, name: str) -> None:
     program = tmp_path / name
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
     program.chmod(0o755)
@@ -134,32 +132,30 @@ def test_names_with_spaces_and_parentheses_are_read_right(tmp_path: Path, name: 
 
 
 @linux
-def test_processes_started_later_have_later_times(sleeper: subprocess.Popen[bytes]) -> None:
-    """The field read is really the start time."""
+def test_start_time_is_later_for_later_processes(sleeper: subprocess.Popen[bytes]) -> None:
     assert int(known(sleeper.pid).started) >= int(known(os.getpid()).started) > 0
 
 
 @linux
 @pytest.mark.parametrize("content", [b"", b"7 (x) S 1", b"rubbish"])
-def test_fate_is_not_wrong_when_proc_has_an_unusual_format(
+def test_fate_is_unknown_when_proc_has_an_unusual_format(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
 ) -> None:
-    """A line that cannot be understood leaves alive or gone open."""
     me = known(os.getpid())
     (tmp_path / "stat").write_bytes(content)
     real = open
 
-    def strange(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def read_unusual(path: Any, *args: Any, **kwargs: Any) -> Any:
         return real(tmp_path / "stat" if str(path).endswith("/stat") else path, *args, **kwargs)
 
-    monkeypatch.setattr("builtins.open", strange)
+    monkeypatch.setattr("builtins.open", read_unusual)
     assert fate(me) == "unknown"
     assert known(os.getpid()).started == ""
 
 
 @linux
 def test_hidden_process_is_unknown_and_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hidepid other users' processes cannot be seen; that they exist can be."""
+    """With hidepid, processes of other users cannot be read, but their existence can be seen."""
     me = known(os.getpid())
     real = open
 
@@ -178,8 +174,8 @@ def test_hidden_process_is_unknown_and_not_dead(monkeypatch: pytest.MonkeyPatch)
 
 
 @linux
-def test_a_proc_of_another_namespace_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When /proc/self is not us, its numbers mean other processes."""
+def test_proc_of_another_namespace_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When /proc/self is not us."""
     me = known(os.getpid())
     real = os.readlink
 
@@ -198,7 +194,7 @@ def test_a_proc_of_another_namespace_is_not_trusted(monkeypatch: pytest.MonkeyPa
 
 
 class FakePsutil(types.ModuleType):
-    """As much of psutil as is used: it is not installed on Linux."""
+    """The used part of psutil, which is not installed on Linux."""
 
     STATUS_ZOMBIE = "zombie"
 
@@ -228,7 +224,7 @@ class FakePsutil(types.ModuleType):
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> FakePsutil:
+def not_linux(monkeypatch: pytest.MonkeyPatch) -> FakePsutil:
     """A system that is not Linux."""
     fake = FakePsutil("psutil")
     monkeypatch.setitem(sys.modules, "psutil", fake)
@@ -236,35 +232,35 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> FakePsutil:
     return fake
 
 
-def test_off_linux_psutil_answers(elsewhere: FakePsutil) -> None:
-    """Start time, zombies, missing and hidden processes, each in its own way."""
+def test_psutil_is_used_outside_linux(not_linux: FakePsutil) -> None:
+    """For start time, zombies, missing and hidden processes."""
     who = known(os.getpid())
     assert who.started == "1800000000.25"
     assert fate(who) == "alive"
-    elsewhere.created += 1
+    not_linux.created += 1
     assert fate(who) == "dead"
-    elsewhere.created -= 1
-    elsewhere.state = "zombie"
+    not_linux.created -= 1
+    not_linux.state = "zombie"
     assert fate(who) == "dead"
-    elsewhere.failure = FakePsutil.Error()
+    not_linux.failure = FakePsutil.Error()
     assert fate(who) == "unknown"
-    elsewhere.failure = FakePsutil.NoSuchProcess()
+    not_linux.failure = FakePsutil.NoSuchProcess()
     assert fate(who) == "dead"
     assert identify(os.getpid()) is None
 
 
-def test_without_psutil_existence_is_all_that_is_known(
-    elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A number that is taken is unknown, one that is not is gone."""
+def test_only_existence_is_known_without_psutil(not_linux: FakePsutil, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A taken pid is unknown, a free one is dead."""
     monkeypatch.setitem(sys.modules, "psutil", None)
     who = known(os.getpid())
     assert fate(who) == "unknown"
     assert fate(who._replace(pid=2**22 + 1)) == "dead"
 
 
-def test_boot_id_from_the_clock_proves_nothing(elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody set the clock: the boot seems to be another, the process is still the same."""
+def test_boot_id_from_the_clock_does_not_prove_a_reboot(
+    not_linux: FakePsutil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may have set the clock."""
     monkeypatch.setattr(host, "boot_id", lambda: "time:1")
     who = known(os.getpid())
     monkeypatch.setattr(host, "boot_id", lambda: "time:2")

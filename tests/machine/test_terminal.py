@@ -1,4 +1,4 @@
-"""The terminal is taken, listened to and given back as it was, whatever ends the drawing."""
+"""The terminal is taken over, read, and restored whatever ends the drawing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ import struct
 import termios
 
 
-class Pair:
-    """Both ends of a pseudo-terminal: what a person has, and what a program has."""
+class TerminalPair:
+    """Both ends of a pseudo-terminal, the person's and the program's."""
 
     def __init__(self) -> None:
         self.person, self.program = pty.openpty()
@@ -44,30 +44,30 @@ class Pair:
         return termios.tcgetattr(self.program)
 
     def seen(self) -> str:
-        found = b""
+        output = b""
         while select.select([self.person], [], [], 0.05)[0]:
-            found += os.read(self.person, 65_536)
-        return found.decode()
+            output += os.read(self.person, 65_536)
+        return output.decode()
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.person, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    opened = Pair()
+def pair() -> Iterator[TerminalPair]:
+    opened = TerminalPair()
     yield opened
     opened.close()
 
 
-def drawn_on(pair: Pair) -> terminal._Posix:
+def screen_on(pair: TerminalPair) -> terminal._Posix:
     return terminal._Posix(pair.program, pair.program)
 
 
-def test_it_is_given_back_as_it_was(pair: Pair) -> None:
-    """Within the block: another screen, no echo, no cursor. After it: mode, screen and handlers as before."""
+def test_terminal_is_restored_after_the_block(pair: TerminalPair) -> None:
+    """Within the block: another screen, no echo, no cursor."""
     before, handlers = pair.mode(), [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with drawn_on(pair) as screen:
+    with screen_on(pair) as screen:
         local = pair.mode()[3]
         assert not local & (termios.ECHO | termios.ICANON)
         assert local & termios.ISIG
@@ -82,26 +82,25 @@ def test_it_is_given_back_as_it_was(pair: Pair) -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-def test_an_error_gives_it_back_too(pair: Pair) -> None:
-    """Whatever leaves the block, the terminal is restored first, and the error goes on."""
+def test_terminal_is_restored_before_an_error_propagates(pair: TerminalPair) -> None:
     before = pair.mode()
-    with pytest.raises(ZeroDivisionError), drawn_on(pair):
+    with pytest.raises(ZeroDivisionError), screen_on(pair):
         raise ZeroDivisionError
     assert pair.mode() == before
     assert "\x1b[?1049l" in pair.seen()
 
 
-def test_terminal_wait_returns_typed_text_at_once(pair: Pair) -> None:
-    """Single keys without Enter, and Enter as it was pressed; nothing within the time is nothing."""
-    with drawn_on(pair) as screen:
+def test_terminal_wait_returns_typed_text_at_once(pair: TerminalPair) -> None:
+    """Single keys without Enter, and Enter itself; nothing after the timeout."""
+    with screen_on(pair) as screen:
         assert screen.wait(0) == WaitResult()
         os.write(pair.person, b"j\r\x1b[A")
         assert screen.wait(5) == WaitResult(typed=b"j\r\x1b[A")
 
 
-def test_a_thread_ends_the_wait(pair: Pair) -> None:
-    """News wakes the one who waits; before and after, and a thousand times, it does no harm."""
-    screen = drawn_on(pair)
+def test_terminal_wait_is_ended_by_another_thread(pair: TerminalPair) -> None:
+    """Waking before or after the wait, or a thousand times, does no harm."""
+    screen = screen_on(pair)
     screen.wake()
     with screen:
         thread = threading.Timer(0.05, screen.wake)
@@ -114,9 +113,9 @@ def test_a_thread_ends_the_wait(pair: Pair) -> None:
     screen.wake()
 
 
-def test_terminal_wait_reports_signals_without_acting_on_them(pair: Pair) -> None:
-    """A resize asks for a new drawing, a signal to stop is named; Ctrl-C is one, from the keyboard too."""
-    with drawn_on(pair) as screen:
+def test_terminal_wait_reports_signals_without_acting_on_them(pair: TerminalPair) -> None:
+    """A resize, a signal to stop, and Ctrl-C."""
+    with screen_on(pair) as screen:
         pair.resize(100, 30)
         signal.raise_signal(signal.SIGWINCH)
         assert screen.wait(5) == WaitResult(redraw=True)
@@ -126,10 +125,10 @@ def test_terminal_wait_reports_signals_without_acting_on_them(pair: Pair) -> Non
             assert screen.wait(5) == WaitResult(stop=number)
 
 
-def test_a_continued_program_draws_anew(pair: Pair) -> None:
-    """After a stop that nobody could hear of, the mode and the screen are taken again."""
+def test_terminal_is_taken_over_again_when_the_program_continues(pair: TerminalPair) -> None:
+    """After a stop that could not be noticed."""
     before = pair.mode()
-    with drawn_on(pair) as screen:
+    with screen_on(pair) as screen:
         pair.seen()
         termios.tcsetattr(pair.program, termios.TCSANOW, before)
         signal.raise_signal(signal.SIGCONT)
@@ -139,18 +138,18 @@ def test_a_continued_program_draws_anew(pair: Pair) -> None:
     assert pair.mode() == before
 
 
-def test_a_terminal_that_goes_away_ends_it(pair: Pair) -> None:
-    """When the other end is closed, that is a hang-up, and giving back what is gone is no error."""
-    with drawn_on(pair) as screen:
+def test_terminal_that_closes_ends_the_wait(pair: TerminalPair) -> None:
+    """Restoring it afterwards is no error."""
+    with screen_on(pair) as screen:
         pair.hang_up()
         assert screen.wait(5).stop == signal.SIGHUP
 
 
-def test_what_is_ignored_stays_ignored(pair: Pair) -> None:
-    """Under nohup, the hang-up is nothing to us."""
+def test_ignored_hangup_stays_ignored(pair: TerminalPair) -> None:
+    """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with drawn_on(pair) as screen:
+        with screen_on(pair) as screen:
             signal.raise_signal(signal.SIGHUP)
             assert screen.wait(0) == WaitResult()
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -158,8 +157,8 @@ def test_what_is_ignored_stays_ignored(pair: Pair) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_what_is_no_terminal_is_refused() -> None:
-    """A pipe cannot be drawn on: that is said, and the handlers are as they were."""
+def test_pipe_is_refused_as_a_terminal() -> None:
+    """The signal handlers stay unchanged."""
     ends, handler = os.pipe(), signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(Failed, match="cannot be drawn on"), terminal._Posix(*ends):
@@ -174,8 +173,9 @@ def test_what_is_no_terminal_is_refused() -> None:
     ("ends", "term", "can"),
     [(True, "xterm", True), (True, "dumb", False), (True, "", False), (False, "xterm", False)],
 )
-def test_where_to_draw(monkeypatch: pytest.MonkeyPatch, ends: bool, term: str, can: bool) -> None:
-    """Both ends must be a terminal, and one that can do more than print."""
+def test_drawing_needs_a_capable_terminal_at_both_ends(
+    monkeypatch: pytest.MonkeyPatch, ends: bool, term: str, can: bool
+) -> None:
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: ends)
     assert can_draw({"TERM": term}) is can

@@ -1,4 +1,4 @@
-"""The wall clock: right most of the time, replaced when it is absurd, never a reason to stop."""
+"""The wall clock: usually right, replaced when it is absurd, and never a reason to stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABSURD = [0, -1, -(10**15), 1, BUILD_DATE - 1, BUILD_DATE, BUILD_DATE + 21 * YEA
 
 
 class Clocks:
-    """A wall clock and a stopwatch that a test moves, both in ms."""
+    """A wall clock and a stopwatch that a test sets, in ms."""
 
     def __init__(self, wall: int) -> None:
         self.wall = wall
@@ -33,13 +33,11 @@ class Clocks:
         return Wall(lambda: self.wall * 1_000_000, lambda: self.passed * 1_000_000)
 
 
-def test_the_build_date_is_what_it_says() -> None:
-    """A literal date, written as a number."""
+def test_build_date_matches_its_literal() -> None:
     assert datetime.fromtimestamp(BUILD_DATE / 1000, UTC) == datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def test_the_real_clock_is_read() -> None:
-    """Between two readings of the system lies ours, if the system's own clock is possible."""
+def test_wall_clock_reads_the_systems() -> None:
     before = time.time_ns()
     wall = Wall()
     read = wall.micros()
@@ -50,8 +48,8 @@ def test_the_real_clock_is_read() -> None:
 
 
 @pytest.mark.parametrize("ms", [BUILD_DATE + 1, LATER, BUILD_DATE + 19 * YEAR])
-def test_a_possible_clock_is_believed(ms: int) -> None:
-    """Even when the store knows a later time: that is for the logical clock to order."""
+def test_plausible_clock_is_used(ms: int) -> None:
+    """Even when the store knows a later time, which the logical clock orders."""
     wall = Clocks(ms).make()
     wall.note_time(LATER + YEAR)
     assert wall.now() == ms
@@ -59,8 +57,8 @@ def test_a_possible_clock_is_believed(ms: int) -> None:
 
 
 @pytest.mark.parametrize("ms", ABSURD)
-def test_an_absurd_clock_is_replaced_by_the_last_known_time(ms: int) -> None:
-    """The last time known from the store, plus what has passed since it was told."""
+def test_absurd_clock_is_replaced_by_the_last_known_time(ms: int) -> None:
+    """Plus the time since it was noted."""
     clocks = Clocks(ms)
     wall = clocks.make()
     wall.note_time(LATER)
@@ -71,8 +69,7 @@ def test_an_absurd_clock_is_replaced_by_the_last_known_time(ms: int) -> None:
 
 
 @pytest.mark.parametrize("ms", ABSURD)
-def test_an_absurd_clock_without_any_known_time_starts_at_the_build(ms: int) -> None:
-    """It cannot be earlier than that."""
+def test_absurd_clock_without_a_known_time_starts_at_the_build_date(ms: int) -> None:
     clocks = Clocks(ms)
     wall = clocks.make()
     clocks.passed += 50
@@ -80,8 +77,8 @@ def test_an_absurd_clock_without_any_known_time_starts_at_the_build(ms: int) -> 
 
 
 @pytest.mark.parametrize("ms", ABSURD)
-def test_an_absurd_known_time_is_ignored(ms: int) -> None:
-    """A peer's broken clock must not become ours."""
+def test_absurd_known_time_is_ignored(ms: int) -> None:
+    """It comes from a peer's broken clock."""
     clocks = Clocks(0)
     wall = clocks.make()
     wall.note_time(LATER)
@@ -89,8 +86,8 @@ def test_an_absurd_known_time_is_ignored(ms: int) -> None:
     assert wall.now() == LATER
 
 
-def test_the_known_time_never_goes_back() -> None:
-    """An older time told later changes nothing, and what has passed is kept."""
+def test_known_time_never_decreases() -> None:
+    """An older time changes nothing, and the elapsed time is kept."""
     clocks = Clocks(0)
     wall = clocks.make()
     wall.note_time(LATER)
@@ -103,8 +100,8 @@ def test_the_known_time_never_goes_back() -> None:
     assert wall.now() == LATER + 2000
 
 
-def test_a_clock_that_breaks_and_mends_is_followed() -> None:
-    """Absurd in the middle of a process, right again after it."""
+def test_wall_clock_follows_a_clock_that_recovers() -> None:
+    """Absurd for a while within one process."""
     clocks = Clocks(LATER)
     wall = clocks.make()
     wall.note_time(LATER - 10)
@@ -115,8 +112,8 @@ def test_a_clock_that_breaks_and_mends_is_followed() -> None:
     assert wall.now() == LATER + 200
 
 
-def test_a_stopwatch_that_goes_back_is_harmless() -> None:
-    """It should not, and some virtual machines do."""
+def test_wall_clock_tolerates_a_stopwatch_that_goes_back() -> None:
+    """As on some virtual machines."""
     clocks = Clocks(0)
     wall = clocks.make()
     wall.note_time(LATER)
@@ -128,18 +125,17 @@ def test_a_stopwatch_that_goes_back_is_harmless() -> None:
     st.lists(st.tuples(st.integers(-(2**70), 2**70), st.integers(-(2**70), 2**70), st.integers(0, DAY)), max_size=20)
 )
 def test_wall_time_is_plausible_for_any_clock_and_noted_time(steps: list[tuple[int, int, int]]) -> None:
-    """Whatever the machine shows and the store holds, the result lies within the possible years."""
     clocks = Clocks(0)
     wall = clocks.make()
-    for shown, told, passed in steps:
+    for shown, noted, passed in steps:
         clocks.wall = shown
         clocks.passed += passed
-        wall.note_time(told)
+        wall.note_time(noted)
         assert BUILD_DATE <= wall.now() < BUILD_DATE + 21 * YEAR
 
 
 def test_plausible_clock_has_no_problem() -> None:
-    """Nothing to report, also when the store is a few hours ahead."""
+    """Also when the store is a few hours ahead."""
     wall = Clocks(LATER).make()
     assert wall.problem() is None
     wall.note_time(LATER + DAY // 2)
@@ -147,23 +143,22 @@ def test_plausible_clock_has_no_problem() -> None:
 
 
 @pytest.mark.parametrize("ms", ABSURD)
-def test_an_absurd_clock_is_reported_in_a_sentence(ms: int) -> None:
-    """Even when the year is too far to be written as a date."""
-    said = Clocks(ms).make().problem()
-    assert said is not None
-    assert said.startswith("the clock of this machine says")
-    assert "\n" not in said
+def test_absurd_clock_is_reported_in_a_sentence(ms: int) -> None:
+    """Also when its year cannot be written as a date."""
+    problem = Clocks(ms).make().problem()
+    assert problem is not None
+    assert problem.startswith("the clock of this machine says")
+    assert "\n" not in problem
 
 
-def test_the_report_names_date_and_direction() -> None:
-    """Before the build, or too far ahead."""
+def test_report_of_a_wrong_clock_names_date_and_direction() -> None:
     assert "1970-01-01, which is before Holdfast was built" in (Clocks(0).make().problem() or "")
     assert "2126-" in (Clocks(BUILD_DATE + 100 * YEAR).make().problem() or "")
     assert "too far in the future" in (Clocks(BUILD_DATE + 100 * YEAR).make().problem() or "")
 
 
-def test_a_store_from_the_future_is_reported() -> None:
-    """A clock days behind what was already recorded: one of the two is wrong."""
+def test_store_days_ahead_of_the_clock_is_reported() -> None:
+    """Either may be wrong."""
     wall = Clocks(LATER).make()
     wall.note_time(LATER + 3 * DAY)
     assert "the store already has events of" in (wall.problem() or "")
@@ -174,7 +169,7 @@ def test_a_store_from_the_future_is_reported() -> None:
 
 @pytest.fixture
 def zone() -> Iterator[None]:
-    """Gives the machine's zone back afterwards."""
+    """Restores the machine's time zone afterwards."""
     before = os.environ.get("TZ")
     yield
     if before is None:
@@ -190,7 +185,7 @@ def set_zone(name: str) -> None:
 
 
 @pytest.mark.usefixtures("zone")
-def test_the_offset_is_that_of_the_moment() -> None:
+def test_offset_is_the_one_in_force_at_that_time() -> None:
     """Summer and winter time, by a rule that needs no zone files."""
     set_zone("CET-1CEST,M3.5.0,M10.5.0/3")
     winter = int(datetime(2027, 1, 15, tzinfo=UTC).timestamp() * 1000)
@@ -201,23 +196,21 @@ def test_the_offset_is_that_of_the_moment() -> None:
 
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize(("rule", "minutes"), [("XXX+9:30", -570), ("XXX-5:45", 345), ("UTC0", 0)])
-def test_odd_offsets_are_exact(rule: str, minutes: int) -> None:
-    """Half and quarter hours, on both sides."""
+def test_offset_of_half_and_quarter_hours_is_exact(rule: str, minutes: int) -> None:
+    """East and west."""
     set_zone(rule)
     assert local_offset(LATER) == timedelta(minutes=minutes)
 
 
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize("ms", [-(10**30), -(10**18), -(10**14), -1, 0, 10**14, 10**18, 2**63, 10**30])
-def test_far_years_have_an_offset_too(ms: int) -> None:
-    """Never an error, always less than a day."""
+def test_offset_of_distant_years_is_less_than_a_day(ms: int) -> None:
+    """And never an error."""
     set_zone("CET-1CEST,M3.5.0,M10.5.0/3")
     assert abs(local_offset(ms)) < timedelta(days=1)
 
 
-def test_a_system_without_local_time_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should the system refuse altogether, it is UTC."""
-
+def test_offset_is_zero_when_the_system_has_no_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(seconds: float) -> time.struct_time:
         raise OSError("no")
 
@@ -226,8 +219,8 @@ def test_a_system_without_local_time_has_none(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("zone")
-def test_beyond_the_systems_calendar_the_season_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system ends at some year, the same day 400 years earlier tells the offset."""
+def test_offset_beyond_the_systems_calendar_keeps_the_season(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of the same day 400 years earlier."""
     set_zone("CET-1CEST,M3.5.0,M10.5.0/3")
     real = time.localtime
     first_refused = 32_535_215_999  # the year 3001, where Windows ends

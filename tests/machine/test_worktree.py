@@ -1,4 +1,4 @@
-"""Where a directory belongs, asked of repositories that real git made, and of files made to mislead."""
+"""The project of a directory, in repositories that real git made and in files made to mislead."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ def made(where: Path, *, commit: bool = True) -> Path:
     return where
 
 
-def none(where: Path) -> WorkTree:
+def without_git(where: Path) -> WorkTree:
     return WorkTree(str(where), str(where), False, None, None)
 
 
-def test_ordinary_repository_from_a_subdirectory(tmp_path: Path) -> None:
-    """A directory deep inside belongs to the repository around it."""
+def test_subdirectory_belongs_to_the_repository_around_it(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo")
     deep = repo / "a" / "b"
     deep.mkdir(parents=True)
@@ -55,14 +54,12 @@ def test_ordinary_repository_from_a_subdirectory(tmp_path: Path) -> None:
     assert head(locate(str(deep))) == GitHead("main", git(repo, "rev-parse", "HEAD"))
 
 
-def test_no_git_at_all(tmp_path: Path) -> None:
-    """Without git the directory is its own project."""
-    assert locate(str(tmp_path)) == none(tmp_path)
+def test_directory_without_git_is_its_own_project(tmp_path: Path) -> None:
+    assert locate(str(tmp_path)) == without_git(tmp_path)
     assert head(locate(str(tmp_path))) == GitHead(None, None)
 
 
-def test_a_relative_path_and_a_link_lead_to_the_same_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it is reached, a place has one name."""
+def test_relative_path_and_link_lead_to_the_same_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = made(tmp_path / "repo")
     (repo / "src").mkdir()
     (tmp_path / "link").symlink_to(repo / "src")
@@ -70,8 +67,8 @@ def test_a_relative_path_and_a_link_lead_to_the_same_place(tmp_path: Path, monke
     assert locate("link") == locate("repo/src") == locate(str(repo))
 
 
-def test_linked_worktree_belongs_to_the_main_repository(tmp_path: Path) -> None:
-    """A worktree has a root and a HEAD of its own and shares the main repository."""
+def test_linked_work_tree_belongs_to_the_main_repository(tmp_path: Path) -> None:
+    """It has a root and a HEAD of its own."""
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "-b", "side", "../tree")
     place = locate(str(tmp_path / "tree"))
@@ -81,8 +78,7 @@ def test_linked_worktree_belongs_to_the_main_repository(tmp_path: Path) -> None:
     assert head(place) == GitHead("side", git(repo, "rev-parse", "side"))
 
 
-def test_worktree_of_a_worktree(tmp_path: Path) -> None:
-    """A worktree made from within another belongs to the same main repository."""
+def test_work_tree_made_in_another_belongs_to_the_main_repository(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "../one")
     git(tmp_path / "one", "worktree", "add", "-q", "inner")
@@ -90,8 +86,8 @@ def test_worktree_of_a_worktree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_git", [True, False])
-def test_moved_worktree(tmp_path: Path, by_git: bool) -> None:
-    """A worktree is found again after a move, with git's help or without."""
+def test_moved_work_tree_is_recognized(tmp_path: Path, by_git: bool) -> None:
+    """With git's help or without."""
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "../one")
     if by_git:
@@ -103,20 +99,20 @@ def test_moved_worktree(tmp_path: Path, by_git: bool) -> None:
     assert head(place).branch == "one"
 
 
-def test_moved_worktree_is_a_project_of_its_own_until_git_repairs_it_when_its_files_are_new(tmp_path: Path) -> None:
-    """A copy cannot be told from a forgery once the original is removed; `git worktree repair` confirms it."""
+def test_moved_work_tree_with_new_files_is_separate_until_git_repairs_it(tmp_path: Path) -> None:
+    """Once the original is removed, a copy cannot be distinguished from a forgery."""
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "../one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    assert locate(str(tmp_path / "two")) == none(tmp_path / "two")
+    assert locate(str(tmp_path / "two")) == without_git(tmp_path / "two")
     shutil.rmtree(tmp_path / "one")
     git(tmp_path / "two", "worktree", "repair")
     assert locate(str(tmp_path / "two")).main == str(repo)
 
 
 @pytest.mark.parametrize("written", ["relative", "through a link", "with CRLF", "with slashes"])
-def test_worktree_is_known_however_its_paths_are_written(tmp_path: Path, written: str) -> None:
-    """Relative paths (`worktree.useRelativePaths`), a linked directory such as macOS has for `/tmp`, Windows."""
+def test_work_tree_is_recognized_however_its_paths_are_written(tmp_path: Path, written: str) -> None:
+    """Relative (`worktree.useRelativePaths`), through a link such as macOS's `/tmp`, or as on Windows."""
     repo = made(tmp_path / "repo")
     (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
     git(repo, "worktree", "add", "-q", "../tree")
@@ -147,10 +143,10 @@ MADE_UP = {
 
 
 @pytest.mark.parametrize(("dot", "common"), MADE_UP.values(), ids=MADE_UP.keys())
-def test_made_up_git_file_does_not_join_another_repository(
+def test_forged_git_file_does_not_join_another_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dot: str | None, common: str | None
 ) -> None:
-    """An unpacked archive can name any repository of this machine, by a relative path too: that one decides."""
+    """An unpacked archive can name any repository of this machine, but that one does not name it back."""
     library = made(tmp_path / "library")
     repo = made(tmp_path / "repo")
     git(repo, "submodule", "add", "-q", str(library), "lib")
@@ -169,22 +165,21 @@ def test_made_up_git_file_does_not_join_another_repository(
         (evil / "g/commondir").write_text(common)
         (evil / "g/HEAD").write_text("ref: refs/heads/main\n")
         (evil / "g/gitdir").write_text(f"{evil}/.git\n")
-    assert locate(str(evil / "g")) == none(evil)
+    assert locate(str(evil / "g")) == without_git(evil)
     assert locate(str(tmp_path / "tree")).main == str(repo)
 
 
-def test_worktree_without_its_repository(tmp_path: Path) -> None:
-    """A worktree cut off from its repository is not taken for part of the one around it."""
+def test_work_tree_without_its_repository_is_not_part_of_the_one_around_it(tmp_path: Path) -> None:
     outer = made(tmp_path / "outer")
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "../outer/tree")
     repo.rename(tmp_path / "moved")
     (outer / "tree" / "sub").mkdir()
-    assert locate(str(outer / "tree" / "sub")) == none(outer / "tree")
+    assert locate(str(outer / "tree" / "sub")) == without_git(outer / "tree")
 
 
 def test_submodule_is_a_project_of_its_own(tmp_path: Path) -> None:
-    """A submodule's root and main are the same, and not the repository around it."""
+    """Its root is its main work tree."""
     library = made(tmp_path / "library")
     repo = made(tmp_path / "repo")
     git(repo, "submodule", "add", "-q", str(library), "lib")
@@ -194,8 +189,8 @@ def test_submodule_is_a_project_of_its_own(tmp_path: Path) -> None:
     assert head(place).commit == git(library, "rev-parse", "HEAD")
 
 
-def test_worktree_of_a_submodule_belongs_to_the_submodule(tmp_path: Path) -> None:
-    """The main work tree of a submodule's worktree is found through its configuration."""
+def test_work_tree_of_a_submodule_belongs_to_the_submodule(tmp_path: Path) -> None:
+    """As its configuration says."""
     library = made(tmp_path / "library")
     repo = made(tmp_path / "repo")
     git(repo, "submodule", "add", "-q", str(library), "lib")
@@ -203,8 +198,7 @@ def test_worktree_of_a_submodule_belongs_to_the_submodule(tmp_path: Path) -> Non
     assert locate(str(tmp_path / "side")).main == str(repo / "lib")
 
 
-def test_a_work_tree_that_does_not_point_back_is_not_believed(tmp_path: Path) -> None:
-    """A repository cannot claim somebody else's directory as its main work tree."""
+def test_repository_cannot_claim_a_directory_that_does_not_name_it(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare")
     other = made(tmp_path / "other")
     git(other, "push", "-q", str(tmp_path / "bare"), "main")
@@ -214,8 +208,7 @@ def test_a_work_tree_that_does_not_point_back_is_not_believed(tmp_path: Path) ->
     assert locate(str(tmp_path / "tree")).main == str(tmp_path / "bare")
 
 
-def test_bare_repository_and_its_worktree(tmp_path: Path) -> None:
-    """The main place of a bare repository's worktree is the repository itself."""
+def test_work_tree_of_a_bare_repository_belongs_to_the_repository(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare.git")
     other = made(tmp_path / "other")
     git(other, "push", "-q", str(tmp_path / "bare.git"), "main")
@@ -225,14 +218,13 @@ def test_bare_repository_and_its_worktree(tmp_path: Path) -> None:
     assert locate(str(tmp_path / "bare.git" / "refs")) == WorkTree(bare, bare, True, bare, bare)
 
 
-def test_inside_the_git_directory(tmp_path: Path) -> None:
-    """A hook that runs inside `.git` belongs to the repository."""
+def test_git_directory_belongs_to_its_repository(tmp_path: Path) -> None:
+    """A hook may run there."""
     repo = made(tmp_path / "repo")
     assert locate(str(repo / ".git" / "refs")).root == str(repo)
 
 
-def test_separate_git_directory(tmp_path: Path) -> None:
-    """A git directory kept elsewhere does not make a worktree."""
+def test_separate_git_directory_makes_no_linked_work_tree(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--separate-git-dir", "store", "tree")
     place = locate(str(tmp_path / "tree"))
     assert (place.root, place.main, place.git_dir) == (
@@ -244,8 +236,8 @@ def test_separate_git_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("as_link", [False, True])
 @pytest.mark.parametrize("name", ["store.git", "store/.git"])
-def test_separate_git_directory_by_hand(tmp_path: Path, name: str, as_link: bool) -> None:
-    """A git directory that was moved out of the work tree, under any name, also with a link to it."""
+def test_git_directory_moved_by_hand_is_followed(tmp_path: Path, name: str, as_link: bool) -> None:
+    """Under any name, also with a link to it."""
     repo = made(tmp_path / "repo")
     (tmp_path / "store").mkdir()
     (repo / ".git").rename(tmp_path / name)
@@ -257,8 +249,8 @@ def test_separate_git_directory_by_hand(tmp_path: Path, name: str, as_link: bool
     assert locate(str(repo)) == WorkTree(str(repo), str(repo), True, where, where)
 
 
-def test_a_directory_that_only_has_the_name_is_passed_by(tmp_path: Path) -> None:
-    """Like git, the search walks on past an empty directory named `.git`."""
+def test_empty_directory_named_git_is_skipped(tmp_path: Path) -> None:
+    """As by git."""
     repo = made(tmp_path / "repo")
     (repo / "sub" / ".git").mkdir(parents=True)
     assert locate(str(repo / "sub")).root == str(repo)
@@ -281,14 +273,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize("written", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_git_file_counts_as_no_git(tmp_path: Path, written: bytes) -> None:
-    """A `.git` file that leads to no repository is no repository, and no crash."""
+    """A `.git` file that names no repository."""
     (tmp_path / ".git").write_bytes(written)
-    assert locate(str(tmp_path)) == none(tmp_path)
+    assert locate(str(tmp_path)) == without_git(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no FIFOs, no modes")
-def test_git_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """A FIFO does not block, and an unreadable file, a broken link or a loop does not raise."""
+def test_unreadable_git_file_counts_as_no_git(tmp_path: Path) -> None:
+    """A FIFO does not block; no permission, a broken link or a loop does not raise."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "shut").write_text("gitdir: x")
@@ -297,20 +289,18 @@ def test_git_files_that_cannot_be_read(tmp_path: Path) -> None:
         place = tmp_path / f"in-{name}"
         place.mkdir()
         (place / ".git").symlink_to(tmp_path / name)
-        assert locate(str(place)) == none(place)
+        assert locate(str(place)) == without_git(place)
 
 
 @pytest.mark.parametrize("common", [b"", b"/nowhere\n", b"\0", b"x" * 100_000])
 def test_hostile_commondir_counts_as_no_git(tmp_path: Path, common: bytes) -> None:
-    """A worktree's pointer to its repository is not followed to nonsense."""
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "../tree")
     (repo / ".git/worktrees/tree/commondir").write_bytes(common)
-    assert locate(str(tmp_path / "tree")) == none(tmp_path / "tree")
+    assert locate(str(tmp_path / "tree")) == without_git(tmp_path / "tree")
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
-    """A missing directory, a file, and a name no path can have are three clear errors."""
+def test_missing_directory_file_and_impossible_name_are_three_errors(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         locate(str(tmp_path / "absent"))
     (tmp_path / "file").write_text("")
@@ -322,8 +312,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         locate("a\0b")
 
 
-def test_head_unborn_and_detached(tmp_path: Path) -> None:
-    """Before the first commit there is only a branch; detached there is only a commit."""
+def test_head_has_only_a_branch_when_unborn_and_only_a_commit_when_detached(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo", commit=False)
     assert head(locate(str(repo))) == GitHead("main", None)
     git(repo, "commit", "-q", "--allow-empty", "-m", "first")
@@ -331,8 +320,8 @@ def test_head_unborn_and_detached(tmp_path: Path) -> None:
     assert head(locate(str(repo))) == GitHead(None, git(repo, "rev-parse", "HEAD"))
 
 
-def test_head_from_packed_refs(tmp_path: Path) -> None:
-    """A branch is found in the packed refs, also beside one whose name it ends."""
+def test_head_is_read_from_packed_refs(tmp_path: Path) -> None:
+    """Also next to a branch whose name ends like it."""
     repo = made(tmp_path / "repo")
     git(repo, "branch", "x/main")
     git(repo, "commit", "-q", "--allow-empty", "-m", "second")
@@ -341,8 +330,7 @@ def test_head_from_packed_refs(tmp_path: Path) -> None:
     assert head(locate(str(repo))) == GitHead("main", git(repo, "rev-parse", "HEAD"))
 
 
-def test_head_through_a_symbolic_branch(tmp_path: Path) -> None:
-    """A branch that is a name for another is followed."""
+def test_head_follows_a_symbolic_branch(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo")
     git(repo, "symbolic-ref", "refs/heads/alias", "refs/heads/main")
     git(repo, "symbolic-ref", "HEAD", "refs/heads/alias")
@@ -353,23 +341,22 @@ def test_head_through_a_symbolic_branch(tmp_path: Path) -> None:
     "written",
     ["ref: refs/heads/.invalid", "ref: ../../secret", "ref: /etc/passwd", "ref: refs/../../x", "ref:", "junk", ""],
 )
-def test_head_that_leads_astray(tmp_path: Path, written: str) -> None:
-    """A reftable's stand-in and names that leave the repository give nothing."""
+def test_head_outside_the_refs_is_ignored(tmp_path: Path, written: str) -> None:
+    """A reftable's placeholder, and names that leave the repository."""
     repo = made(tmp_path / "repo")
     place = locate(str(repo))
     (repo / ".git/HEAD").write_text(written)
     assert head(place) == GitHead(None, None)
 
 
-def test_a_ref_that_points_at_itself(tmp_path: Path) -> None:
-    """A circle of names ends."""
+def test_head_is_empty_when_refs_form_a_circle(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo")
     (repo / ".git/refs/heads/main").write_text("ref: refs/heads/main\n")
     assert head(locate(str(repo))) == GitHead("main", None)
 
 
-def test_locating_starts_no_process_and_imports_nothing_heavy() -> None:
-    """The way of `status` stays light: asked in a fresh interpreter."""
+def test_locating_starts_no_process_and_imports_no_heavy_module() -> None:
+    """`status` depends on it; asked in a fresh interpreter."""
     code = (
         "import sys; before = set(sys.modules); import holdfast.machine.git.worktree as w; w.head(w.locate('.'));"
         "print(sorted((set(sys.modules) - before) & {'subprocess', 'pathlib', 'shutil', 'dataclasses'}))"
