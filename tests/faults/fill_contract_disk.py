@@ -1,6 +1,6 @@
-"""Run inside a mount namespace of its own: an `.ai-session/` on a small file system, filled to the brim.
+"""Run inside a mount namespace: an `.ai-session/` on a small file system that is filled completely.
 
-Tells on stdout, as JSON, what each attempt said and everything that was wrong. `test_contract_disk` reads it.
+Prints as JSON what each attempt reported and everything that was wrong. `test_contract_disk` reads it.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ def main() -> None:
         except OSError:
             break
     before = visible(root)
-    said: dict[str, str] = {}
+    reported: dict[str, str] = {}
     wrong: list[str] = []
     for name, attempt in attempts(str(root), str(spec)).items():
         try:
             attempt()
-            wrong.append(f"{name} went through: the trial tests nothing")
+            wrong.append(f"{name} succeeded: the trial tests nothing")
         except HoldfastError as error:
-            said[name] = f"{type(error).__name__} {error.operation} {error.file is not None}"
+            reported[name] = f"{type(error).__name__} {error.operation} {error.file is not None}"
             if not isinstance(error, Failed):
                 wrong.append(f"{name}: {type(error).__name__} {error.message}")
     after = visible(root)
@@ -111,7 +111,7 @@ def main() -> None:
     events = [item for _, item in history.read(layout.feature(str(root), FIRST).history) if isinstance(item, dict)]
     if len(events) != 1:
         wrong.append(f"{len(events)} lines in the history")
-    print(json.dumps({"said": said, "wrong": wrong}))
+    print(json.dumps({"said": reported, "wrong": wrong}))
 
 
 if __name__ == "__main__":

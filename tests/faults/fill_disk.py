@@ -1,6 +1,6 @@
-"""Run inside a mount namespace of its own: small file systems, filled to the brim, and what the program makes of it.
+"""Run inside a mount namespace: small file systems, filled completely, and how the program behaves on them.
 
-Each trial is one line of JSON on stdout: what it was, and everything that was wrong. `test_full_disk` reads them.
+Prints one line of JSON per trial: its name, and everything that was wrong. `test_full_disk` reads them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ KINDS = {"failed"}
 CHUNK = 4096
 
 
-class Room:
-    """A home on a file system of its own, and the program run in it as a person's shell would."""
+class SmallDisk:
+    """A home on a file system of its own, and the program run as from a user's shell."""
 
     def __init__(self, place: Path, options: str) -> None:
         self.disk, self.project = place / "disk", place / "project"
@@ -57,7 +57,7 @@ class Room:
         return done.returncode, answer
 
     def fill(self) -> None:
-        """To the last block, whatever SQLite and the shell have left."""
+        """To the last block that SQLite and the shell have left."""
         with (self.disk / "fill").open("ab", buffering=0) as file:
             for size in (1 << 16, CHUNK, 256, 1):
                 try:
@@ -67,7 +67,7 @@ class Room:
                     continue
 
     def notes(self) -> list[str] | None:
-        """Everything can be looked at; None when there is no session yet."""
+        """The notes, after checking that every view works; None when there is no session yet."""
         code, status = self.run("status")
         self.expect(code == 0, "status does not work")
         code, history = self.run("history")
@@ -89,11 +89,11 @@ class Room:
             self.wrong.append(what)
 
 
-def suffer(room: Room, write: Callable[[str], int], relieve: Callable[[], None]) -> None:
-    """Write until it fails; then nothing has changed, reading works, and with room again writing goes on."""
+def run_until_full(small_disk: SmallDisk, write: Callable[[str], int], relieve: Callable[[], None]) -> None:
+    """Write until it fails; then nothing has changed, reading works, and with free space writing works again."""
     acknowledged: list[str] = []
-    started, _ = room.run("start", "Build the shop")
-    room.expect(started in (0, 1), "start")
+    started, _ = small_disk.run("start", "Build the shop")
+    small_disk.expect(started in (0, 1), "start")
     failed = False
     for number in range(40):
         if started:
@@ -104,99 +104,105 @@ def suffer(room: Room, write: Callable[[str], int], relieve: Callable[[], None])
             break
         acknowledged.append(text)
     if not started and not failed:
-        room.wrong.append("it never failed: the trial tests nothing")
-    before = room.notes()
-    room.expect(before == (None if started else acknowledged), "a failed command changed something, or one was lost")
+        small_disk.wrong.append("no command failed: the trial tests nothing")
+    before = small_disk.notes()
+    small_disk.expect(
+        before == (None if started else acknowledged), "a failed command changed something, or one was lost"
+    )
     if not started:
         write("again")
-        room.expect(room.notes() == before, "the second failure changed something")
+        small_disk.expect(small_disk.notes() == before, "the second failure changed something")
     relieve()
     if started:
-        code, _ = room.run("start", "Build the shop")
-        room.expect(code == 0, "start does not work again")
-    code, _ = room.run("note", "after")
-    room.expect(code == 0, "writing does not work again")
-    room.expect(room.notes() == [*acknowledged, "after"], "what is shown afterwards is not what was acknowledged")
-    code, told = room.run("doctor")
-    failing = [line for line in told.get("checks", ()) if line["status"] == "failed" and line["name"] != "space"]
-    room.expect(not failing, f"doctor: {failing}")
-    left = [name for name in os.listdir(room.disk / "home") if name.endswith(".tmp")]
-    room.expect(not left, f"left behind: {left}")
+        code, _ = small_disk.run("start", "Build the shop")
+        small_disk.expect(code == 0, "start does not work again")
+    code, _ = small_disk.run("note", "after")
+    small_disk.expect(code == 0, "writing does not work again")
+    small_disk.expect(small_disk.notes() == [*acknowledged, "after"], "the notes shown are not those acknowledged")
+    code, report = small_disk.run("doctor")
+    failing = [line for line in report.get("checks", ()) if line["status"] == "failed" and line["name"] != "space"]
+    small_disk.expect(not failing, f"doctor: {failing}")
+    left = [name for name in os.listdir(small_disk.disk / "home") if name.endswith(".tmp")]
+    small_disk.expect(not left, f"left behind: {left}")
 
 
-def full(place: Path, size: int) -> Room:
-    room = Room(place, f"size={size}")
+def on_full_disk(place: Path, size: int) -> SmallDisk:
+    small_disk = SmallDisk(place, f"size={size}")
 
     def write(text: str) -> int:
         if len(text) > 4000:
-            room.fill()
-        return room.run("note", text)[0]
+            small_disk.fill()
+        return small_disk.run("note", text)[0]
 
     def relieve() -> None:
-        room.grow("size=16m")
+        small_disk.grow("size=16m")
 
-    suffer(room, write, relieve)
-    return room
+    run_until_full(small_disk, write, relieve)
+    return small_disk
 
 
-def no_names(place: Path, count: int) -> Room:
-    """Blocks enough, but no inodes: no new file can be made."""
-    room = Room(place, f"size=16m,nr_inodes={count}")
+def on_disk_without_inodes(place: Path, count: int) -> SmallDisk:
+    """Enough blocks, but no inodes: no file can be created."""
+    small_disk = SmallDisk(place, f"size=16m,nr_inodes={count}")
 
     def write(text: str) -> int:
         if len(text) > 4000:
             for number in range(100):
                 try:
-                    (room.disk / f"fill{number}").touch()
+                    (small_disk.disk / f"fill{number}").touch()
                 except OSError:
                     break
-        return room.run("note", text)[0]
+        return small_disk.run("note", text)[0]
 
     def relieve() -> None:
-        room.grow("size=16m,nr_inodes=1000")
+        small_disk.grow("size=16m,nr_inodes=1000")
 
-    suffer(room, write, relieve)
-    return room
+    run_until_full(small_disk, write, relieve)
+    return small_disk
 
 
-def limited(place: Path, limit: int) -> Room:
+def with_file_size_limit(place: Path, limit: int) -> SmallDisk:
     """A limit on the size of files, as `ulimit -f` sets it."""
-    room = Room(place, "size=16m")
-    room.run("start", "Build the shop")
-    before = room.notes()
-    code, _ = room.run("note", "x" * 50_000, limit=limit)
+    small_disk = SmallDisk(place, "size=16m")
+    small_disk.run("start", "Build the shop")
+    before = small_disk.notes()
+    code, _ = small_disk.run("note", "x" * 50_000, limit=limit)
     if code:
-        room.expect(room.notes() == before, "a failed command changed something")
-    code, _ = room.run("status", limit=limit)
-    room.expect(code == 0, "status does not work under the limit")
-    code, _ = room.run("note", "after")
-    room.expect(code == 0, "writing does not work again")
-    notes = room.notes()
-    room.expect(notes is not None and notes[-1] == "after", "the note is not there")
-    code, told = room.run("doctor")
-    room.expect(code == 0, f"doctor: {told}")
-    return room
+        small_disk.expect(small_disk.notes() == before, "a failed command changed something")
+    code, _ = small_disk.run("status", limit=limit)
+    small_disk.expect(code == 0, "status does not work under the limit")
+    code, _ = small_disk.run("note", "after")
+    small_disk.expect(code == 0, "writing does not work again")
+    notes = small_disk.notes()
+    small_disk.expect(notes is not None and notes[-1] == "after", "the note is not there")
+    code, report = small_disk.run("doctor")
+    small_disk.expect(code == 0, f"doctor: {report}")
+    return small_disk
 
 
-TRIALS: dict[str, Callable[[Path, int], Room]] = {"full": full, "no names": no_names, "limited": limited}
+TRIALS: dict[str, Callable[[Path, int], SmallDisk]] = {
+    "full": on_full_disk,
+    "no names": on_disk_without_inodes,
+    "limited": with_file_size_limit,
+}
 
 
-class Judged(Protocol):
+class Trial(Protocol):
     wrong: list[str]
 
     def close(self) -> None: ...
 
 
-def main(trials: Mapping[str, Callable[[Path, int], Judged]]) -> None:
-    """Run the trials that the command line names, each as KIND:SIZE, and tell what was wrong."""
+def main(trials: Mapping[str, Callable[[Path, int], Trial]]) -> None:
+    """Run the trials that the command line names, each as KIND:SIZE, and print what was wrong."""
     place = Path(sys.argv[1])
     for number, line in enumerate(sys.argv[2:]):
         kind, _, size = line.partition(":")
-        ground = place / str(number)
-        ground.mkdir()
-        room = trials[kind](ground, int(size))
-        print(json.dumps({"trial": line, "wrong": room.wrong}), flush=True)
-        room.close()
+        directory = place / str(number)
+        directory.mkdir()
+        small_disk = trials[kind](directory, int(size))
+        print(json.dumps({"trial": line, "wrong": small_disk.wrong}), flush=True)
+        small_disk.close()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Run inside a mount namespace of its own: a remote, or a home, on a small disk that is filled to the brim.
+"""Run inside a mount namespace: a remote, or a home, on a small disk that is filled completely.
 
-Each trial is one line of JSON on stdout: what it was, and everything that was wrong. `test_travel_disk` reads them.
+Prints one line of JSON per trial: its name, and everything that was wrong. `test_sync_full_disk` reads them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Devices:
         (self.disk / "fill").unlink(missing_ok=True)
         subprocess.run(["mount", "-o", "remount,size=64m,nr_inodes=10000", str(self.disk)], check=True)
 
-    def run(self, device: str, *words: str, may: tuple[int, ...] = (0,)) -> dict[str, Any]:
+    def run(self, device: str, *words: str, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:
         done = subprocess.run(
             [*HOLDFAST, *words, "--json", "--project", str(self.project)],
             env={**os.environ, "HOLDFAST_HOME": str(self.places[device])}, check=False, text=True,
@@ -57,9 +57,9 @@ class Devices:
             answer: dict[str, Any] = json.loads(done.stdout)
         except ValueError:
             answer = {}
-        if done.returncode not in may or not answer or "unexpected" in str(answer.get("error")):
-            said = answer.get("error", done.stderr[-400:])
-            self.wrong.append(f"{device}: {' '.join(words)[:60]}: exit {done.returncode}, {said}")
+        if done.returncode not in codes or not answer or "unexpected" in str(answer.get("error")):
+            reason = answer.get("error", done.stderr[-400:])
+            self.wrong.append(f"{device}: {' '.join(words)[:60]}: exit {done.returncode}, {reason}")
         return answer
 
     def join(self) -> None:
@@ -73,43 +73,43 @@ class Devices:
             self.run(device, "sync")
 
     def same(self) -> None:
-        """With room again all goes on: both have the same, and everything that was said."""
+        """With free space everything works again: both devices have the same log, with every note."""
         for device in ("a", "b", "a", "b"):
-            told = self.run(device, "sync")
-            if told.get("rejected"):
-                self.wrong.append(f"{device} took something for an attack: {told['rejected']}")
-        found = []
+            answer = self.run(device, "sync")
+            if answer.get("rejected"):
+                self.wrong.append(f"{device} rejected something: {answer['rejected']}")
+        logs = []
         for device in ("a", "b"):
             sessions = self.run(device, "history", "--all-projects")["sessions"]
-            found.append(sorted(json.dumps(self.run(device, "log", session["id"])["events"]) for session in sessions))
+            logs.append(sorted(json.dumps(self.run(device, "log", session["id"])["events"]) for session in sessions))
             failing = [item for item in self.run(device, "doctor")["checks"] if item["status"] == "failed"]
             if failing:
                 self.wrong.append(f"{device}: doctor: {failing}")
-        if found[0] != found[1]:
-            self.wrong.append("they do not have the same")
+        if logs[0] != logs[1]:
+            self.wrong.append("they have different logs")
         for device in ("a", "b"):
-            if not any(f"said by {device}" in name for name in found[0]):
-                self.wrong.append(f"what {device} said is lost")
+            if not any(f"said by {device}" in name for name in logs[0]):
+                self.wrong.append(f"the note of {device} is lost")
         left = [str(path) for place in self.places.values() for path in place.glob(".holdfast-*")]
         if left:
             self.wrong.append(f"left behind: {left}")
 
 
 def full_remote(place: Path, size: int) -> Devices:
-    """The folder's disk is full: sending fails in words, hearing works, and nothing is half there."""
+    """The folder's disk is full: sending fails with a message, receiving works, and no object is incomplete."""
     devices = Devices(place, "remote", f"size={size}")
     devices.join()
     devices.run("b", "note", "said by b")
     devices.run("b", "sync")
     devices.fill()
     devices.run("a", "note", "said by a " + os.urandom(40_000).hex())
-    told = devices.run("a", "sync", may=(1,))
-    if told.get("error", {}).get("kind") != "failed":
-        devices.wrong.append(f"not told that there is no room: {told}")
+    answer = devices.run("a", "sync", codes=(1,))
+    if answer.get("error", {}).get("kind") != "failed":
+        devices.wrong.append(f"the full disk is not reported: {answer}")
     if "said by b" not in json.dumps(devices.run("a", "show", _of(devices, "b"))):
-        devices.wrong.append("what could be heard was not")
-    devices.run("a", "device", "recovery-code", may=(1,))
-    devices.run("b", "sync", may=(0, 1))
+        devices.wrong.append("a note that could be received was not")
+    devices.run("a", "device", "recovery-code", codes=(1,))
+    devices.run("b", "sync", codes=(0, 1))
     devices.run("a", "status")
     devices.relieve()
     devices.same()
@@ -117,25 +117,25 @@ def full_remote(place: Path, size: int) -> Devices:
 
 
 def full_home(place: Path, size: int) -> Devices:
-    """The device's own disk is full: it hears nothing new, keeps what it had, and catches up with room again."""
+    """The device's own disk is full: it receives nothing new, keeps what it had, and catches up later."""
     devices = Devices(place, "b", f"size={size}")
     devices.join()
     devices.run("b", "note", "said by b")
     devices.fill()
     devices.run("a", "note", "said by a " + os.urandom(40_000).hex())
     devices.run("a", "sync")
-    devices.run("b", "sync", may=(1,))
-    devices.run("b", "device", "rename", "else", may=(1,))
-    devices.run("b", "people", "add", "x@example.org", KEY, may=(1,))
-    devices.run("b", "remote", "list", may=(0, 1))
+    devices.run("b", "sync", codes=(1,))
+    devices.run("b", "device", "rename", "else", codes=(1,))
+    devices.run("b", "people", "add", "x@example.org", KEY, codes=(1,))
+    devices.run("b", "remote", "list", codes=(0, 1))
     devices.run("b", "status")
     devices.relieve()
     devices.same()
     return devices
 
 
-def no_names(place: Path, count: int) -> Devices:
-    """Blocks enough at the folder, but no inode for one more object."""
+def no_inodes(place: Path, count: int) -> Devices:
+    """The folder has enough blocks, but no inode for another object."""
     devices = Devices(place, "remote", f"size=16m,nr_inodes={count}")
     devices.join()
     devices.run("b", "note", "said by b")
@@ -146,7 +146,7 @@ def no_names(place: Path, count: int) -> Devices:
         except OSError:
             break
     devices.run("a", "note", "said by a")
-    devices.run("a", "sync", may=(1,))
+    devices.run("a", "sync", codes=(1,))
     devices.relieve()
     devices.same()
     return devices
@@ -157,7 +157,7 @@ def _of(devices: Devices, device: str) -> str:
 
 
 TRIALS: dict[str, Callable[[Path, int], Devices]] = {
-    "full remote": full_remote, "full home": full_home, "no names": no_names,
+    "full remote": full_remote, "full home": full_home, "no names": no_inodes,
 }  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Documents from outside, broken in every way: a typed error or an answer, never a traceback, in bounded memory."""
+"""Documents from outside, broken in every way: an error of ours or an answer, never a traceback, in
+limited memory.
+"""
 
 from __future__ import annotations
 
@@ -31,31 +33,31 @@ def path_of(name: str) -> str:
 
 
 def sample(count: int, wanted: int, seed: str) -> list[int]:
-    """All positions, or a sample of them that is the same each time."""
+    """All positions, or a reproducible sample of them."""
     if wanted >= count:
         return list(range(count))
     return sorted(random.Random(seed).sample(range(count), wanted))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_cut_after_every_byte(name: str) -> None:
+def test_document_truncated_at_any_byte_is_handled(name: str) -> None:
     raw = FILES[name]
     for cut in sample(len(raw) + 1, scale(60, 600, 10**9), name):
-        document_path.everything(raw[:cut], path_of(name))
+        document_path.process_file(raw[:cut], path_of(name))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_byte_changed(name: str) -> None:
+def test_document_with_any_byte_changed_is_handled(name: str) -> None:
     raw = FILES[name]
-    chance = random.Random(name)
+    rng = random.Random(name)
     for at in sample(len(raw), scale(60, 600, 10**9), name):
         changed = bytearray(raw)
-        changed[at] = chance.choice((changed[at] ^ (1 << chance.randrange(8)), chance.randrange(256), 0, 0x22, 0x7B))
-        document_path.everything(bytes(changed), path_of(name))
+        changed[at] = rng.choice((changed[at] ^ (1 << rng.randrange(8)), rng.randrange(256), 0, 0x22, 0x7B))
+        document_path.process_file(bytes(changed), path_of(name))
 
 
 def documents() -> dict[str, Any]:
-    """Every document with the format that reads it; the contract's files as they are put together, too."""
+    """Every document with its format; the contract's files also in their combined form."""
     state, plan, registry_ = (read.read_yaml(raw, name).value for name, raw in spec_examples.YAML_FILES.items())
     line = json.loads(spec_examples.CONTRACT_HISTORY)
     assert isinstance(registry_, dict)
@@ -73,7 +75,7 @@ ODD: list[Any] = [
 
 
 def swapped(value: Any, odd: list[Any]) -> Iterator[Any]:
-    """The document with each of its parts replaced by something else, one at a time."""
+    """The document with each of its parts replaced by another value, one at a time."""
     yield from odd
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -85,17 +87,17 @@ def swapped(value: Any, odd: list[Any]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", documents())
-def test_types_swapped(name: str) -> None:
-    """Each part of each document in turn is something else: the format copes, or refuses with a sentence."""
+def test_document_with_any_part_replaced_is_handled(name: str) -> None:
+    """The format repairs it, or refuses it with a message."""
     rules = registry.named(name.split(maxsplit=1)[0])
     every = list(swapped(documents()[name], ODD))
     for number in sample(len(every), scale(300, 3000, 10**9), name):
-        document_path.through(every[number], rules)
+        document_path.process(every[number], rules)
         document_path.salvage(every[number])
 
 
 @pytest.mark.parametrize("name", spec_examples.JSON_FILES)
-def test_duplicate_keys_are_refused_and_recovered(name: str) -> None:
+def test_duplicate_keys_are_refused_when_read_and_recovered(name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     twice = raw.replace(b'"status"', b'"status": "x", "status"', 1)
     with pytest.raises(Invalid, match="duplicate key"):
@@ -103,7 +105,7 @@ def test_duplicate_keys_are_refused_and_recovered(name: str) -> None:
     assert recovered(twice).value == json.loads(raw)
 
 
-def test_nested_a_thousand_deep() -> None:
+def test_deep_nesting_is_refused() -> None:
     for depth in (MAX_LEVELS + 2, 1000, 100_000):
         for raw in (
             b"[" * depth + b"]" * depth,
@@ -115,7 +117,7 @@ def test_nested_a_thousand_deep() -> None:
             document_path.recover(raw)
 
 
-def test_the_limit_on_size_is_named() -> None:
+def test_size_limit_is_reported() -> None:
     raw = b'{"goal": "' + b"x" * (64 * MIB) + b'"}'
     for attempt in (read.read_json, read.read_yaml, recovered):
         with pytest.raises(Invalid, match="4 MiB"):
@@ -139,10 +141,10 @@ def test_the_limit_on_size_is_named() -> None:
         "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
     ],
 )
-def test_yaml_that_wants_too_much(text: str) -> None:
-    document_path.everything(text.encode(), "state.yaml")
+def test_yaml_with_unsupported_features_is_handled(text: str) -> None:
+    document_path.process_file(text.encode(), "state.yaml")
     for part in range(0, len(text), 7):
-        document_path.everything(text[:part].encode(), "state.yaml")
+        document_path.process_file(text[:part].encode(), "state.yaml")
 
 
 NASTY = {
@@ -160,14 +162,14 @@ NASTY = {
     "yaml": b"a: b\n" * 50_000 + b"x: [",
     "long text": b'{"a": "' + b"x" * (4 * MIB - 20) + b'"}',
 }
-# Those that do not take seconds, the one that takes the most memory among them.
+# Those that do not take seconds; the one that takes the most memory is among them.
 QUICK = ("short keys", "quotes", "escaped", "mojibake", "within a string", "zeros", "long text")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory a process had is read from /proc")
 @pytest.mark.parametrize("name", list(NASTY) if scale(0, 1, 1) else QUICK)
-def test_four_mebibytes_of_anything_fit_in_memory(name: str, tmp_path: Path) -> None:
-    """A process that reads and recovers it stays below 256 MiB, interpreter and all."""
+def test_any_4_mib_document_is_processed_in_256_mib(name: str, tmp_path: Path) -> None:
+    """A process that reads and recovers it, including the interpreter."""
     file = tmp_path / ("nasty.yaml" if name == "yaml" else "nasty.json")
     file.write_bytes(NASTY[name])
     program = textwrap.dedent(

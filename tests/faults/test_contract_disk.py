@@ -1,4 +1,6 @@
-"""F6 for `.ai-session/`: no room, no names, no right to write. It is said, nothing half is left, it goes on later."""
+"""F6 for `.ai-session/`: no blocks, no inodes, no write permission: it is reported, nothing is half written, and
+later it works.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness.warm import without_privileges
-from tests.faults.program import checks_permissions, tree
+from tests.faults.sandbox import checks_permissions, tree
 from tests.support import processes
 
 
@@ -22,8 +24,8 @@ from tests.support import processes
     [("size=128k", "size=16m"), ("size=16m,nr_inodes=30", "size=32m,nr_inodes=2000")],
     ids=["no room", "no names"],
 )
-def test_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
-    """Creating, updating, registering and acknowledging fail in words; with room again all of them work."""
+def test_contract_writes_fail_cleanly_on_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
+    """Create, update, register and acknowledge fail with a message; with free space all of them work."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
     if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
@@ -34,9 +36,9 @@ def test_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["wrong"] == []
-    assert found["said"] == {
+    result = json.loads(done.stdout)
+    assert result["wrong"] == []
+    assert result["said"] == {
         "create": "Failed create True", "update": "Failed update True",
         "register": "Failed update True", "acknowledge": "Failed update True",
     }  # fmt: skip
@@ -64,8 +66,8 @@ WRITE = textwrap.dedent("""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
-    """Writing is refused in words and nothing changes; reading works."""
+def test_contract_writes_are_refused_without_write_permission(tmp_path: Path) -> None:
+    """Nothing changes; reading works."""
     if not checks_permissions(tmp_path / "probe"):
         pytest.skip("this system lets every process write everywhere")
     from holdfast.formats.mirror.contract import feature_dirs

@@ -1,7 +1,7 @@
 """F2 for `.ai-session/`: SIGKILL before any call that changes a file, and in the middle of any write.
 
-Whoever looks next settles it: every feature is whole and listed, or not there; nothing that was acknowledged is lost,
-and doing the same work again ends where an undisturbed run ends.
+The next process settles it: every feature is complete and listed, or absent; nothing acknowledged is lost, and doing
+the same work again ends where an undisturbed run ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.scale import scale
 FEATURES = ("one-2026-11-15", "two-2026-11-15")
 LINES = 3
 
-# Dies of SIGKILL at the call whose number it is given; of a write, half is done by then. Without, tells how many.
+# Kills itself at the call with the given number, in the middle if it is a write. Without a number, prints the count.
 WORK = textwrap.dedent("""
     import os, signal, sys
     import msgspec
@@ -69,13 +69,13 @@ WORK = textwrap.dedent("""
         }
 
     def lines(name):
-        # Of real events: the first begins the session, the others say something.
+        # Of real events: the first one starts the session, the others are notes.
         session, prev, state = "00000000-0000-4000-8000-000000000000", None, None
         project = ProjectFacts(id="p", name="p")
-        told = [SessionStarted(goal="N", project=project, device="d", aliases={"contract": name})]
-        told += [NoteAdded(text=f"{number}") for number in range(2, lines_each + 1)]
+        datas = [SessionStarted(goal="N", project=project, device="d", aliases={"contract": name})]
+        datas += [NoteAdded(text=f"{number}") for number in range(2, lines_each + 1)]
         made, events = [], []
-        for seq, data in enumerate(told, 1):
+        for seq, data in enumerate(datas, 1):
             kind = TYPE_OF[type(data)]
             event = seal(session=session, writer="w" * 20, seq=seq, prev=prev, clock=seq, actor="a",
                          at=1794736800000 + seq * 60000, type=kind.name, version=kind.version,
@@ -101,7 +101,7 @@ WORK = textwrap.dedent("""
 
 
 def work(root: Path, last: int = 0) -> tuple[int, list[list[str]]]:
-    """How it ended, and what it acknowledged until then."""
+    """Its exit code, and what it acknowledged until then."""
     words = [sys.executable, "-c", WORK, str(root), str(last), " ".join(FEATURES), str(LINES)]
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -109,39 +109,39 @@ def work(root: Path, last: int = 0) -> tuple[int, list[list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]]:
-    """How many calls an undisturbed run makes, and where it ends."""
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]]:
+    """How many calls an undisturbed run makes, and the files it leaves."""
     root = tmp_path_factory.mktemp("whole") / ".ai-session"
-    code, told = work(root)
+    code, acknowledged = work(root)
     assert code == 0
-    return int(told[-1][1]), said(root)
+    return int(acknowledged[-1][1]), contents(root)
 
 
-def said(root: Path) -> dict[str, Any]:
-    """What every visible file says."""
-    found: dict[str, Any] = {}
+def contents(root: Path) -> dict[str, Any]:
+    """The parsed content of every visible file."""
+    parsed: dict[str, Any] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
         if not path.is_file() or any(part.startswith(".") for part in path.relative_to(root).parts):
             continue
-        found[name] = read_yaml(path.read_bytes(), name).value if name.endswith(".yaml") else path.read_text()
-    return found
+        parsed[name] = read_yaml(path.read_bytes(), name).value if name.endswith(".yaml") else path.read_text()
+    return parsed
 
 
 def chosen(calls: int) -> Iterator[int]:
-    """A sample, and the calls around the first line that is appended, whose half stays in the file."""
+    """A sample, and the calls around the first appended line, half of which stays in the file."""
     every = list(range(1, calls + 1))
     some = random.Random(2).sample(every, min(scale(16, calls, calls), calls))
     yield from sorted({*some, *range(68, 76)})
 
 
-def judge(root: Path, told: list[list[str]], *, killed: bool = False) -> None:
-    """After somebody looked: whole or not there, and everything acknowledged is.
+def assert_consistent(root: Path, acknowledged: list[list[str]], *, killed: bool = False) -> None:
+    """After the next process settled it: complete or absent, with everything acknowledged.
 
-    Of the line at which a writer was `killed`, half may stand at the very end until somebody appends again.
+    Half of the line at which a writer was `killed` may be at the very end until the next append.
     """
     if not root.exists():
-        assert told == []
+        assert acknowledged == []
         return
     feature_dirs.settle(str(root))
     features = [feature.id for feature in layout.features(str(root))]
@@ -149,13 +149,13 @@ def judge(root: Path, told: list[list[str]], *, killed: bool = False) -> None:
     visible = {name for name in os.listdir(root) if not name.startswith(".")}
     assert visible <= {"README.md", "active-features.yaml", *FEATURES}
     assert not [name for name in os.listdir(root) if name.startswith(".creating-")]
-    found = examine(str(root))
+    findings = examine(str(root))
     if killed and any(is_cut(Path(feature.history)) for feature in layout.features(str(root))):
-        assert [finding.kind for finding in found] == ["unused"]
+        assert [finding.kind for finding in findings] == ["unused"]
     else:
-        assert found == []
+        assert findings == []
     assert restore(str(root), now=0) == []
-    for kind, name, *number in told:
+    for kind, name, *number in acknowledged:
         assert name in features
         if kind == "line":
             lines = [item for _, item in history.read(layout.feature(str(root), name).history)]
@@ -175,19 +175,21 @@ def is_cut(path: Path) -> bool:
     return bool(written) and not written.endswith(b"\n")
 
 
-def test_killed_at_any_call_the_next_makes_it_whole(whole: tuple[int, dict[str, Any]], tmp_path: Path) -> None:
-    calls, expected = whole
+def test_contract_files_are_consistent_after_a_kill_at_any_call(
+    undisturbed: tuple[int, dict[str, Any]], tmp_path: Path
+) -> None:
+    calls, expected = undisturbed
     for last in chosen(calls):
         root = tmp_path / str(last) / ".ai-session"
         root.parent.mkdir()
         try:
-            code, told = work(root, last)
+            code, acknowledged = work(root, last)
             assert code == -signal.SIGKILL
-            judge(root, told, killed=True)
-            code, told = work(root)
+            assert_consistent(root, acknowledged, killed=True)
+            code, acknowledged = work(root)
             assert code == 0
-            judge(root, told[:-1])
-            ended = said(root)
+            assert_consistent(root, acknowledged[:-1])
+            ended = contents(root)
             torn = {name: without_torn(text) for name, text in ended.items() if name.endswith(".jsonl")}
             assert {**ended, **torn} == expected
         except BaseException as error:
@@ -196,7 +198,7 @@ def test_killed_at_any_call_the_next_makes_it_whole(whole: tuple[int, dict[str, 
 
 
 def without_torn(text: str) -> str:
-    """History without the lines that a kill cut off: at most one, which stays as it is."""
+    """History without the lines that a kill truncated: at most one."""
     kept, torn = [], 0
     for line in text.splitlines(keepends=True):
         try:
@@ -209,8 +211,8 @@ def without_torn(text: str) -> str:
     return "".join(kept)
 
 
-def test_killed_at_any_time_while_others_go_on(tmp_path: Path) -> None:
-    """Several workers on one directory, killed here and there: in the end all is there, each line once."""
+def test_concurrent_workers_survive_kills(tmp_path: Path) -> None:
+    """Several workers in one directory, killed at random: in the end each line is there once."""
     rng = random.Random(3)
     for turn in range(scale(2, 50, 500)):
         root = tmp_path / str(turn) / ".ai-session"
@@ -221,9 +223,9 @@ def test_killed_at_any_time_while_others_go_on(tmp_path: Path) -> None:
                                     stderr=subprocess.DEVNULL) for _ in range(3)]  # fmt: skip
         for popen in victims:
             popen.wait()
-        code, told = work(root)
+        code, acknowledged = work(root)
         assert code == 0
-        judge(root, told[:-1])
+        assert_consistent(root, acknowledged[:-1])
         for name in FEATURES:
             lines = [item for _, item in history.read(layout.feature(str(root), name).history)]
             numbers = [history.mark_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]

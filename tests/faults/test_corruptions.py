@@ -1,7 +1,7 @@
-"""F22: damage planted in a store, one kind at a time. Doctor names it, repair saves what can be saved.
+"""F22: damage planted in a store, one kind at a time. Doctor reports it, repair recovers what can be recovered.
 
-Afterwards doctor finds nothing wrong, every surviving event is one of the originals to the byte, every state is the
-fold of its events, and work goes on. `saved` says how many events each kind of damage may cost.
+Afterwards doctor finds nothing wrong, every surviving event equals its original to the byte, every state is the fold
+of its events, and recording works. `lost` says how many events each kind of damage may cost.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from holdfast.core.events import SessionStarted
 from holdfast.core.state import State, freeze, thaw
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore, schema
-from tests.faults.harness.damaged import (
+from tests.faults.harness.filled_home import (
     AT,
     PAGE,
-    Ground,
-    Told,
-    a_project,
+    DoctorReport,
+    FilledHome,
     doctor,
-    ground,
+    filled,
     killed,
+    project_facts,
     survivors,
     template,
 )
@@ -38,15 +38,15 @@ from tests.support.scale import scale
 LEAF = 40  # events that fit on a page, at most
 ALL = 10_000
 
-__all__ = ["ground", "killed", "template"]  # fixtures
+__all__ = ["filled", "killed", "template"]  # fixtures
 
 
-Plant = Callable[[Ground], None]
+Plant = Callable[[FilledHome], None]
 
 
 class Damage(NamedTuple):
     plant: Plant
-    # At least one of these checks names it.
+    # At least one of these checks reports it.
     named: set[str]
     # How many events it may cost at most.
     lost: int = 0
@@ -56,12 +56,12 @@ class Damage(NamedTuple):
 
 
 def sql(*statements: str) -> Plant:
-    """Through SQLite itself: the file stays sound, what it says does not."""
+    """Through SQLite itself: the file stays valid, its content does not."""
 
-    def plant(ground: Ground) -> None:
-        connection = apsw.Connection(str(ground.home / "store.db"))
-        ref = connection.execute("SELECT ref FROM sessions WHERE id = ?", (ground.main,)).fetchall()[0][0]
-        other = connection.execute("SELECT ref FROM sessions WHERE id = ?", (ground.other,)).fetchall()[0][0]
+    def plant(filled: FilledHome) -> None:
+        connection = apsw.Connection(str(filled.home / "store.db"))
+        ref = connection.execute("SELECT ref FROM sessions WHERE id = ?", (filled.main,)).fetchall()[0][0]
+        other = connection.execute("SELECT ref FROM sessions WHERE id = ?", (filled.other,)).fetchall()[0][0]
         for statement in statements:
             connection.execute(statement.replace(":main", str(ref)).replace(":other", str(other)))
         connection.close()
@@ -74,13 +74,13 @@ def event(change: str, seq: int = 20, writer: int = 1) -> Plant:
 
 
 LAST = "session = :main AND ord = (SELECT max(ord) FROM events WHERE session = :main AND writer <> 3)"
-# Never the byte that is there: salts are random.
+# Never the existing byte: salts are random.
 FLIP = "substr({0}, 1, 3) || CASE substr({0}, 4, 1) WHEN x'ff' THEN x'00' ELSE x'ff' END || substr({0}, 5)"
 
 
 def snapshot(change: Callable[[bytes], bytes]) -> Plant:
-    def plant(ground: Ground) -> None:
-        connection = apsw.Connection(str(ground.home / "store.db"))
+    def plant(filled: FilledHome) -> None:
+        connection = apsw.Connection(str(filled.home / "store.db"))
         rows = list(connection.execute("SELECT rowid, state FROM snapshots"))
         assert rows
         for row, frozen in rows:
@@ -90,18 +90,18 @@ def snapshot(change: Callable[[bytes], bytes]) -> Plant:
     return plant
 
 
-def renoted(frozen: bytes) -> bytes:
-    """A snapshot that reads well and says something else."""
+def with_a_false_tag(frozen: bytes) -> bytes:
+    """A valid snapshot of another state."""
     state: State = thaw(frozen)
     state.tags.update({"never given": None})
     return freeze(state)
 
 
 def cut(size: int) -> Plant:
-    """To this many bytes, or by as many when negative."""
+    """To this many bytes, or by this many when negative."""
 
-    def plant(ground: Ground) -> None:
-        path = ground.home / "store.db"
+    def plant(filled: FilledHome) -> None:
+        path = filled.home / "store.db"
         os.truncate(path, size if size >= 0 else path.stat().st_size + size)
 
     return plant
@@ -173,7 +173,7 @@ ROWS: dict[str, Damage] = {
     ),
     "a mark of a double": Damage(event("double = 1"), {"state"}),
     "no mark of a double": Damage(sql("UPDATE events SET double = 0"), {"state"}),
-    "a snapshot changed": Damage(snapshot(renoted), {"state"}),
+    "a snapshot changed": Damage(snapshot(with_a_false_tag), {"state"}),
     "a bit of a snapshot": Damage(snapshot(lambda old: old[:50] + bytes([old[50] ^ 1]) + old[51:]), {"state"}),
     "a snapshot cut": Damage(snapshot(lambda old: old[: len(old) // 2]), {"state"}),
     "a snapshot of nothing": Damage(snapshot(lambda old: b""), {"state"}),
@@ -215,16 +215,16 @@ ROWS: dict[str, Damage] = {
 
 
 def at(offset: int, data: bytes) -> Plant:
-    def plant(ground: Ground) -> None:
-        with (ground.home / "store.db").open("r+b") as file:
+    def plant(filled: FilledHome) -> None:
+        with (filled.home / "store.db").open("r+b") as file:
             file.seek(offset)
             file.write(data)
 
     return plant
 
 
-def page_of(ground: Ground, name: str, kind: str = "", which: int = 0) -> int:
-    connection = apsw.Connection(str(ground.home / "store.db"))
+def page_of(filled: FilledHome, name: str, kind: str = "", which: int = 0) -> int:
+    connection = apsw.Connection(str(filled.home / "store.db"))
     rows = connection.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype LIKE ? ORDER BY pageno",
                               (name, kind or "%")).fetchall()  # fmt: skip
     connection.close()
@@ -232,20 +232,20 @@ def page_of(ground: Ground, name: str, kind: str = "", which: int = 0) -> int:
 
 
 def page(name: str, kind: str = "", which: int = 0, *, noise: bool = False) -> Plant:
-    def plant(ground: Ground) -> None:
+    def plant(filled: FilledHome) -> None:
         data = random.Random(which).randbytes(PAGE) if noise else bytes(PAGE)
-        at((page_of(ground, name, kind, which) - 1) * PAGE, data)(ground)
+        at((page_of(filled, name, kind, which) - 1) * PAGE, data)(filled)
 
     return plant
 
 
 def part(name: str, kind: str, offset: int, data: bytes) -> Plant:
-    return lambda ground: at((page_of(ground, name, kind) - 1) * PAGE + offset, data)(ground)
+    return lambda filled: at((page_of(filled, name, kind) - 1) * PAGE + offset, data)(filled)
 
 
 def content(data: bytes) -> Plant:
-    def plant(ground: Ground) -> None:
-        (ground.home / "store.db").write_bytes(data)
+    def plant(filled: FilledHome) -> None:
+        (filled.home / "store.db").write_bytes(data)
 
     return plant
 
@@ -296,108 +296,114 @@ PAGES: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_damaged_rows(name: str, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a row says no longer fits: doctor names it, repair mends it or sets it aside, and the rest is whole."""
-    _suffer(ROWS[name], ground, capsys)
+def test_damaged_row_is_reported_and_repaired(
+    name: str, filled: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Doctor reports it, repair fixes it or sets it aside, and the rest is complete."""
+    _assert_repairable(ROWS[name], filled, capsys)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_damaged_files(name: str, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file itself is damaged: every event that can still be found moves to a new one, the old one is kept."""
+def test_damaged_file_is_replaced_and_kept(name: str, filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every event that can be read moves to a new file, the old one is kept."""
     damage = PAGES[name]
-    damage.plant(ground)
-    damaged = (ground.home / "store.db").read_bytes()
-    told = _suffer(Damage(lambda _: None, damage.named, damage.lost), ground, capsys)
-    kept = [path for path in (ground.home / "aside").iterdir() if ".damaged-" in path.name]
+    damage.plant(filled)
+    damaged = (filled.home / "store.db").read_bytes()
+    report = _assert_repairable(Damage(lambda _: None, damage.named, damage.lost), filled, capsys)
+    kept = [path for path in (filled.home / "aside").iterdir() if ".damaged-" in path.name]
     assert [path.read_bytes() for path in kept] == [damaged]
-    assert any(str(kept[0]) in sentence for sentence in told.repaired)
+    assert any(str(kept[0]) in sentence for sentence in report.repaired)
 
 
 @pytest.mark.parametrize("name", [*ROWS, *PAGES])
-def test_every_command_says_what_is_wrong(name: str, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before any repair, commands work or say that stored data is damaged; none falls over."""
-    (ROWS.get(name) or PAGES[name]).plant(ground)
-    for words in (["status", ground.main], ["show", ground.main], ["log", ground.main], ["history"], ["note", "x"]):
+def test_commands_work_or_report_damage(name: str, filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before any repair; none fails with an internal error."""
+    (ROWS.get(name) or PAGES[name]).plant(filled)
+    for words in (["status", filled.main], ["show", filled.main], ["log", filled.main], ["history"], ["note", "x"]):
         capsys.readouterr()
-        code = main([*words, "--json", "--project", str(ground.project)])
-        told = json.loads(capsys.readouterr().out)
+        code = main([*words, "--json", "--project", str(filled.project)])
+        answer = json.loads(capsys.readouterr().out)
         if code:
-            kind = told["error"]["kind"]
-            assert (code, kind) in ((6, "damaged"), (3, "not_found")), (words, told)
-    assert not (ground.home / "errors.log").exists()
+            kind = answer["error"]["kind"]
+            assert (code, kind) in ((6, "damaged"), (3, "not_found")), (words, answer)
+    assert not (filled.home / "errors.log").exists()
 
 
-def _suffer(damage: Damage, ground: Ground, capsys: pytest.CaptureFixture[str]) -> Told:
-    damage.plant(ground)
-    before = doctor(ground, capsys)
+def _assert_repairable(damage: Damage, filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> DoctorReport:
+    damage.plant(filled)
+    before = doctor(filled, capsys)
     assert before.code == 6, before
     assert before.failed() & damage.named, before.wrong()
-    again = doctor(ground, capsys)
-    assert again.failed() == before.failed(), "looking changes nothing"
-    repaired = doctor(ground, capsys, "--repair")
+    again = doctor(filled, capsys)
+    assert again.failed() == before.failed(), "a check changes nothing"
+    repaired = doctor(filled, capsys, "--repair")
     assert repaired.code == 0, repaired
     assert repaired.repaired
-    after = doctor(ground, capsys)
+    after = doctor(filled, capsys)
     assert after.code == 0, after
     assert after.wrong() <= {"aside"}
     if damage.lost == ALL:
-        ground = _with_main(ground)
-    left = survivors(ground)
-    lost = len(ground.events.keys() - left.keys())
+        filled = _with_main_session(filled)
+    left = survivors(filled)
+    lost = len(filled.events.keys() - left.keys())
     assert lost <= damage.lost, repaired.repaired
     if lost and damage.lost != ALL:
-        assert any("could not be saved" in name for name in repaired.repaired), "what is lost is said"
+        assert any("could not be saved" in name for name in repaired.repaired), "a loss is reported"
         assert after.wrong() == {"aside"} or damage.named == {"listing"}
     return repaired
 
 
-def _with_main(ground: Ground) -> Ground:
-    """Where everything may be lost, the session has to be begun anew to go on."""
-    store = SqliteStore(str(ground.home / "store.db"), writer=lambda: "e" * 20, wall=lambda: AT * 1000, create=False)
+def _with_main_session(filled: FilledHome) -> FilledHome:
+    """Where everything may be lost, the session has to be started again to record in it."""
+    store = SqliteStore(str(filled.home / "store.db"), writer=lambda: "e" * 20, wall=lambda: AT * 1000, create=False)
     with store.transaction() as transaction:
-        if not transaction.state(ground.main).count:
-            data = SessionStarted(goal="Anew", device="laptop", project=a_project())
-            made = transaction.record(ground.main, Draft(data, AT, "anna"))
+        if not transaction.state(filled.main).count:
+            data = SessionStarted(goal="Anew", device="laptop", project=project_facts())
+            made = transaction.record(filled.main, Draft(data, AT, "anna"))
             assert made is not None
-            ground = ground._replace(events={**ground.events, made.hash: made})
+            filled = filled._replace(events={**filled.events, made.hash: made})
     store.close()
-    return ground
+    return filled
 
 
 @pytest.mark.parametrize("number", range(scale(6, 60, 400)))
 @pytest.mark.parametrize("noise", [False, True])
-def test_any_page(number: int, noise: bool, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whichever page is lost, what is found afterwards is sound, and doctor has nothing to say any more."""
-    path = ground.home / "store.db"
+def test_repair_recovers_from_any_lost_page(
+    number: int, noise: bool, filled: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is left is sound, and doctor reports nothing more."""
+    path = filled.home / "store.db"
     pages = path.stat().st_size // PAGE
     which = random.Random(number).randrange(pages)
     data = random.Random(number).randbytes(PAGE) if noise else bytes(PAGE)
-    at(which * PAGE, data)(ground)
-    doctor(ground, capsys)
-    repaired = doctor(ground, capsys, "--repair")
+    at(which * PAGE, data)(filled)
+    doctor(filled, capsys)
+    repaired = doctor(filled, capsys, "--repair")
     assert repaired.code == 0, repaired
-    assert len(ground.events.keys() - survivors(ground).keys()) <= LEAF
+    assert len(filled.events.keys() - survivors(filled).keys()) <= LEAF
 
 
 @pytest.mark.parametrize("number", range(scale(10, 200, 3000)))
-def test_any_bit(number: int, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whichever bit of the file turns, what is shown after a repair are original events and nothing else."""
-    path = ground.home / "store.db"
-    chance = random.Random(number)
-    where = chance.randrange(path.stat().st_size)
+def test_repair_recovers_from_any_flipped_bit(
+    number: int, filled: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a repair only original events are shown."""
+    path = filled.home / "store.db"
+    rng = random.Random(number)
+    where = rng.randrange(path.stat().st_size)
     old = path.read_bytes()[where]
-    at(where, bytes([old ^ (1 << chance.randrange(8))]))(ground)
-    doctor(ground, capsys)
-    repaired = doctor(ground, capsys, "--repair")
+    at(where, bytes([old ^ (1 << rng.randrange(8))]))(filled)
+    doctor(filled, capsys)
+    repaired = doctor(filled, capsys, "--repair")
     assert repaired.code == 0, repaired
-    assert len(ground.events.keys() - survivors(ground).keys()) <= LEAF
+    assert len(filled.events.keys() - survivors(filled).keys()) <= LEAF
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def journal(ground: Ground, offset: int, data: bytes) -> None:
-    with (ground.home / "store.db-wal").open("r+b") as file:
+def journal(filled: FilledHome, offset: int, data: bytes) -> None:
+    with (filled.home / "store.db-wal").open("r+b") as file:
         file.seek(offset)
         file.write(data)
 
@@ -406,23 +412,25 @@ def frame(number: int) -> int:
     return 32 + number * (24 + PAGE)
 
 
-def test_an_undamaged_journal_is_replayed(killed: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """A store whose process was killed is sound: nothing to name, nothing lost."""
+def test_doctor_reports_nothing_after_a_kill(killed: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """The journal is replayed, and nothing is lost."""
     assert doctor(killed, capsys).wrong() == set()
     assert survivors(killed).keys() == killed.events.keys()
 
 
 @pytest.mark.parametrize("place", ["header", "salts", "first frame", "second frame", "a frame's number"])
-def test_a_damaged_journal(place: str, killed: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """SQLite would silently stop at the damage and overwrite the rest: doctor says so, repair saves what is there."""
+def test_damaged_journal_is_reported_and_recovered(
+    place: str, killed: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite would silently stop at the damage and overwrite the rest."""
     offset = {"header": 0, "salts": 16, "first frame": frame(0) + 24 + 100, "second frame": frame(1) + 24 + 9,
               "a frame's number": frame(1)}[place]  # fmt: skip
     journal(killed, offset, b"\xde\xad\xbe\xef")
     files = {name: (killed.home / name).read_bytes() for name in ("store.db", "store.db-wal")}
-    told = doctor(killed, capsys)
-    assert told.failed() == {"store"}
-    assert "journal" in told.checks["store"]["detail"]
-    assert files == {name: (killed.home / name).read_bytes() for name in files}, "looking changes nothing"
+    report = doctor(killed, capsys)
+    assert report.failed() == {"store"}
+    assert "journal" in report.checks["store"]["detail"]
+    assert files == {name: (killed.home / name).read_bytes() for name in files}, "a check changes nothing"
     repaired = doctor(killed, capsys, "--repair")
     assert repaired.code == 0, repaired
     left = survivors(killed)
@@ -430,151 +438,155 @@ def test_a_damaged_journal(place: str, killed: Ground, capsys: pytest.CaptureFix
     assert sorted(path.read_bytes() for path in (killed.home / "aside").iterdir()) == sorted(files.values())
 
 
-def test_a_torn_end_of_the_journal_is_no_damage(killed: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """A power cut tears the last transaction, which was never acknowledged: that is normal, and quietly dropped."""
+def test_torn_end_of_the_journal_is_not_damage(killed: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """A power cut tears the last transaction, which was never acknowledged; it is dropped silently."""
     path = killed.home / "store.db-wal"
     os.truncate(path, path.stat().st_size - 100)
     assert doctor(killed, capsys).wrong() == set()
     assert len(killed.events.keys() - survivors(killed).keys()) == 1
 
 
-# ── around the store ─────────────────────────────────────────────────────────────────────────────────────
+# ── other files ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_wrong_modes(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files and directories that others can open are warned of and closed; links are left alone."""
-    os.chmod(ground.home, 0o755)
-    os.chmod(ground.home / "store.db", 0o664)
-    (ground.home / "deep").mkdir(mode=0o750)
-    (ground.home / "deep" / "file").touch(mode=0o606)
-    told = doctor(ground, capsys)
-    assert (told.code, told.wrong()) == (0, {"modes"})
-    assert "home is 0755" in told.checks["modes"]["detail"]
-    repaired = doctor(ground, capsys, "--repair")
+def test_doctor_reports_and_fixes_open_modes(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files and directories that others can open; links are left alone."""
+    os.chmod(filled.home, 0o755)
+    os.chmod(filled.home / "store.db", 0o664)
+    (filled.home / "deep").mkdir(mode=0o750)
+    (filled.home / "deep" / "file").touch(mode=0o606)
+    report = doctor(filled, capsys)
+    assert (report.code, report.wrong()) == (0, {"modes"})
+    assert "home is 0755" in report.checks["modes"]["detail"]
+    repaired = doctor(filled, capsys, "--repair")
     assert repaired.wrong() == set()
     assert len(repaired.repaired) == 4
-    modes = {path.relative_to(ground.home).as_posix(): path.stat().st_mode & 0o777 for path in ground.home.rglob("*")}
-    assert ground.home.stat().st_mode & 0o777 == 0o700
+    modes = {path.relative_to(filled.home).as_posix(): path.stat().st_mode & 0o777 for path in filled.home.rglob("*")}
+    assert filled.home.stat().st_mode & 0o777 == 0o700
     assert (modes["store.db"], modes["deep"], modes["deep/file"]) == (0o600, 0o700, 0o600)
 
 
-def test_leftover_files(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """What killed processes left is removed once it is an hour old, in the home alone."""
-    old, young = ground.home / ".holdfast-0011223344556677.tmp", ground.home / ".holdfast-8899aabbccddeeff.tmp"
-    outside = ground.home.parent / ".holdfast-0000000000000000.tmp"
+def test_doctor_removes_old_temporary_files(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """An hour old, and in the home only."""
+    old, young = filled.home / ".holdfast-0011223344556677.tmp", filled.home / ".holdfast-8899aabbccddeeff.tmp"
+    outside = filled.home.parent / ".holdfast-0000000000000000.tmp"
     for path in (old, young, outside, old.with_name(old.name + "-wal")):
         path.touch(mode=0o600)
     for path in (old, outside, old.with_name(old.name + "-wal")):
         os.utime(path, (1, 1))
-    told = doctor(ground, capsys)
-    assert (told.code, told.wrong()) == (0, {"temporaries"})
-    assert old.name in told.checks["temporaries"]["detail"]
-    assert doctor(ground, capsys, "--repair").wrong() == set()
-    assert sorted(path.name for path in ground.home.glob(".holdfast*")) == [young.name]
+    report = doctor(filled, capsys)
+    assert (report.code, report.wrong()) == (0, {"temporaries"})
+    assert old.name in report.checks["temporaries"]["detail"]
+    assert doctor(filled, capsys, "--repair").wrong() == set()
+    assert sorted(path.name for path in filled.home.glob(".holdfast*")) == [young.name]
     assert outside.exists()
 
 
-def test_data_left_of_a_deleted_session(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """A deletion in the log whose data is still there is damage of the worst kind: it is named and made good."""
-    assert main(["delete", ground.other, "--confirm", "--force", "--project", str(ground.project)]) == 0
-    sql("UPDATE events SET data = x'7b7d', salt = zeroblob(16) WHERE session = :other AND seq = 3")(ground)
-    told = doctor(ground, capsys)
-    assert "erasure" in told.failed()
-    assert doctor(ground, capsys, "--repair").code == 0
+def test_doctor_reports_and_erases_data_of_a_deleted_session(
+    filled: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["delete", filled.other, "--confirm", "--force", "--project", str(filled.project)]) == 0
+    sql("UPDATE events SET data = x'7b7d', salt = zeroblob(16) WHERE session = :other AND seq = 3")(filled)
+    report = doctor(filled, capsys)
+    assert "erasure" in report.failed()
+    assert doctor(filled, capsys, "--repair").code == 0
 
 
 @pytest.mark.parametrize("name", ["store.db.erasing", "store.db.repairing"])
-def test_marks_of_interrupted_work(name: str, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """An erasing that was cut off is finished by whoever comes next; a repair has to be run again."""
-    (ground.home / name).write_bytes(b"\n")
-    os.chmod(ground.home / name, 0o600)
-    told = doctor(ground, capsys)
+def test_interrupted_erasing_or_repair_is_finished(
+    name: str, filled: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An erasing is finished by the next process; a repair has to be run again."""
+    (filled.home / name).write_bytes(b"\n")
+    os.chmod(filled.home / name, 0o600)
+    report = doctor(filled, capsys)
     if name.endswith("erasing"):
-        assert told.wrong() == set()
+        assert report.wrong() == set()
     else:
-        assert told.failed() == {"store"}
-        assert doctor(ground, capsys, "--repair").code == 0
-    assert not (ground.home / name).exists()
-    assert survivors(ground).keys() == ground.events.keys()
+        assert report.failed() == {"store"}
+        assert doctor(filled, capsys, "--repair").code == 0
+    assert not (filled.home / name).exists()
+    assert survivors(filled).keys() == filled.events.keys()
 
 
-def test_a_snapshot_of_another_version_is_passed_over(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """What another version of the program folded is neither used nor damage."""
-    sql("UPDATE snapshots SET fold = 99, state = x'00'")(ground)
-    assert doctor(ground, capsys).wrong() == set()
-    assert survivors(ground).keys() == ground.events.keys()
+def test_snapshot_of_another_fold_version_is_ignored(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not damage either."""
+    sql("UPDATE snapshots SET fold = 99, state = x'00'")(filled)
+    assert doctor(filled, capsys).wrong() == set()
+    assert survivors(filled).keys() == filled.events.keys()
 
 
-def test_broken_settings(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """Settings that cannot be read are a failed check with its own remedy, and never overwritten by a repair."""
-    (ground.home / "config.toml").write_text("not = [toml")
-    os.chmod(ground.home / "config.toml", 0o600)
-    told = doctor(ground, capsys, "--repair")
-    assert told.failed() == {"settings"}
-    assert (ground.home / "config.toml").read_text() == "not = [toml"
+def test_doctor_reports_unreadable_settings(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """A repair never overwrites them."""
+    (filled.home / "config.toml").write_text("not = [toml")
+    os.chmod(filled.home / "config.toml", 0o600)
+    report = doctor(filled, capsys, "--repair")
+    assert report.failed() == {"settings"}
+    assert (filled.home / "config.toml").read_text() == "not = [toml"
 
 
-def test_a_broken_binding(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """A writer's binding that cannot be read costs nothing but a new writer, and doctor says so."""
-    (ground.home / "writer.json").write_text("{")
-    told = doctor(ground, capsys)
-    assert (told.code, told.checks["writer"]["status"]) == (0, "warning")
-    assert "new writer" in told.checks["writer"]["detail"]
+def test_doctor_warns_of_an_unreadable_writer_binding(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """It costs nothing but a new writer."""
+    (filled.home / "writer.json").write_text("{")
+    report = doctor(filled, capsys)
+    assert (report.code, report.checks["writer"]["status"]) == (0, "warning")
+    assert "new writer" in report.checks["writer"]["detail"]
 
 
-def test_a_copied_home_is_told(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """A copy of a home goes on under a new writer: a warning, no failure."""
-    told = doctor(ground, capsys)
-    assert (told.code, told.checks["writer"]["status"]) == (0, "warning")
+def test_doctor_warns_of_a_copied_home(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """The copy records under a new writer: a warning, not a failure."""
+    report = doctor(filled, capsys)
+    assert (report.code, report.checks["writer"]["status"]) == (0, "warning")
 
 
-def test_a_newer_store_is_left_alone(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a later program wrote is not damage: doctor says what it is, and a repair does not touch it."""
-    sql("CREATE TABLE later (x)", f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")(ground)
-    before = (ground.home / "store.db").read_bytes()
-    told = doctor(ground, capsys, "--repair")
-    assert told.failed() == {"store"}
-    assert "newer" in told.checks["store"]["detail"]
-    assert (ground.home / "store.db").read_bytes() == before
+def test_repair_leaves_a_newer_store_alone(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    """Doctor says that a newer version wrote it."""
+    sql("CREATE TABLE later (x)", f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")(filled)
+    before = (filled.home / "store.db").read_bytes()
+    report = doctor(filled, capsys, "--repair")
+    assert report.failed() == {"store"}
+    assert "newer" in report.checks["store"]["detail"]
+    assert (filled.home / "store.db").read_bytes() == before
 
 
-def test_a_foreign_database_is_left_alone(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """A database of another program at our place is named, never repaired."""
-    (ground.home / "store.db").unlink()
-    connection = apsw.Connection(str(ground.home / "store.db"))
+def test_repair_leaves_a_foreign_database_alone(filled: FilledHome, capsys: pytest.CaptureFixture[str]) -> None:
+    (filled.home / "store.db").unlink()
+    connection = apsw.Connection(str(filled.home / "store.db"))
     connection.execute("CREATE TABLE songs (title)")
     connection.close()
-    os.chmod(ground.home / "store.db", 0o600)
-    before = (ground.home / "store.db").read_bytes()
-    told = doctor(ground, capsys, "--repair")
-    assert told.failed() == {"store"}
-    assert (ground.home / "store.db").read_bytes() == before
-    assert not (ground.home / "aside").exists()
+    os.chmod(filled.home / "store.db", 0o600)
+    before = (filled.home / "store.db").read_bytes()
+    report = doctor(filled, capsys, "--repair")
+    assert report.failed() == {"store"}
+    assert (filled.home / "store.db").read_bytes() == before
+    assert not (filled.home / "aside").exists()
 
 
-def test_repair_begins_a_new_writer_when_events_are_lost(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    """Numbers of a stream whose events were lost are not given out again: others may have seen them."""
-    assert main(["note", "mine", "--project", str(ground.project)]) == 0
-    writer = json.loads((ground.home / "writer.json").read_text())["writer"]
-    sql(f"UPDATE events SET data = x'00' WHERE {LAST.replace(':main', ':other')}")(ground)
-    assert doctor(ground, capsys, "--repair").code == 0
-    assert main(["note", "next", "--project", str(ground.project)]) == 0
-    assert json.loads((ground.home / "writer.json").read_text())["writer"] != writer
+def test_repair_starts_a_new_writer_when_events_are_lost(
+    filled: FilledHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers of lost events are not reused: other devices may have seen them."""
+    assert main(["note", "mine", "--project", str(filled.project)]) == 0
+    writer = json.loads((filled.home / "writer.json").read_text())["writer"]
+    sql(f"UPDATE events SET data = x'00' WHERE {LAST.replace(':main', ':other')}")(filled)
+    assert doctor(filled, capsys, "--repair").code == 0
+    assert main(["note", "next", "--project", str(filled.project)]) == 0
+    assert json.loads((filled.home / "writer.json").read_text())["writer"] != writer
 
 
-def test_nothing_kept_yet(
+def test_doctor_is_fine_without_a_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a home everything is well, and looking makes none."""
+    """And it creates none."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "none"))
-    ground = Ground(tmp_path / "none", tmp_path, "", "", {})
+    filled = FilledHome(tmp_path / "none", tmp_path, "", "", {})
     for more in ((), ("--repair",)):
-        told = doctor(ground, capsys, *more)
-        assert told.code == 0
-        assert told.checks["store"]["detail"] == "nothing kept yet"
+        report = doctor(filled, capsys, *more)
+        assert report.code == 0
+        assert report.checks["store"]["detail"] == "nothing kept yet"
     assert not (tmp_path / "none").exists()
 
 
-def test_there_are_at_least_forty_kinds() -> None:
-    """The target of F22, and that every kind is a kind of its own."""
+def test_at_least_forty_kinds_of_damage_are_tested() -> None:
+    """The target of F22."""
     assert len(ROWS) + len(PAGES) >= 40

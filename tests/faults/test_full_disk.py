@@ -1,6 +1,7 @@
-"""F6: a really full disk. Reading works, writing fails in words and changes nothing, and with room again it goes on.
+"""F6: a really full disk. Reading works, writing fails with a message and changes nothing; with free space it works
+again.
 
-Small file systems need the right to mount them, which a user namespace gives: `unshare -Urm`.
+Small file systems need the permission to mount them, which a user namespace gives: `unshare -Urm`.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ def _permitted() -> None:
         pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
 
 
-def trials(tmp_path: Path, *lines: str) -> None:
-    """Run them in a namespace of their own; whatever one of them found wrong is shown."""
+def run_trials(tmp_path: Path, *lines: str) -> None:
+    """Run them in a mount namespace, and fail with everything that was wrong."""
     program = str(Path(__file__).with_name("fill_disk.py"))
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, program, str(tmp_path), *lines],
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [match["trial"] for match in found] == list(lines)
-    assert [match for match in found if match["wrong"]] == []
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [match["trial"] for match in results] == list(lines)
+    assert [match for match in results if match["wrong"]] == []
 
 
 def sizes() -> list[int]:
-    """Too small for an empty store, just large enough, roomy; and then every size in turn, or some of them."""
+    """Too small for an empty store, just large enough, large; and a sample of all sizes, or all."""
     every = range(SMALLEST, LARGEST + 1, STEP)
     count = scale(3, 50, len(every))
     first = [SMALLEST, 38 * STEP, 256 * STEP]
@@ -49,18 +50,18 @@ def sizes() -> list[int]:
 
 
 @pytest.mark.parametrize("size", sizes())
-def test_a_full_disk(size: int, tmp_path: Path) -> None:
-    """A file system of this size is filled to the last block while notes are taken."""
-    trials(tmp_path, f"full:{size}")
+def test_commands_fail_cleanly_on_a_full_disk(size: int, tmp_path: Path) -> None:
+    """A file system of this size is filled to the last block while notes are added."""
+    run_trials(tmp_path, f"full:{size}")
 
 
 @pytest.mark.parametrize("count", [5, 8][: scale(1, 2, 2)])
-def test_no_inodes(count: int, tmp_path: Path) -> None:
-    """Room for bytes but not for one more file, not even the journal's."""
-    trials(tmp_path, f"no names:{count}")
+def test_commands_fail_cleanly_without_inodes(count: int, tmp_path: Path) -> None:
+    """Free blocks, but no new file, not even the journal's."""
+    run_trials(tmp_path, f"no names:{count}")
 
 
 @pytest.mark.parametrize("limit", [1, 75_000, 40_000, 100_000, 200_000, 1_000_000][: scale(2, 6, 6)])
-def test_a_limit_on_file_sizes(limit: int, tmp_path: Path) -> None:
-    """`ulimit -f`: what would grow beyond it fails in words, and nothing is half written."""
-    trials(tmp_path, f"limited:{limit}")
+def test_commands_fail_cleanly_at_a_file_size_limit(limit: int, tmp_path: Path) -> None:
+    """`ulimit -f`: a write beyond it fails with a message, and nothing is half written."""
+    run_trials(tmp_path, f"limited:{limit}")

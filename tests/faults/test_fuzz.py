@@ -1,4 +1,4 @@
-"""Parsers under fuzzing: guided by coverage for a minute each in `make torture`, by chance alone otherwise."""
+"""Parsers under fuzzing: guided by coverage for a minute each in `make torture`, at random otherwise."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ NASTY = [
 SECONDS = scale(0, 60, 600)
 
 
-def changed(raw: bytes, chance: random.Random) -> bytes:
-    """A few small accidents: bytes flipped, cut, doubled, moved, replaced by something nasty."""
+def mutated(raw: bytes, rng: random.Random) -> bytes:
+    """A few small mutations: bytes flipped, cut, doubled, moved, replaced by something hostile."""
     made = bytearray(raw)
-    for _ in range(chance.randint(1, 6)):
-        at = chance.randrange(len(made) + 1)
-        until = min(at + chance.choice((1, 1, 2, 8, 64)), len(made))
-        match chance.randrange(5):
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(made) + 1)
+        until = min(at + rng.choice((1, 1, 2, 8, 64)), len(made))
+        match rng.randrange(5):
             case 0 if at < len(made):
-                made[at] ^= 1 << chance.randrange(8)
+                made[at] ^= 1 << rng.randrange(8)
             case 1:
                 del made[at:until]
             case 2:
                 made[at:at] = made[at:until]
             case 3:
-                made[at:until] = chance.choice(NASTY)
+                made[at:until] = rng.choice(NASTY)
             case _:
-                made[at:at] = chance.choice(NASTY)
+                made[at:at] = rng.choice(NASTY)
     return bytes(made)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_by_chance(name: str) -> None:
-    """The same accidents each time, so that a failure can be looked at."""
-    chance = random.Random(f"holdfast {name}")
+def test_parser_survives_random_mutations(name: str) -> None:
+    """The same mutations each time, so that a failure can be reproduced."""
+    rng = random.Random(f"holdfast {name}")
     for _ in range(scale(150, 1000, 5000)):
-        raw = changed(chance.choice(seeds(name)), chance)
+        raw = mutated(rng.choice(seeds(name)), rng)
         try:
             TARGETS[name](raw)
         except Exception as error:
@@ -58,7 +58,7 @@ def test_by_chance(name: str) -> None:
 if SECONDS:  # a minute for each target, in `make torture` only
 
     @pytest.mark.parametrize("name", TARGETS)
-    def test_guided_by_coverage(name: str, tmp_path: Path) -> None:
+    def test_parser_survives_guided_fuzzing(name: str, tmp_path: Path) -> None:
         if importlib.util.find_spec("atheris") is None:
             pytest.skip("Atheris is not installed: pip install --group torture (it has wheels for Linux and macOS)")
         words = [sys.executable, "-m", "tests.faults.fuzz.guided", name, str(SECONDS), str(tmp_path)]

@@ -1,4 +1,4 @@
-"""F7 for hooks: many agents speak at once while several processes take in what they said, and are killed at it."""
+"""F7 for hooks: many agents send payloads concurrently while several processes drain them and are killed."""
 
 from __future__ import annotations
 
@@ -9,89 +9,103 @@ from pathlib import Path
 import pytest
 
 from holdfast.workspace import spool
-from tests.faults.connected_agent import HANGING, Hooked, need_namespaces, ran
-from tests.faults.harness import agents_at_once
-from tests.faults.harness.agents_at_once import AGENTS, DRAINERS, differences, said, speak_and_drain
-from tests.faults.harness.figures import tell
+from tests.faults.connected_agent import HANGING, Hooked, command_payload, require_namespaces
+from tests.faults.harness import concurrent_agents
+from tests.faults.harness.concurrent_agents import (
+    AGENTS,
+    DRAINERS,
+    differences,
+    expected_commands,
+    run_agents_and_drains,
+)
+from tests.faults.harness.figures import record_figures
 from tests.support import processes
 from tests.support.scale import scale
 
 
-def test_agents_at_once_and_drains_that_are_killed(tmp_path: Path) -> None:
-    """Everything that was said is there: once, and in the order of its conversation."""
+def test_concurrent_payloads_survive_killed_drains(tmp_path: Path) -> None:
+    """Every payload is recorded once, in the order of its conversation."""
     count = scale(25, 250, 2_500)
     for seed in range(scale(1, 6, 20)):
         root = tmp_path / str(seed)
         root.mkdir()
         hooked = Hooked(root)
-        # From the first moment on, and also when the session is a person's.
+        # Without a session, and with one that a user started.
         if seed % 2:
             assert hooked.call("start", "Build the shop").code == 0
-        kills = speak_and_drain(hooked, seed, count)
-        # A hook that was waited for has handed over: nothing else may be missing or too much.
-        assert differences(said(count), hooked.commands()) == [], f"seed {seed}"
-        hooked.settled()
-        assert hooked.call("note", "that was all").code == 0  # whoever writes removes what killed processes left
+        kills = run_agents_and_drains(hooked, seed, count)
+        # A hook that has returned has handed over its payload: nothing may be missing or doubled.
+        assert differences(expected_commands(count), hooked.commands()) == [], f"seed {seed}"
+        hooked.assert_drained()
+        assert hooked.call("note", "that was all").code == 0  # a writing command removes files of killed processes
         assert {path.name for path in hooked.home.iterdir()} <= {
             "store.db", "store.db-wal", "store.db-shm", "writer.json", "spool", "hooks", "opened",
-        }, "something is left, or was noted"  # fmt: skip
-        tell(fault="F7", hooks=AGENTS * count, drainers=DRAINERS, kills=kills)
+        }, "a file is left, or an error was logged"  # fmt: skip
+        record_figures(fault="F7", hooks=AGENTS * count, drainers=DRAINERS, kills=kills)
 
 
-FEW = 400  # numbers of processes; the lowest three hundred are given out only once
+FEW_PIDS = 400  # process ids; the lowest three hundred are assigned only once
 
 
-def test_agents_at_once_where_process_numbers_are_soon_given_out_again(tmp_path: Path) -> None:
-    """A payload has the name of one that is being taken in, or was a moment ago: neither is taken for the other."""
-    need_process_numbers()
+def test_payload_names_do_not_collide_when_process_ids_are_reused(tmp_path: Path) -> None:
+    """A new payload may get the name of one that is being drained, or was a moment ago."""
+    require_pid_namespace()
     count = scale(20, 250, 1_000)
     for seed in range(scale(1, 10, 40)):
         root = tmp_path / str(seed)
         root.mkdir()
         hooked = Hooked(root)
-        scene = [sys.executable, agents_at_once.__file__, str(root), str(seed), str(count)]
-        done = _with_own_numbers(f'echo {FEW} >/proc/sys/kernel/pid_max && exec "$@"', scene, count)
+        scene = [sys.executable, concurrent_agents.__file__, str(root), str(seed), str(count)]
+        done = _in_pid_namespace(f'echo {FEW_PIDS} >/proc/sys/kernel/pid_max && exec "$@"', scene, count)
         assert done.returncode == 0, done.stderr.decode()
-        heard = hooked.commands()
-        # Numbers so close together say nothing of who was first within one moment.
-        assert differences(said(count), {talk: sorted(heard[talk], key=int) for talk in heard}) == [], f"seed {seed}"
-        hooked.settled()
+        recorded = hooked.commands()
+        # With so few process ids, the order within one moment is not known.
+        assert (
+            differences(
+                expected_commands(count),
+                {conversation: sorted(recorded[conversation], key=int) for conversation in recorded},
+            )
+            == []
+        ), f"seed {seed}"
+        hooked.assert_drained()
 
 
-def test_an_agent_speaks_while_process_numbers_begin_again(tmp_path: Path) -> None:
-    """The last number a system has is followed by the first: what was said next comes next."""
-    need_process_numbers()
+def test_payload_order_is_kept_when_process_ids_wrap_around(tmp_path: Path) -> None:
+    """The highest process id is followed by the lowest."""
+    require_pid_namespace()
     count = 16
     for number in range(scale(3, 30, 300)):
         root = tmp_path / str(number)
         (root / "said").mkdir(parents=True)
         hooked = Hooked(root)
         for command in range(count):
-            (root / "said" / str(command)).write_bytes(ran(f"talk-0/{command}", talk="talk-0", cwd=hooked.project))
-        speak = (
+            (root / "said" / str(command)).write_bytes(
+                command_payload(f"talk-0/{command}", conversation="talk-0", cwd=hooked.project)
+            )
+        script = (
             f"last=$(cat /proc/sys/kernel/pid_max); echo $((last - {count})) >/proc/sys/kernel/ns_last_pid || exit\n"
             f'number=0; while [ $number -lt {count} ]; do "$1" claude tell user <"$2/$number"\n'
             "number=$((number + 1)); done"
         )
-        done = _with_own_numbers(speak, [hooked.hook, str(root / "said")], count)
+        done = _in_pid_namespace(script, [hooked.hook, str(root / "said")], count)
         assert (done.returncode, done.stderr) == (0, b"")
-        owns = [entry.own for entry in spool.list_entries(str(hooked.home))]
-        assert min(owns) < max(owns) // 2, "the numbers did not begin again"
+        pids = [entry.own for entry in spool.list_entries(str(hooked.home))]
+        assert min(pids) < max(pids) // 2, "the process ids did not wrap around"
         assert differences({"talk-0": [str(command) for command in range(count)]}, hooked.commands()) == []
-        hooked.settled()
+        hooked.assert_drained()
 
 
-def need_process_numbers() -> None:
-    """Skips where a process cannot have a set of process numbers of its own, with an end of its own."""
-    need_namespaces()
-    tried = _with_own_numbers(
-        f"echo {FEW} >/proc/sys/kernel/pid_max && echo {FEW - 1} >/proc/sys/kernel/ns_last_pid", [], 0
+def require_pid_namespace() -> None:
+    """Skip where a process cannot have a PID namespace with a limit of its own."""
+    require_namespaces()
+    tried = _in_pid_namespace(
+        f"echo {FEW_PIDS} >/proc/sys/kernel/pid_max && echo {FEW_PIDS - 1} >/proc/sys/kernel/ns_last_pid", [], 0
     )
     if tried.returncode:
         pytest.skip(f"this system does not let process numbers be chosen: {tried.stderr.decode().strip()}")
 
 
-def _with_own_numbers(script: str, words: list[str], hooks: int) -> subprocess.CompletedProcess[bytes]:
+def _in_pid_namespace(script: str, words: list[str], hooks: int) -> subprocess.CompletedProcess[bytes]:
     namespace = ["unshare", "-Urpf", "--mount-proc", "--kill-child"]
     return subprocess.run(
         [*namespace, "sh", "-c", script, "sh", *words], check=False, capture_output=True,
@@ -99,21 +113,21 @@ def _with_own_numbers(script: str, words: list[str], hooks: int) -> subprocess.C
     )  # fmt: skip
 
 
-def test_the_same_words_again_are_one_event_only_when_they_were_heard_twice(tmp_path: Path) -> None:
-    """One event heard through two configurations at once is one; and processes that take it in together agree."""
+def test_payload_sent_through_two_configurations_is_recorded_once(tmp_path: Path) -> None:
+    """Also when two processes drain it at the same time."""
     hooked = Hooked(tmp_path)
     count = scale(6, 40, 400)
     for number in range(count):
-        given = ran(f"talk-1/{number}", cwd=hooked.project)
-        both = [
+        payload = command_payload(f"talk-1/{number}", cwd=hooked.project)
+        hooks = [
             subprocess.Popen(
                 [hooked.hook, "claude", "stir", source], stdin=subprocess.PIPE, cwd=hooked.project, env=hooked.environ
             )
             for source in ("user", "project")
         ]
-        for popen in both:
-            popen.communicate(given, timeout=HANGING)
+        for popen in hooks:
+            popen.communicate(payload, timeout=HANGING)
             assert popen.returncode == 0
     assert hooked.commands() == {"talk-1": [str(number) for number in range(count)]}
     assert spool.list_entries(str(hooked.home)) == []
-    hooked.settled()
+    hooked.assert_drained()

@@ -1,4 +1,4 @@
-"""F13 and F14 for capture: what is planted where hooks write stays as it is, and what they make is their owner's."""
+"""F13 and F14 for capture: hooks never write through what is planted in the home, and what they create is private."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 
 from holdfast.machine import error_log
 from holdfast.workspace import spool
-from tests.faults.connected_agent import HANGING, SILENT, WAYS, Hooked, Way, asked, ran
-from tests.faults.program import tree
+from tests.faults.connected_agent import HANGING, SILENT, WAYS, Hooked, Way, command_payload, prompt_payload
+from tests.faults.sandbox import tree
 
 PRECIOUS = b"precious"
-# Where hooks, drains and status lines put something.
+# Paths that hooks, drains and status lines write to.
 SPOTS = ("spool", "errors.log", "opened", "glances", "store.db", "writer.json")
 KINDS = ("link to a file", "link to a directory", "link to nothing", "hard link", "fifo", "directory")
 
 
 def plant(spot: Path, kind: str, victim: Path) -> None:
-    """Put something else where a file or directory of ours belongs."""
+    """Put something else at the path of one of our files or directories."""
     victim.mkdir()
     (victim / "inner").write_bytes(PRECIOUS)
     if spot.is_dir() and not spot.is_symlink():
@@ -47,50 +47,50 @@ def plant(spot: Path, kind: str, victim: Path) -> None:
 
 @pytest.mark.parametrize("spot", SPOTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_planted_in_the_home(tmp_path: Path, spot: str, kind: str) -> None:
-    """Hooks stay silent, nobody hangs, and what a link leads to is as it was."""
+def test_hook_never_writes_through_what_is_planted_in_the_home(tmp_path: Path, spot: str, kind: str) -> None:
+    """It is silent and does not block, and the target of a link is unchanged."""
     hooked = Hooked(tmp_path)
     victim = tmp_path / "victim"
     plant(hooked.home / spot, kind, victim)
-    assert hooked.say(ran("talk-1/0", cwd=hooked.project), "tell") == SILENT
-    assert hooked.say(b"nonsense", "tell") == SILENT
-    assert hooked.say(b"", "python") == SILENT  # which is noted
-    assert hooked.say(asked(cwd=hooked.project), "python") == SILENT
+    assert hooked.run_hook(command_payload("talk-1/0", cwd=hooked.project), "tell") == SILENT
+    assert hooked.run_hook(b"nonsense", "tell") == SILENT
+    assert hooked.run_hook(b"", "python") == SILENT  # which is logged
+    assert hooked.run_hook(prompt_payload(cwd=hooked.project), "python") == SILENT
     answer = hooked.run("status", timeout=HANGING)
     assert answer.code in (0, 1, 4, 6), answer
     assert "Traceback" not in answer.err
     assert (victim / "inner").read_bytes() == PRECIOUS
     assert not (victim / "nothing").exists() or (victim / "nothing").is_dir()
-    if kind != "link to a directory":  # a directory of the person's own behind their own link is one they chose
+    if kind != "link to a directory":  # a link of the user to their own directory is their choice
         assert sorted(os.listdir(victim)) == ["inner"]
 
 
 @pytest.mark.parametrize("kind", ["link to a file", "link to nothing", "hard link", "fifo"])
 @pytest.mark.parametrize("way", WAYS[:1] + WAYS[3:])
-def test_what_is_planted_in_the_spool(tmp_path: Path, kind: str, way: Way) -> None:
-    """Links, pipes and directories among the payloads are passed over; hooks find another name."""
+def test_hook_ignores_what_is_planted_in_the_spool(tmp_path: Path, kind: str, way: Way) -> None:
+    """Links, pipes and directories among the payloads are skipped; hooks choose another name."""
     hooked = Hooked(tmp_path)
     victim = tmp_path / "victim"
     target = hooked.home / "spool" / "claude.user.1.7"
     plant(target, kind, victim)
-    assert hooked.say(ran("talk-1/0", cwd=hooked.project), way) == SILENT
+    assert hooked.run_hook(command_payload("talk-1/0", cwd=hooked.project), way) == SILENT
     assert hooked.commands() == {"talk-1": ["0"]}
     assert (victim / "inner").read_bytes() == PRECIOUS
     assert sorted(os.listdir(victim)) == ["inner"]
 
 
-def test_a_race_for_the_names_of_payloads(tmp_path: Path) -> None:
-    """Whoever guesses the name of the next payload and plants a link there reaches nothing by it."""
+def test_guessed_payload_name_does_not_redirect_a_hook(tmp_path: Path) -> None:
+    """Somebody plants a link under the name of the next payload."""
     hooked = Hooked(tmp_path)
     victim = tmp_path / "victim"
     victim.write_bytes(PRECIOUS)
-    # The shell has the number that its name is made of before it looks: so it is certain to meet the link.
+    # The shell's process id is part of the name, so the link is certainly in its way.
     plant_then = (
         'ln -s "$1" "$2/spool/claude.user.$PPID.$$"; ln "$1" "$2/spool/claude.user.$PPID.$$.1"; shift 2; exec "$@"'
     )
     done = subprocess.run(
-        ["sh", "-c", plant_then, "sh", str(victim), str(hooked.home), *hooked.words("tell")],
-        input=ran("talk-1/0", cwd=hooked.project), capture_output=True, check=False, env=hooked.environ,
+        ["sh", "-c", plant_then, "sh", str(victim), str(hooked.home), *hooked.hook_command("tell")],
+        input=command_payload("talk-1/0", cwd=hooked.project), capture_output=True, check=False, env=hooked.environ,
         cwd=hooked.project, timeout=HANGING,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == SILENT
@@ -100,49 +100,52 @@ def test_a_race_for_the_names_of_payloads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_everything_is_private(tmp_path: Path, mask: int) -> None:
-    """Whatever the umask: payloads, the spool, what is put aside, openings, glances, the error log."""
+def test_hook_files_are_private(tmp_path: Path, mask: int) -> None:
+    """Whatever the umask: payloads, spool, quarantine, session starts, status cache, error log."""
     hooked = Hooked(tmp_path)
     os.rmdir(hooked.home / "spool")
     before = ("sh", "-c", f'umask {mask:04o}; exec "$@"', "sh")
-    start = asked(cwd=hooked.project).replace(b"UserPromptSubmit", b"SessionStart").replace(b'"prompt"', b'"model"')
+    start = (
+        prompt_payload(cwd=hooked.project)
+        .replace(b"UserPromptSubmit", b"SessionStart")
+        .replace(b'"prompt"', b'"model"')
+    )
     for number, way in enumerate(WAYS):
-        for given in (
+        for payload in (
             start,
-            ran(f"talk-1/{number}", cwd=hooked.project),
+            command_payload(f"talk-1/{number}", cwd=hooked.project),
             b"nonsense",
             b"",
-            asked(cwd=hooked.project),
+            prompt_payload(cwd=hooked.project),
         ):
-            hooked.say(given, way, before=before)
-            assert wide(hooked.home) == [], way
+            hooked.run_hook(payload, way, before=before)
+            assert wrong_modes(hooked.home) == [], way
     for entry in spool.list_entries(str(hooked.home)):
         os.utime(entry.path, (1_794_000_000, 1_794_000_000))
     (hooked.home / "glances").mkdir(mode=0o700, exist_ok=True)
     status = [*before, hooked.hook, "claude", "status", "user"]
     subprocess.run(status, input=start, env=hooked.environ, cwd=hooked.project, check=True, capture_output=True)
-    hooked.take_in()
+    hooked.drain()
     error_log.note(str(hooked.home), "test", "x")
-    assert wide(hooked.home) == []
+    assert wrong_modes(hooked.home) == []
     assert {"spool", "errors.log", "glances"} <= set(os.listdir(hooked.home))
     assert sorted(hooked.commands()["talk-1"]) == ["0", "1", "2", "3"]
 
 
-def wide(place: Path) -> list[str]:
-    found = []
+def wrong_modes(place: Path) -> list[str]:
+    wrong = []
     for path in place.rglob("*"):
         info = path.lstat()
         due = 0o700 if stat.S_ISDIR(info.st_mode) or path.name in ("hook", "holdfast-mcp") else 0o600
         if stat.S_IMODE(info.st_mode) != due:
-            found.append(f"{path.relative_to(place)} is {stat.S_IMODE(info.st_mode):04o}")
-    return found
+            wrong.append(f"{path.relative_to(place)} is {stat.S_IMODE(info.st_mode):04o}")
+    return wrong
 
 
-def test_nothing_of_the_project_is_touched(tmp_path: Path) -> None:
-    """All of it happens in the home."""
+def test_hook_writes_only_to_the_home(tmp_path: Path) -> None:
     hooked = Hooked(tmp_path)
     for way in WAYS:
-        assert hooked.say(ran(f"talk-1/{way}", cwd=hooked.project), way) == SILENT
-    hooked.take_in()
+        assert hooked.run_hook(command_payload(f"talk-1/{way}", cwd=hooked.project), way) == SILENT
+    hooked.drain()
     assert tree(hooked.project) == {}
     assert sorted(os.listdir(tmp_path)) == ["home", "project"]

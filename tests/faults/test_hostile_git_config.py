@@ -1,7 +1,7 @@
-"""F27 for git: a repository names a program wherever git would take one, and none of them runs.
+"""F27 for git: a repository names a program wherever git would accept one, and none of them runs.
 
-The breaks that were seen come first, by name. Then every verb and every hook of Holdfast, with every key of git's
-documentation that names a program; and the documentation of the git that is installed is searched for more of them.
+Breaks that occurred come first. Then every verb and every hook of Holdfast, with every key of git's documentation
+that names a program; and the documentation of the installed git is searched for more of them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from holdfast.cli.table import COMMANDS
 from holdfast.machine.git.branches import GitBranches
 from holdfast.machine.git.history import GitHistory
 from holdfast.machine.git.reader import GitReader
-from tests.faults.connected_agent import Hooked, asked, ran
-from tests.faults.harness.hostile_git import PROGRAMS, Traps, explained, git
-from tests.faults.harness.room import Room
-from tests.faults.harness.travel import Travel
+from tests.faults.connected_agent import Hooked, command_payload, prompt_payload
+from tests.faults.harness.hostile_git import PROGRAMS, Traps, git, is_covered
+from tests.faults.harness.sync_sandbox import SyncSandbox
 from tests.faults.harness.verbs import VERBS, Verb
-from tests.faults.program import CODES, Desk
+from tests.faults.harness.warm_sandbox import WarmSandbox
+from tests.faults.sandbox import CODES, Sandbox
 from tests.support.scale import scale
 
 if sys.platform == "win32":
@@ -42,16 +42,16 @@ def traps(tmp_path: Path) -> Traps:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """A project with a repository and a session, and a person with a name and nothing else in their configuration."""
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A repository with a session, and a git configuration of the user with nothing but a name."""
     settings = tmp_path / "gitconfig"
     settings.write_text("[user]\n\tname = t\n\temail = t@example.org\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    desk = Desk(tmp_path)
-    repository(desk.project)
-    assert desk.call("start", "Find what runs").code == 0
-    return desk
+    sandbox = Sandbox(tmp_path)
+    repository(sandbox.project)
+    assert sandbox.call("start", "Find what runs").code == 0
+    return sandbox
 
 
 def repository(where: Path) -> Path:
@@ -64,77 +64,77 @@ def repository(where: Path) -> Path:
     return where
 
 
-def last_file(desk: Desk) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(desk.call("show", "@", "--json").out)["session"]["files"][-1]
-    return found
+def last_file(sandbox: Sandbox) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(sandbox.call("show", "@", "--json").out)["session"]["files"][-1]
+    return document
 
 
-# ── breaks that were seen ────────────────────────────────────────────────────────────────────────────────
+# ── breaks that occurred ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_file_created_runs_no_clean_filter_when_the_file_is_untracked(desk: Desk, traps: Traps) -> None:
-    """`file NEW --action created` counts the lines itself."""
-    traps.plant(desk.project)
-    (desk.project / "new.txt").write_text("1\n2\n3\n")
-    answer = desk.run("file", "new.txt", "--action", "created")
+def test_file_created_runs_no_clean_filter_when_the_file_is_untracked(sandbox: Sandbox, traps: Traps) -> None:
+    """`file NEW --action created` counts the lines without git."""
+    traps.plant(sandbox.project)
+    (sandbox.project / "new.txt").write_text("1\n2\n3\n")
+    answer = sandbox.run("file", "new.txt", "--action", "created")
     assert (answer.code, answer.err, traps.names()) == (0, "", [])
-    assert last_file(desk)["lines_added"] == 3
+    assert last_file(sandbox)["lines_added"] == 3
 
 
 @pytest.mark.parametrize("name", ["tracked.txt", "tracked.eq", "tracked.raw", "tracked.proc", "tracked.inc"])
-def test_file_runs_no_filter_whatever_its_name_is_made_of(desk: Desk, traps: Traps, name: str) -> None:
-    """A filter called `a=b`, or by bytes that are no UTF-8, or in an included file, is not run either."""
-    traps.plant(desk.project)
-    (desk.project / name).write_text("one\n2\n3\n")
-    answer = desk.call("file", name, "--action", "modified")
+def test_file_runs_no_filter_with_an_unusual_name(sandbox: Sandbox, traps: Traps, name: str) -> None:
+    """Named `a=b`, or with bytes that are not UTF-8, or in an included file."""
+    traps.plant(sandbox.project)
+    (sandbox.project / name).write_text("one\n2\n3\n")
+    answer = sandbox.call("file", name, "--action", "modified")
     assert (answer.code, answer.err, traps.names()) == (0, "", [])
-    found = last_file(desk)
-    assert (found["lines_added"], found["lines_removed"]) == (2, 1)
+    changed = last_file(sandbox)
+    assert (changed["lines_added"], changed["lines_removed"]) == (2, 1)
 
 
-def test_mcp_record_runs_no_clean_filter(desk: Desk, traps: Traps) -> None:
-    """The MCP server records a new file and a tracked one."""
+def test_mcp_record_runs_no_clean_filter(sandbox: Sandbox, traps: Traps) -> None:
+    """For a new file and a tracked one."""
     from holdfast.mcp.context import McpContext, ServerOptions
     from holdfast.mcp.server import HoldfastServer
     from mcp import Client
 
-    traps.plant(desk.project)
-    (desk.project / "new.txt").write_text("1\n")
-    (desk.project / "tracked.txt").write_text("1\n")
-    context = McpContext(ServerOptions(directory=str(desk.project), home=str(desk.home), actor="ada"))
+    traps.plant(sandbox.project)
+    (sandbox.project / "new.txt").write_text("1\n")
+    (sandbox.project / "tracked.txt").write_text("1\n")
+    context = McpContext(ServerOptions(directory=str(sandbox.project), home=str(sandbox.home), actor="ada"))
 
-    async def talk() -> bool:
+    async def record_files() -> bool:
         async with Client(HoldfastServer(context)) as client:
             changed = [{"path": "new.txt", "action": "created"}, {"path": "tracked.txt", "action": "modified"}]
             answer = await client.call_tool("record", {"files": changed})
             return bool(getattr(answer, "is_error", True))
 
     try:
-        assert asyncio.run(talk()) is False
+        assert asyncio.run(record_files()) is False
     finally:
         context.close()
     assert traps.names() == []
-    assert last_file(desk)["path"] == "tracked.txt"
+    assert last_file(sandbox)["path"] == "tracked.txt"
 
 
 def test_resume_of_another_devices_session_runs_no_program(traps: Traps) -> None:
-    """The work tree is compared with what is committed, submodules included, and nothing is run for it."""
-    with Travel() as room:
-        room.put({})
-        repository(Path(room.project))
-        inner = repository(Path(room.project, "inner"))
-        Path(room.project, ".gitmodules").write_text('[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n')
-        git(Path(room.project), "add", ".")
-        git(Path(room.project), "commit", "-q", "-m", "with a submodule")
-        room.kept = room.take()
-        room.reach("joined")
-        traps.plant(Path(room.project))
+    """The work tree is compared with the commit, submodules included."""
+    with SyncSandbox() as warm_sandbox:
+        warm_sandbox.put({})
+        repository(Path(warm_sandbox.project))
+        inner = repository(Path(warm_sandbox.project, "inner"))
+        Path(warm_sandbox.project, ".gitmodules").write_text('[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n')
+        git(Path(warm_sandbox.project), "add", ".")
+        git(Path(warm_sandbox.project), "commit", "-q", "-m", "with a submodule")
+        warm_sandbox.initial = warm_sandbox.take()
+        warm_sandbox.restore_stage("joined")
+        traps.plant(Path(warm_sandbox.project))
         traps.plant(inner)
-        for path in (Path(room.project, "tracked.txt"), inner / "tracked.txt"):
+        for path in (Path(warm_sandbox.project, "tracked.txt"), inner / "tracked.txt"):
             path.write_text("changed\n")
-        room.sync("ab", times=2)
-        session = room.session("a")
-        answer = room.at("b", "resume", session, "--force", "--json")
+        warm_sandbox.sync("ab", times=2)
+        session = warm_sandbox.session("a")
+        answer = warm_sandbox.at("b", "resume", session, "--force", "--json")
         assert answer.code == 0, answer
         assert traps.names() == []
         differences = {item["what"]: item["detail"] for item in json.loads(answer.out)["ground"]}
@@ -142,96 +142,98 @@ def test_resume_of_another_devices_session_runs_no_program(traps: Traps) -> None
         assert "inner" in differences["dirty"], differences
 
 
-def test_stop_keep_runs_no_hook_and_no_driver(desk: Desk, traps: Traps) -> None:
-    """What a person asked for is done by git, without the hooks, drivers and signing program of the repository."""
-    assert desk.call("start", "On a branch", "--branch", "--replace").code == 0
-    (desk.project / "work.txt").write_text("work\n")
-    git(desk.project, "add", "work.txt")
-    git(desk.project, "commit", "-q", "-m", "work")
-    traps.plant(desk.project, without=("filter.<driver>.smudge", "filter.<driver>.process", "commit.gpgSign=true"))
-    git(desk.project, "-c", f"core.hooksPath={os.devnull}", "update-index", "--refresh")
-    (desk.project / ".gitattributes").unlink()
-    for name in traps.names():  # the person's own git has just run some
-        (traps.sprung / name).unlink()
-    answer = desk.call("stop", "--keep")
+def test_stop_keep_runs_no_hook_and_no_driver(sandbox: Sandbox, traps: Traps) -> None:
+    """Git does what the user asked for, without the repository's hooks, drivers and signing program."""
+    assert sandbox.call("start", "On a branch", "--branch", "--replace").code == 0
+    (sandbox.project / "work.txt").write_text("work\n")
+    git(sandbox.project, "add", "work.txt")
+    git(sandbox.project, "commit", "-q", "-m", "work")
+    traps.plant(sandbox.project, without=("filter.<driver>.smudge", "filter.<driver>.process", "commit.gpgSign=true"))
+    git(sandbox.project, "-c", f"core.hooksPath={os.devnull}", "update-index", "--refresh")
+    (sandbox.project / ".gitattributes").unlink()
+    for name in traps.names():  # the user's own git has just run some
+        (traps.triggered / name).unlink()
+    answer = sandbox.call("stop", "--keep")
     assert (answer.code, traps.names()) == (0, []), answer
-    assert (desk.project / "work.txt").read_text() == "work\n"
-    assert (desk.project / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
+    assert (sandbox.project / "work.txt").read_text() == "work\n"
+    assert (sandbox.project / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
 
 
 def test_stop_keep_is_refused_when_a_file_needs_a_filter_that_only_the_repository_names(
-    desk: Desk, traps: Traps
+    sandbox: Sandbox, traps: Traps
 ) -> None:
-    """Without the filter the work tree would hold what git stores, for instance what is encrypted: say so before."""
-    assert desk.call("start", "On a branch", "--branch", "--replace").code == 0
-    (desk.project / "work.txt").write_text("work\n")
-    git(desk.project, "add", "work.txt")
-    git(desk.project, "commit", "-q", "-m", "work")
-    (desk.project / ".git/info").mkdir(exist_ok=True)
-    (desk.project / ".git/info/attributes").write_text("*.txt filter=hostile\n")
-    with (desk.project / ".git/config").open("a") as config:
+    """Without the filter the work tree would contain what git stores, for example encrypted data."""
+    assert sandbox.call("start", "On a branch", "--branch", "--replace").code == 0
+    (sandbox.project / "work.txt").write_text("work\n")
+    git(sandbox.project, "add", "work.txt")
+    git(sandbox.project, "commit", "-q", "-m", "work")
+    (sandbox.project / ".git/info").mkdir(exist_ok=True)
+    (sandbox.project / ".git/info/attributes").write_text("*.txt filter=hostile\n")
+    with (sandbox.project / ".git/config").open("a") as config:
         config.write(f'[filter "hostile"]\n\tsmudge = {traps.script("smudge")}\n')
     for words in (("stop", "--keep"), ("stop", "--discard")):
-        answer = desk.call(*words)
+        answer = sandbox.call(*words)
         assert (answer.code, traps.names()) == (1, []), answer
         assert "work.txt has a filter that only the repository's own configuration names" in answer.err
         assert "git switch main" in answer.err
-    assert (desk.project / "work.txt").read_text() == "work\n"
-    assert desk.call("stop").code == 0
+    assert (sandbox.project / "work.txt").read_text() == "work\n"
+    assert sandbox.call("stop").code == 0
 
 
-def test_partial_clone_fetches_nothing_when_an_object_is_missing(desk: Desk, traps: Traps, tmp_path: Path) -> None:
-    """Git would run a transport for what a partial clone left out: the file is recorded without counts instead."""
-    with (desk.project / ".git/config").open("a") as config:
+def test_partial_clone_fetches_nothing_when_an_object_is_missing(
+    sandbox: Sandbox, traps: Traps, tmp_path: Path
+) -> None:
+    """Git would run a transport to fetch it: the file is recorded without line counts instead."""
+    with (sandbox.project / ".git/config").open("a") as config:
         config.write(
             '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tpartialClone = origin\n[protocol "ext"]\n'
             f'\tallow = always\n[remote "origin"]\n\tpromisor = true\n\turl = ext::{traps.script("transport")}\n'
         )
-    blob = git(desk.project, "rev-parse", "HEAD:tracked.txt")
-    (desk.project / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    (desk.project / "tracked.txt").write_text("changed\n")
-    answer = desk.call("file", "tracked.txt", "--action", "modified")
+    blob = git(sandbox.project, "rev-parse", "HEAD:tracked.txt")
+    (sandbox.project / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    (sandbox.project / "tracked.txt").write_text("changed\n")
+    answer = sandbox.call("file", "tracked.txt", "--action", "modified")
     assert (answer.code, traps.names()) == (0, [])
     assert "without line counts" in answer.err
-    assert last_file(desk)["lines_added"] is None
+    assert last_file(sandbox)["lines_added"] is None
 
 
 @pytest.mark.parametrize("url", ["ext::TRAP", "./evil.git", "TREE/evil.git", "file://TREE/.git/evil.git"])
-def test_git_remote_by_name_leads_to_no_program_of_the_repository(desk: Desk, traps: Traps, url: str) -> None:
+def test_remote_add_by_name_runs_no_program_of_the_repository(sandbox: Sandbox, traps: Traps, url: str) -> None:
     """`remote add NAME git:origin` takes the address from the repository, which may bring one with hooks."""
-    url = url.replace("TRAP", str(traps.script("transport"))).replace("TREE", str(desk.project))
+    url = url.replace("TRAP", str(traps.script("transport"))).replace("TREE", str(sandbox.project))
     for place in ("evil.git", ".git/evil.git"):
-        git(desk.project, "init", "-q", "--bare", place)
-        (desk.project / place / "hooks").mkdir(exist_ok=True)
-        shutil.copy(traps.script("receive"), desk.project / place / "hooks/pre-receive")
-    with (desk.project / ".git/config").open("a") as config:
+        git(sandbox.project, "init", "-q", "--bare", place)
+        (sandbox.project / place / "hooks").mkdir(exist_ok=True)
+        shutil.copy(traps.script("receive"), sandbox.project / place / "hooks/pre-receive")
+    with (sandbox.project / ".git/config").open("a") as config:
         config.write(f'[remote "origin"]\n\turl = {url}\n[protocol "ext"]\n\tallow = always\n')
-    answer = desk.call("remote", "add", "cloud", "git:origin")
+    answer = sandbox.call("remote", "add", "cloud", "git:origin")
     assert (answer.code in (1, 4), traps.names()) == (True, []), answer
 
 
-def test_relative_hooks_of_the_persons_own_configuration_are_not_the_repositorys(
-    desk: Desk, traps: Traps, tmp_path: Path
+def test_relative_hooks_path_of_the_user_runs_no_hook_of_the_repository(
+    sandbox: Sandbox, traps: Traps, tmp_path: Path
 ) -> None:
-    """`core.hooksPath = .hooks` in a person's own configuration would run whatever a repository has there."""
+    """`core.hooksPath = .hooks` in the user's own configuration would run what a repository has there."""
     (tmp_path / "gitconfig").write_text("[core]\n\thooksPath = .hooks\n")
-    (desk.project / ".hooks").mkdir()
-    shutil.copy(traps.script("relative"), desk.project / ".hooks/post-checkout")
-    answer = desk.call("start", "On a branch", "--branch", "--replace")
+    (sandbox.project / ".hooks").mkdir()
+    shutil.copy(traps.script("relative"), sandbox.project / ".hooks/post-checkout")
+    answer = sandbox.call("start", "On a branch", "--branch", "--replace")
     assert (answer.code, traps.names()) == (0, []), answer
 
 
-def test_linked_work_tree_runs_no_hook_of_the_main_repository(desk: Desk, traps: Traps, tmp_path: Path) -> None:
-    """Hooks and configuration are the main repository's, wherever git is called."""
-    git(desk.project, "worktree", "add", "-q", str(tmp_path / "tree"))
-    traps.plant(desk.project)
+def test_linked_work_tree_runs_no_hook_of_the_main_repository(sandbox: Sandbox, traps: Traps, tmp_path: Path) -> None:
+    """Hooks and configuration are shared by all work trees."""
+    git(sandbox.project, "worktree", "add", "-q", str(tmp_path / "tree"))
+    traps.plant(sandbox.project)
     (tmp_path / "tree/tracked.txt").write_text("changed\n")
     for words in (("start", "There", "--branch"), ("file", "tracked.txt", "--action", "modified")):
-        answer = desk.call(*words, project=tmp_path / "tree")
+        answer = sandbox.call(*words, project=tmp_path / "tree")
         assert (answer.code, answer.err, traps.names()) == (0, "", [])
 
 
-# ── what cannot be read stops nothing ────────────────────────────────────────────────────────────────────
+# ── repositories that cannot be read ───────────────────────────────────────────────────────────────────────
 
 
 def _broken(project: Path) -> None:
@@ -272,43 +274,43 @@ def _refs_pipe(project: Path) -> None:
 @pytest.mark.parametrize(
     "spoil", [_broken, _pipe, _huge, _later_format, _no_index, _attributes_pipe, _head_pipe, _refs_pipe]
 )
-def test_recording_goes_on_and_says_so_when_git_cannot_be_read(desk: Desk, spoil: Any) -> None:
-    """A file is recorded, a session begun; what git would have added is missing, and a sentence says so."""
-    (desk.project / "tracked.txt").write_text("changed\n")
-    spoil(desk.project)
-    answer = desk.call("file", "tracked.txt", "--action", "modified")
+def test_recording_works_when_git_cannot_be_read(sandbox: Sandbox, spoil: Any) -> None:
+    """What git would have added is missing, and a message says so."""
+    (sandbox.project / "tracked.txt").write_text("changed\n")
+    spoil(sandbox.project)
+    answer = sandbox.call("file", "tracked.txt", "--action", "modified")
     assert answer.code == 0, answer
     assert "Recorded without line counts" in answer.err
-    assert desk.call("start", "Go on", "--replace").code == 0
-    assert desk.call("note", "it goes on").code == 0
+    assert sandbox.call("start", "Go on", "--replace").code == 0
+    assert sandbox.call("note", "it goes on").code == 0
 
 
-def test_tree_without_end_costs_no_memory(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees of trees: a few objects name more files than there are atoms. Git is stopped, and resume says so."""
-    blob = git(desk.project, "hash-object", "-w", "tracked.txt")
+def test_exponential_tree_is_given_up(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of trees: a few objects name more files than there are atoms. Git is stopped with an error."""
+    blob = git(sandbox.project, "hash-object", "-w", "tracked.txt")
     listing = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(10))
     for _ in range(12):
         made = subprocess.run(
-            ["git", "mktree"], cwd=desk.project, input=listing, check=True, capture_output=True, text=True
+            ["git", "mktree"], cwd=sandbox.project, input=listing, check=True, capture_output=True, text=True
         )
         listing = "".join(f"040000 tree {made.stdout.strip()}\tf{number}\n" for number in range(10))
-    commit = git(desk.project, "commit-tree", "-m", "bomb", made.stdout.strip())
-    git(desk.project, "update-ref", "refs/heads/main", commit)
+    commit = git(sandbox.project, "commit-tree", "-m", "bomb", made.stdout.strip())
+    git(sandbox.project, "update-ref", "refs/heads/main", commit)
     from holdfast.core.errors import HoldfastError
 
     monkeypatch.setattr(GitReader, "_compare_patience", 1.0)
     with pytest.raises(HoldfastError):
-        GitReader(str(desk.project)).changes()
-    assert desk.call("file", "tracked.txt", "--action", "modified").code == 0
+        GitReader(str(sandbox.project)).changes()
+    assert sandbox.call("file", "tracked.txt", "--action", "modified").code == 0
 
 
 # ── every verb, every hook, every key ────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def room() -> Iterator[Room]:
-    with Room() as room:
-        yield room
+def warm_sandbox() -> Iterator[WarmSandbox]:
+    with WarmSandbox() as warm_sandbox:
+        yield warm_sandbox
 
 
 # These look at a repository or change it; the sample is of them alone.
@@ -317,29 +319,31 @@ CHOSEN = [verb for verb in VERBS if scale(0, 1, 1) or SAMPLE & {verb.argv[0], ve
 
 
 @pytest.mark.parametrize("verb", [pytest.param(verb, id=verb.name) for verb in CHOSEN])
-def test_every_verb_runs_no_program_that_a_repository_names(room: Room, traps: Traps, verb: Verb) -> None:
-    """A verb that changes something does it as anywhere else, and what comes next does too."""
-    room.prepare(verb.before)
-    project = Path(room.project)
+def test_every_verb_runs_no_program_that_a_repository_names(
+    warm_sandbox: WarmSandbox, traps: Traps, verb: Verb
+) -> None:
+    """The verb itself works as usual, and so does the next one."""
+    warm_sandbox.prepare(verb.before)
+    project = Path(warm_sandbox.project)
     if not (project / ".git").exists():
         git(project, "init", "-q", "-b", "main")
         (project / "tracked.txt").write_text("one\n")
         git(project, "add", "tracked.txt")
         git(project, "commit", "-q", "-m", "first")
     traps.plant(project)
-    answer = room.run(verb.argv)
+    answer = warm_sandbox.run(verb.argv)
     if verb.argv in (("stop", "--keep"), ("stop", "--discard")):
         assert answer.code == 1, answer
         assert "Holdfast runs no program of a repository" in answer.err or "uncommitted changes" in answer.err
     else:
         assert answer.code == 0, answer
     assert traps.names() == []
-    assert room.run(("start", "what comes next", "--replace")).code == 0
-    assert room.run(("note", "it goes on")).code == 0
+    assert warm_sandbox.run(("start", "what comes next", "--replace")).code == 0
+    assert warm_sandbox.run(("note", "it goes on")).code == 0
     assert traps.names() == []
 
 
-# Servers and screens that do not end by themselves, and the tour, which has a repository of its own.
+# Servers and live views that do not end by themselves, and the tour, which has a repository of its own.
 ENDLESS = {("ui",), ("watch",), ("mcp",), ("tour",), ("hook",), ("statusline",)}
 WORDS = {"format": "timer", "agent": "claude", "agents": "claude", "shell": "bash", "url": "folder:/nowhere"}
 
@@ -353,8 +357,8 @@ def _leaves(commands: tuple[Command, ...], before: tuple[str, ...] = ()) -> Iter
             yield path, command
 
 
-def _words(command: Command) -> list[str]:
-    """Something for each argument that has to be there."""
+def _required_arguments(command: Command) -> list[str]:
+    """A value for each required argument."""
     words: list[str] = []
     for param in command.params:
         if not param.required:
@@ -364,23 +368,23 @@ def _words(command: Command) -> list[str]:
     return words
 
 
-def test_every_other_command_runs_no_program_that_a_repository_names(desk: Desk, traps: Traps) -> None:
-    """Whatever is not in the list of verbs is called with some words for its arguments."""
-    traps.plant(desk.project)
-    (desk.project / "tracked.txt").write_text("changed\n")
+def test_every_other_command_runs_no_program_that_a_repository_names(sandbox: Sandbox, traps: Traps) -> None:
+    """With arbitrary values for its arguments."""
+    traps.plant(sandbox.project)
+    (sandbox.project / "tracked.txt").write_text("changed\n")
     known = {verb.argv[: len(path)] for verb in VERBS for path, _ in _leaves(COMMANDS)}
     rest = [(path, command) for path, command in _leaves(COMMANDS) if path not in known]
     assert len(rest) > 20
     for path, command in rest:
-        # `doctor` has a check by the name of what no answer may say.
-        answer = (desk.run if path == ("doctor",) else desk.call)(*path, *_words(command))
+        # `call` rejects "unexpected" errors, which is also the name of one of doctor's checks.
+        answer = (sandbox.run if path == ("doctor",) else sandbox.call)(*path, *_required_arguments(command))
         assert answer.code in CODES, (path, answer)
         assert traps.names() == [], path
-    assert desk.call("note", "it goes on").code == 0
+    assert sandbox.call("note", "it goes on").code == 0
 
 
 def test_every_hook_runs_no_program_that_a_repository_names(tmp_path: Path, traps: Traps) -> None:
-    """Agents' hooks, by the installed script and by the program, of prompts, commands and edits."""
+    """By the installed script and by the program, for prompts, commands and edits."""
     hooked = Hooked(tmp_path)
     repository(hooked.project)
     traps.plant(hooked.project)
@@ -397,15 +401,15 @@ def test_every_hook_runs_no_program_that_a_repository_names(tmp_path: Path, trap
         "source": "startup",
     }
     for way in ("ask", "tell", "stir", "python"):
-        for payload in (json.dumps(start).encode(), asked(cwd=hooked.project), json.dumps(edit).encode()):
-            assert hooked.say(payload, way)[0] == 0
-    assert hooked.say(ran(1, cwd=hooked.project))[0] == 0
+        for payload in (json.dumps(start).encode(), prompt_payload(cwd=hooked.project), json.dumps(edit).encode()):
+            assert hooked.run_hook(payload, way)[0] == 0
+    assert hooked.run_hook(command_payload(1, cwd=hooked.project))[0] == 0
     assert hooked.commands() == {"": ["1"]} or hooked.commands()
     assert traps.names() == []
 
 
-def test_reader_and_git_run_no_program_in_any_of_their_methods(tmp_path: Path, traps: Traps) -> None:
-    """Every public method that reads, called by itself."""
+def test_git_reader_runs_no_program_in_any_method(tmp_path: Path, traps: Traps) -> None:
+    """Every public method that reads, called directly."""
     project = repository(tmp_path / "project")
     head = git(project, "rev-parse", "HEAD")
     traps.plant(project)
@@ -424,8 +428,8 @@ def test_reader_and_git_run_no_program_in_any_of_their_methods(tmp_path: Path, t
         assert traps.names() == [], name
 
 
-def test_history_runs_no_program_in_any_of_its_methods(tmp_path: Path, traps: Traps) -> None:
-    """Logs, files and trailers of commits, lines and their commits: what recording and `why` ask."""
+def test_git_history_runs_no_program_in_any_method(tmp_path: Path, traps: Traps) -> None:
+    """Logs, files and trailers of commits, blame: what recording and `why` read."""
     project = repository(tmp_path / "project")
     head = git(project, "rev-parse", "HEAD")
     message = tmp_path / "message"
@@ -450,13 +454,13 @@ def test_history_runs_no_program_in_any_of_its_methods(tmp_path: Path, traps: Tr
 
 # ── the table is complete ────────────────────────────────────────────────────────────────────────────────
 
-_SPEAKS_OF_PROGRAMS = re.compile(
+_MENTIONS_A_PROGRAM = re.compile(
     r"\b(?:command|program|script|executable|helper|tool|editor|pager|hook|browser|proxy|driver)s?\s+"
     r"(?:to|that|which|used|is|will|for|named)\b|shell command|\bexecut(?:e|ed|es)\b|\binvok(?:e|ed|es)\b|"
     r"\b(?:to|be|is) run\b",
     re.IGNORECASE,
 )
-_NAMED_SO = re.compile(
+_NAME_OF_A_PROGRAM_KEY = re.compile(
     r"(?:command|cmd|program|helper|hook|hookspath|editor|pager|driver|textconv|clean|smudge|process|external|askpass|"
     r"proxy|browser|viewer|pack|vcs|tool|tunnel|fsmonitor|diffFilter)$",
     re.IGNORECASE,
@@ -464,41 +468,41 @@ _NAMED_SO = re.compile(
 
 
 def _documented() -> dict[str, str]:
-    """Each key of the manual page of git-config, with what it says."""
+    """Each key in the manual page of git-config, with its text."""
     page = subprocess.run(
         ["man", "git-config"], check=False, capture_output=True, env={**os.environ, "MANWIDTH": "200"}
     )
     text = re.sub(r".\x08", "", page.stdout.decode("utf-8", "replace"))
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     keys: list[str] = []
-    said = False
+    has_text = False
     for line in text.splitlines():
         heading = re.fullmatch(r" {7}([a-zA-Z][\w<>*-]*(?:\.[\w<>*-]+)+)(?: \(deprecated\))?(?:, .*)?", line)
         if heading:
-            keys, said = ([] if said else keys), False
+            keys, has_text = ([] if has_text else keys), False
             keys.append(heading[1])
         elif line.strip():
-            said = True
+            has_text = True
             for key in keys:
-                found[key] = f"{found.get(key, '')} {line.strip()}"
-    return found
+                texts[key] = f"{texts.get(key, '')} {line.strip()}"
+    return texts
 
 
-def test_table_of_keys_holds_all_that_the_installed_gits_documentation_names() -> None:
-    """Each key of the installed git whose name or text speaks of programs is in the table, or known to name none."""
+def test_table_of_keys_covers_the_installed_gits_documentation() -> None:
+    """Each key whose name or text mentions programs is in the table, or is known to name none."""
     listed = subprocess.run(["git", "help", "--config"], check=False, capture_output=True, text=True).stdout.split(
         "\n"
     )
     keys = {key.strip() for key in listed if "." in key and " " not in key.strip()}
     assert len(keys) > 500
-    by_name = {key for key in keys if _NAMED_SO.search(key)}
-    by_text = {key for key, text in _documented().items() if _SPEAKS_OF_PROGRAMS.search(text)}
+    by_name = {key for key in keys if _NAME_OF_A_PROGRAM_KEY.search(key)}
+    by_text = {key for key, text in _documented().items() if _MENTIONS_A_PROGRAM.search(text)}
     assert len(by_name) > 40
-    unexplained = sorted(key for key in by_name | by_text if not explained(key))
+    unexplained = sorted(key for key in by_name | by_text if not is_covered(key))
     assert unexplained == [], "add them to PROGRAMS, or to NO_PROGRAM with the reason"
 
 
-def test_every_key_of_the_table_is_known_to_our_configuration_as_unwanted(tmp_path: Path) -> None:
+def test_harmless_settings_contain_no_key_of_the_table(tmp_path: Path) -> None:
     """Of a configuration with all of them nothing is left that names a program."""
     from holdfast.machine.git import config as git_config
 
@@ -511,6 +515,6 @@ def test_every_key_of_the_table_is_known_to_our_configuration_as_unwanted(tmp_pa
     named = {
         (setting.section, setting.key) for setting in kept if str(traps.root) in setting.value + (setting.name or "")
     }
-    # Addresses are only shown: nothing is fetched, and what is shown holds no command.
+    # Addresses are only shown: nothing is fetched, and what is shown has no command.
     assert named <= {("remote", "url"), ("url", "insteadof")}
     assert GitReader(str(project)).remote() is None

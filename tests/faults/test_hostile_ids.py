@@ -1,4 +1,6 @@
-"""F11: hostile ids and paths at every entry that takes one: right codes, no traceback, no file anywhere else."""
+"""F11: hostile ids and paths as every argument that takes one: documented codes, no traceback, no file
+anywhere else.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import random
 from pathlib import Path
 
 from holdfast.core.text import _ID
-from tests.faults.program import Desk, tree
+from tests.faults.sandbox import Sandbox, tree
 from tests.support.scale import scale
 
 PARTS = [
@@ -46,25 +48,25 @@ ENTRIES: dict[str, list[str]] = {
     "plan": ["plan", "import", "--", "ID"], "restore": ["restore", "--", "ID"], "run agent": ["run", "--agent=ID",
     "--", "true"],
 }  # fmt: skip
-# Ids of agents and tasks: anything outside the closed alphabet is exit 4, by the contract.
-CLOSED = {"agent start", "agent done", "agent progress", "agent retry", "agent fail", "blocking", "task add",
+# Ids of agents and tasks: anything outside the allowed alphabet is exit code 4.
+RESTRICTED = {"agent start", "agent done", "agent progress", "agent retry", "agent fail", "blocking", "task add",
     "task done",
           "task agent", "file agent", "context", "run agent"}  # fmt: skip
 
 
-def hostile() -> list[str]:
-    """At least 500: every part, parts of two, parts around a harmless name."""
+def hostile_ids() -> list[str]:
+    """At least 500: every part, combinations of parts, parts around a harmless name."""
     rng = random.Random(11)
-    found = list(PARTS)
-    found += [f"a{part}b" for part in PARTS] + [part + "a" for part in PARTS] + ["a" + part for part in PARTS]
-    while len(set(found)) < 520:
-        found.append("".join(rng.choices(PARTS, k=rng.randrange(2, 4)))[:6000])
-    return list(dict.fromkeys(found))
+    ids = list(PARTS)
+    ids += [f"a{part}b" for part in PARTS] + [part + "a" for part in PARTS] + ["a" + part for part in PARTS]
+    while len(set(ids)) < 520:
+        ids.append("".join(rng.choices(PARTS, k=rng.randrange(2, 4)))[:6000])
+    return list(dict.fromkeys(ids))
 
 
-def test_hostile_ids_at_every_entry(tmp_path: Path) -> None:
-    """Codes of the contract, exit 4 outside the alphabet, and not one file outside home and project."""
-    ids = hostile()
+def test_commands_refuse_hostile_ids_without_touching_other_files(tmp_path: Path) -> None:
+    """Documented codes, 4 outside the alphabet, and no file outside home and project."""
+    ids = hostile_ids()
     assert len(ids) >= 500
     wanted = scale(26, 520, len(ids))
     chosen = (
@@ -72,41 +74,40 @@ def test_hostile_ids_at_every_entry(tmp_path: Path) -> None:
         if wanted >= len(ids)
         else [*random.Random(1).sample(PARTS, wanted // 2), *random.Random(2).sample(ids, wanted // 2)]
     )
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "precious").write_text("precious")
     before = {name: body for name, body in tree(tmp_path).items() if not name.startswith("home/")}
     for identity in chosen:
         for entry, words in ENTRIES.items():
-            answer = desk.call(*[word.replace("ID", identity) if "ID" in word else word for word in words])
+            answer = sandbox.call(*[word.replace("ID", identity) if "ID" in word else word for word in words])
             assert not {name for name in answer.out + answer.err if ord(name) < 32 and name != "\n"}, (
                 entry,
                 ascii(identity),
             )
-            if entry in CLOSED and not _ID.match(identity):
+            if entry in RESTRICTED and not _ID.match(identity):
                 assert answer.code == 4, (entry, ascii(identity), answer)
             if entry == "delete" and answer.code == 0:
-                assert desk.call("start", "G").code == 0  # `@` is no hostile id at all
+                assert sandbox.call("start", "G").code == 0  # `@` is a valid id, and was deleted
     after = {name: body for name, body in tree(tmp_path).items() if not name.startswith("home/")}
     assert after == before
     known = {"store.db", "store.db-wal", "store.db-shm", "writer.json", "config.toml"}
-    assert {path.name for path in desk.home.iterdir()} <= known
-    desk.sound()
+    assert {path.name for path in sandbox.home.iterdir()} <= known
+    sandbox.assert_sound()
 
 
-def test_hostile_homes_and_stores(tmp_path: Path) -> None:
-    """A store's URL is a place the person named; whatever it is, the answer is typed and nothing else is touched."""
-    desk = Desk(tmp_path)
+def test_commands_refuse_hostile_store_urls_without_touching_other_files(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
     (tmp_path / "precious").write_text("precious")
-    for identity in hostile()[: scale(60, 520, 10_000)]:
+    for identity in hostile_ids()[: scale(60, 520, 10_000)]:
         if "\0" in identity:
             continue
-        # Nothing listens at that port of this machine, so a name that can be one ends there.
+        # Nothing listens at that port of this machine, so a valid name ends there.
         for url in (identity, f"sqlite://{identity}", f"postgresql://127.0.0.1:9/{identity}"):
             if url.startswith("sqlite:///"):
-                continue  # that is a place, and the person asked for it
-            answer = desk.call("note", "x", f"--store={url}")
+                continue  # a valid path that the user asked for
+            answer = sandbox.call("note", "x", f"--store={url}")
             assert answer.code in (1, 2, 3, 4) or (answer.code == 7 and url.startswith("postgresql:")), (
                 ascii(url),
                 answer,

@@ -1,4 +1,4 @@
-"""F9: text that other programs choke on comes back as it was, or is refused; a terminal never sees it raw."""
+"""F9: text that breaks other programs is returned unchanged, or refused; a terminal never gets it raw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import Invalid
-from tests.faults.program import Desk, typed
+from tests.faults.sandbox import Sandbox, assert_well_formed
 from tests.support.scale import scale
 
 PIECES = [
@@ -25,43 +25,43 @@ PIECES = [
     "\x1b_x\x1b\\",
 ]  # fmt: skip
 HIDDEN = set("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\u200e\u200f\ufeff")
-LOOKING = (["status"], ["show", "@"], ["log"], ["history"], ["timeline"], ["budget"], ["briefing"],
+VIEWS = (["status"], ["show", "@"], ["log"], ["history"], ["timeline"], ["budget"], ["briefing"],
            ["briefing", "--for", "agent"], ["agent", "list"], ["task", "list"], ["plan", "show"], ["report"],
            ["stats"])  # fmt: skip
 
 
 def storable(text: str) -> bool:
-    """The rule, said once more: something to read, no lone surrogate, no NUL."""
+    """The rule, repeated here: not blank, no lone surrogate, no NUL."""
     return bool(text.strip()) and "\0" not in text and not any(0xD800 <= ord(name) <= 0xDFFF for name in text)
 
 
 def raw_characters(shown: str) -> set[str]:
-    """What must never reach a terminal as it is."""
+    """Characters that must never reach a terminal unescaped."""
     return {name for name in shown if (unicodedata.category(name) in ("Cc", "Cs") and name != "\n") or name in HIDDEN}
 
 
-def made(rng: random.Random) -> str:
+def random_text(rng: random.Random) -> str:
     return "".join(rng.choices(PIECES, k=rng.randrange(1, 8)))
 
 
-def test_text_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
-    """Notes made of the worst pieces: exact, byte for byte, or `Invalid`; nothing in between."""
-    desk = Desk(tmp_path)
+def test_text_is_returned_unchanged_or_refused(tmp_path: Path) -> None:
+    """Notes made of the worst pieces: equal, byte for byte, or `Invalid`."""
+    sandbox = Sandbox(tmp_path)
     rng = random.Random(9)
     kept: list[str] = []
-    with desk.keeper() as keeper:
+    with sandbox.keeper() as keeper:
         session = keeper.start("G")
         for _ in range(scale(250, 1_000, 20_000)):
-            text = made(rng)
+            text = random_text(rng)
             if storable(text):
                 session.note(text)
                 kept.append(text)
             else:
                 with pytest.raises(Invalid):
                     session.note(text)
-    with desk.keeper() as keeper:
+    with sandbox.keeper() as keeper:
         assert [note.text for note in keeper.session().document().notes] == kept
-    desk.sound()
+    sandbox.assert_sound()
 
 
 FIELDS = {
@@ -75,40 +75,40 @@ FIELDS = {
 }  # fmt: skip
 
 
-def test_every_field_takes_or_refuses_every_piece_and_no_screen_shows_it_raw(tmp_path: Path) -> None:
-    """Through the command line: exit 0 or 4, JSON that is one document, screens without control characters."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
+def test_every_field_accepts_or_refuses_hostile_text_and_no_view_prints_it_raw(tmp_path: Path) -> None:
+    """Through the command line: exit code 0 or 4, JSON in one document, no control characters."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
     pieces = PIECES if scale(0, 1, 1) else random.Random(3).sample(PIECES, 14)
     for number, piece in enumerate(pieces):
         for name, words in FIELDS.items():
             text = f"a{piece}b"
-            answer = desk.call(*[word.replace("{}", text).replace("NEW", f"{name[6:]}{number}") for word in words])
+            answer = sandbox.call(*[word.replace("{}", text).replace("NEW", f"{name[6:]}{number}") for word in words])
             assert answer.code == (0 if storable(text) else 4), (name, ascii(piece), answer)
             assert not raw_characters(answer.out + answer.err), (name, ascii(piece), answer)
             if name in ("fail", "pause"):
-                desk.call("resume")
-    for words in LOOKING:
-        answer = desk.call(*words)
-        typed(answer)
+                sandbox.call("resume")
+    for words in VIEWS:
+        answer = sandbox.call(*words)
+        assert_well_formed(answer)
         assert answer.code == 0, (words, answer.err)
-        found = raw_characters(answer.out + answer.err)
-        # A report is a document with characters of its own; what a terminal acts on must not be among them.
-        assert not {name for name in found if unicodedata.category(name) == "Cc"}, (words, found)
+        raw = raw_characters(answer.out + answer.err)
+        # A report may have characters of its own, but no control characters.
+        assert not {name for name in raw if unicodedata.category(name) == "Cc"}, (words, raw)
         if words[0] != "report":
-            assert not found, (words, found)
-        told = desk.call(*words, "--json")
-        assert told.code == 0, (words, told)
-        json.loads(told.out)
-        assert not {name for name in told.out if ord(name) < 32 and name != "\n"}
-    desk.sound()
+            assert not raw, (words, raw)
+        document = sandbox.call(*words, "--json")
+        assert document.code == 0, (words, document)
+        json.loads(document.out)
+        assert not {name for name in document.out if ord(name) < 32 and name != "\n"}
+    sandbox.assert_sound()
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"caf\xe9", b"\xed\xa0\x80", b"\xc0\x80", b"\xf8\x88\x80\x80\x80", b"\x80"])
-def test_bytes_that_are_no_text_are_refused_by_name(tmp_path: Path, raw: bytes) -> None:
-    """In the arguments of a real process, in any position: exit 4, legible, nothing recorded."""
-    desk = Desk(tmp_path)
-    assert desk.run("start", "G").code == 0
+def test_invalid_utf_8_in_arguments_is_refused(tmp_path: Path, raw: bytes) -> None:
+    """In any argument of a real process: exit code 4, nothing recorded."""
+    sandbox = Sandbox(tmp_path)
+    assert sandbox.run("start", "G").code == 0
     for words in (
         [b"note", raw],
         [b"note", b"x", b"--store", raw],
@@ -116,38 +116,41 @@ def test_bytes_that_are_no_text_are_refused_by_name(tmp_path: Path, raw: bytes) 
         [b"show", raw],
         [b"file", raw, b"--action", b"deleted"],
     ):
-        answer = desk.run(*words)
-        typed(answer)
+        answer = sandbox.run(*words)
+        assert_well_formed(answer)
         assert answer.code == 4, (words, answer)
-        told = desk.run(*words, b"--json")
-        assert (told.code, told.document["error"]["kind"]) == (4, "invalid")
-    with desk.keeper() as keeper:
+        document = sandbox.run(*words, b"--json")
+        assert (document.code, document.document["error"]["kind"]) == (4, "invalid")
+    with sandbox.keeper() as keeper:
         assert len(keeper.events(keeper.session().id)) == 1
 
 
 @pytest.mark.parametrize(
     "name", [b"caf\xe9", "e\u0301-é".encode(), "a\u202eb".encode(), b"new\nline", b"esc\x1b[31m", b"-dash", b" "]
 )
-def test_directories_with_such_names(tmp_path: Path, name: bytes) -> None:
-    """A project, a home: they work, or are refused as no UTF-8; screens stay clean."""
+def test_directories_with_hostile_names_work_or_are_refused(tmp_path: Path, name: bytes) -> None:
+    """As project and as home; only names that are not UTF-8 are refused."""
     import os
 
     place = os.path.join(os.fsencode(tmp_path), b"x" + name)
     os.mkdir(place)
-    desk = Desk(tmp_path)
+    sandbox = Sandbox(tmp_path)
     legible = name != b"caf\xe9"
-    for cwd, home in ((place, os.fsencode(desk.home)), (os.fsencode(desk.project), os.path.join(place, b"home"))):
+    for cwd, home in (
+        (place, os.fsencode(sandbox.home)),
+        (os.fsencode(sandbox.project), os.path.join(place, b"home")),
+    ):
         for words in (["start", "G"], ["note", "x"], ["status"], ["history"], ["start", "again"]):
-            answer = desk.run(*words, env={"HOLDFAST_HOME": os.fsdecode(home)}, cwd=cwd)
-            typed(answer)
+            answer = sandbox.run(*words, env={"HOLDFAST_HOME": os.fsdecode(home)}, cwd=cwd)
+            assert_well_formed(answer)
             assert answer.code == ((5 if words[-1] == "again" else 0) if legible else 4), answer
             assert not raw_characters(answer.out + answer.err), answer
 
 
-def test_composed_and_decomposed_are_different_texts_and_one_search(tmp_path: Path) -> None:
-    """Nothing is normalised in what is stored; a search finds either by either."""
-    desk = Desk(tmp_path)
-    with desk.keeper() as keeper:
+def test_search_ignores_unicode_normalization_of_stored_text(tmp_path: Path) -> None:
+    """Stored text is not normalized; a search finds either form by either."""
+    sandbox = Sandbox(tmp_path)
+    with sandbox.keeper() as keeper:
         one = keeper.start("Caf\u00e9").id
         two = keeper.start("Cafe\u0301", replace=True).id
         for words in ("Caf\u00e9", "Cafe\u0301", "cafe", "CAFÉ"):
@@ -155,8 +158,7 @@ def test_composed_and_decomposed_are_different_texts_and_one_search(tmp_path: Pa
         assert {row.goal for row in keeper.history()} == {"Caf\u00e9", "Cafe\u0301"}
 
 
-def test_mojibake_bom_and_line_ends_are_nobodys_business(tmp_path: Path) -> None:
-    """They are text like any other."""
+def test_mojibake_bom_and_line_ends_are_stored_unchanged(tmp_path: Path) -> None:
     texts = ["\ufeffwith a mark", "a\r\nb\rc\nd", "â€œquotedâ€\u009d", "tail\u2028", "x" + "\u0300" * 1000]
     (tmp_path / "p").mkdir()
     with Keeper.open(str(tmp_path / "p"), home=str(tmp_path / "h")) as keeper:

@@ -1,9 +1,9 @@
 """F1: `kill -9` at random moments.
 
-Processes write as fast as they can, and note in a file what has been acknowledged to them; each is killed after a
-random time, and the next one goes on with the same home, unaided. Most are forked from a warm process, which costs
-little; some are started cold, as a person would. What a kill cannot show is whether anything reached the disk: the
-page cache survives it. That is the subject of test_power_loss.
+Processes write as fast as they can, and note in a file what has been acknowledged; each is killed after a random
+time, and the next one continues with the same home, unaided. Most are forked from a warm process, which costs little;
+some are started cold, as a user would. A kill cannot show whether anything reached the disk, because the page cache
+survives it: that is the subject of test_power_loss.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import msgspec
 import pytest
 
 from holdfast.store.sqlite import SqliteStore
-from tests.faults.harness import judge
-from tests.faults.harness.figures import tell
-from tests.faults.harness.room import Room
+from tests.faults.harness import invariants
+from tests.faults.harness.figures import record_figures
+from tests.faults.harness.warm_sandbox import WarmSandbox
 from tests.support.scale import scale
 
 LIBRARY = scale(24, 800, 8_000)
 COMMANDS = scale(8, 152, 1_520)
 COLD = scale(4, 52, 528)
-SHARDS = scale(1, 4, 16)  # for several processes to share
+SHARDS = scale(1, 4, 16)  # shared by several test processes
 LIVES = 20  # kills of one home
 
 
@@ -33,10 +33,10 @@ def _seeds(count: int) -> list[tuple[int, int]]:
     return [(seed, count // SHARDS) for seed in range(SHARDS)]
 
 
-def notes(room: Room) -> list[str]:
-    """All notes in the log, in order, after checking everything the store can check."""
-    judge.look(room.home, room.project, room.project)
-    store = SqliteStore(room.store, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
+def notes(sandbox: WarmSandbox) -> list[str]:
+    """All notes in the log, in order; the store is checked too."""
+    invariants.read_view(sandbox.home, sandbox.project, sandbox.project)
+    store = SqliteStore(sandbox.store, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
     try:
         events = [event for session in store.sessions() for event in store.events(session)]
     finally:
@@ -44,47 +44,50 @@ def notes(room: Room) -> list[str]:
     return [msgspec.json.decode(event.data or b"{}")["text"] for event in events if event.type == "note.added"]
 
 
-def settle(found: list[str], acked: list[str], life: str) -> None:
-    """Of one life: everything acknowledged is there, in order, once, and at most one more that was under way."""
-    mine = [text for text in found if text.startswith(f"{life}-")]
+def assert_acknowledged_notes_exist(texts: list[str], acked: list[str], life: str) -> None:
+    """Everything acknowledged in one life is there, in order, once, and at most one more note that was in
+    progress.
+    """
+    mine = [text for text in texts if text.startswith(f"{life}-")]
     assert mine[: len(acked)] == acked, f"acknowledged and lost: {[name for name in acked if name not in mine]}"
     assert len(mine) <= len(acked) + 1, f"never acknowledged: {mine[len(acked) :]}"
 
 
 @pytest.mark.parametrize(("seed", "kills"), _seeds(LIBRARY))
-def test_killed_while_appending_through_the_library(seed: int, kills: int, tmp_path: Path) -> None:
-    """A process killed while it appends has lost nothing that was acknowledged, and the next one goes on."""
-    chance = random.Random(seed)
+def test_acknowledged_notes_survive_kills_of_the_library(seed: int, kills: int, tmp_path: Path) -> None:
+    """The next process continues."""
+    rng = random.Random(seed)
     acknowledged = 0
-    # On a real disk: there a commit takes long enough to be hit in its middle.
-    with Room(str(tmp_path)) as room:
+    # On a real disk, where a commit takes long enough to be killed in its middle.
+    with WarmSandbox(str(tmp_path)) as sandbox:
         for life in range(kills):
             if life % LIVES == 0:
-                room.put({})
-            acked = room.write_until_killed(chance.uniform(0, 0.08), life=life, notes=1_000)
+                sandbox.put({})
+            acked = sandbox.write_until_killed(rng.uniform(0, 0.08), life=life, notes=1_000)
             acknowledged += len(acked)
-            settle(notes(room) if (Path(room.store)).exists() else [], acked, str(life))
-            assert judge.leftovers(room.home) == []
-        assert room.run(("start", "what comes next", "--replace")).code == 0
-    tell(fault="F1", how="library", kills=kills, acknowledged=acknowledged)
+            assert_acknowledged_notes_exist(
+                notes(sandbox) if (Path(sandbox.store)).exists() else [], acked, str(life)
+            )
+            assert invariants.leftovers(sandbox.home) == []
+        assert sandbox.run(("start", "what comes next", "--replace")).code == 0
+    record_figures(fault="F1", how="library", kills=kills, acknowledged=acknowledged)
 
 
 @pytest.mark.parametrize(("seed", "kills"), _seeds(COMMANDS))
-def test_killed_while_running_commands(seed: int, kills: int) -> None:
-    """A process killed in the middle of commands has lost nothing that a command had answered."""
-    chance = random.Random(seed)
+def test_acknowledged_commands_survive_kills(seed: int, kills: int) -> None:
+    rng = random.Random(seed)
     acknowledged = 0
-    with Room() as room:
+    with WarmSandbox() as sandbox:
         for life in range(kills):
             if life % LIVES == 0:
-                room.put({})
-            acked = room.write_until_killed(chance.uniform(0, 0.1), argvs=_commands(life))
+                sandbox.put({})
+            acked = sandbox.write_until_killed(rng.uniform(0, 0.1), argvs=_commands(life))
             acknowledged += len(acked)
             done = [name for name in acked if "-" in name]
-            settle(notes(room) if Path(room.store).exists() else [], done, str(life))
-            assert judge.leftovers(room.home) == []
-        assert room.run(("start", "what comes next", "--replace")).code == 0
-    tell(fault="F1", how="commands", kills=kills, acknowledged=acknowledged)
+            assert_acknowledged_notes_exist(notes(sandbox) if Path(sandbox.store).exists() else [], done, str(life))
+            assert invariants.leftovers(sandbox.home) == []
+        assert sandbox.run(("start", "what comes next", "--replace")).code == 0
+    record_figures(fault="F1", how="commands", kills=kills, acknowledged=acknowledged)
 
 
 def _commands(life: int) -> list[tuple[str, list[str]]]:
@@ -100,32 +103,32 @@ def _commands(life: int) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("seed", "kills"), _seeds(COLD))
-def test_killed_when_started_cold(seed: int, kills: int, tmp_path: Path) -> None:
-    """A command killed at any moment of its life, from the start of the interpreter on, has happened or has not."""
-    chance = random.Random(seed)
+def test_cold_command_is_atomic_when_killed(seed: int, kills: int, tmp_path: Path) -> None:
+    """At any moment of its life, from the start of the interpreter on."""
+    rng = random.Random(seed)
     answered: list[str] = []
     killed = 0
-    with Room(str(tmp_path)) as room:
-        assert room.run(("start", "to be killed")).code == 0
+    with WarmSandbox(str(tmp_path)) as sandbox:
+        assert sandbox.run(("start", "to be killed")).code == 0
         begin = time.monotonic()
-        undisturbed = room.cold(("note", "undisturbed"))
-        undisturbed.communicate()
-        assert undisturbed.returncode == 0
+        uninterrupted = sandbox.start_process(("note", "undisturbed"))
+        uninterrupted.communicate()
+        assert uninterrupted.returncode == 0
         usual = time.monotonic() - begin
         for number in range(10 * kills):
             text = f"0-{number}"
-            process = room.cold(("note", text))
+            process = sandbox.start_process(("note", text))
             try:
-                process.wait(chance.uniform(0, usual))
+                process.wait(rng.uniform(0, usual))
             except TimeoutExpired:
                 process.kill()
             process.communicate()
             killed += process.returncode == -9
             if process.returncode == 0:
                 answered.append(text)
-            found = notes(room)
-            assert [name for name in answered if name not in found] == []
-            assert len(found) == len(set(found))
+            texts = notes(sandbox)
+            assert [name for name in answered if name not in texts] == []
+            assert len(texts) == len(set(texts))
             if killed == kills:
                 break
-    tell(fault="F1", how="cold", kills=killed, acknowledged=len(answered))
+    record_figures(fault="F1", how="cold", kills=killed, acknowledged=len(answered))

@@ -1,4 +1,4 @@
-"""F21: too little memory: the command may fail, the store may not suffer."""
+"""F21: too little memory: a command may fail, the store may not be damaged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.program import Desk
+from tests.faults.sandbox import Sandbox
 from tests.support.scale import scale
 
 MIB = 1 << 20
@@ -27,10 +27,10 @@ def chosen() -> list[int]:
     )
 
 
-def test_no_damage_whatever_the_limit_of_memory(tmp_path: Path) -> None:
-    """RLIMIT_AS from 64 to 512 MiB: what was acknowledged is there, nothing is half there, the next command works."""
-    desk = Desk(tmp_path)
-    assert desk.call("start", "G").code == 0
+def test_store_stays_sound_under_any_memory_limit(tmp_path: Path) -> None:
+    """RLIMIT_AS from 64 to 512 MiB: what was acknowledged is there, nothing is partial, the next command works."""
+    sandbox = Sandbox(tmp_path)
+    assert sandbox.call("start", "G").code == 0
     acknowledged: list[str] = []
     tried: list[str] = []
     for limit in chosen():
@@ -42,36 +42,36 @@ def test_no_damage_whatever_the_limit_of_memory(tmp_path: Path) -> None:
         for number in range(2):
             text = f"{limit} {number} " + "x" * 100_000
             tried.append(text)
-            if desk.run("note", text, preexec_fn=limited).code == 0:
+            if sandbox.run("note", text, preexec_fn=limited).code == 0:
                 acknowledged.append(text)
-        desk.run("status", preexec_fn=limited)
-        desk.sound()
-        with desk.keeper() as keeper:
+        sandbox.run("status", preexec_fn=limited)
+        sandbox.assert_sound()
+        with sandbox.keeper() as keeper:
             keeper.session().note(f"unlimited {limit}")
-            found = [note.text for note in keeper.session().document().notes]
-        kept = [text for text in found if not text.startswith("unlimited")]
+            texts = [note.text for note in keeper.session().document().notes]
+        kept = [text for text in texts if not text.startswith("unlimited")]
         assert kept == [text for text in tried if text in kept], limit  # each whole, once, in order
         assert set(acknowledged) <= set(kept), limit
     assert acknowledged  # with 512 MiB it works
 
 
-def test_memory_that_ends_in_the_middle_of_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it fails, exit 1 and nothing of it happened."""
+def test_transaction_has_no_effect_when_memory_runs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it fails: exit code 1."""
     from holdfast.store.journal import Journal
     from holdfast.store.sqlite.tables import SqliteTables
 
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
 
-    def ends(*_: object, **__: object) -> None:
+    def out_of_memory(*_: object, **__: object) -> None:
         raise MemoryError
 
     for place, name in ((Journal, "flush"), (SqliteTables, "insert"), (SqliteTables, "save"), (Journal, "record")):
         with monkeypatch.context() as patch:
-            patch.setattr(place, name, ends)
-            answer = desk.call("note", "x")
+            patch.setattr(place, name, out_of_memory)
+            answer = sandbox.call("note", "x")
             assert answer.code == 1
             assert "memory" in answer.err
-    with desk.keeper() as keeper:
+    with sandbox.keeper() as keeper:
         assert keeper.session().document().notes == []
-    desk.sound()
+    sandbox.assert_sound()

@@ -1,4 +1,4 @@
-"""Mirrors under faults: what stands in the way is told, kills lose nothing, nobody reads half a file."""
+"""Mirrors under faults: obstacles are reported, kills lose nothing, no reader gets a partial file."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def outside(tmp_path: Path) -> Path:
     return tmp_path / "outside"
 
 
-def in_step(keeper: Keeper, project: Path) -> None:
-    """The current session's JSON files are what an export gives, the others' are at least there and readable."""
+def assert_mirrors_match(keeper: Keeper, project: Path) -> None:
+    """The current session's JSON files equal an export, and its history has every event."""
     session = keeper.session()
     state = keeper.state(session.id)
     for name, path in (("orchestrator", ORCHESTRATOR), ("timer", TIMER), ("craft", f"{CRAFT}/{session.id}.json")):
@@ -64,7 +64,7 @@ def snapshot(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
-# ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
+# ── obstacles ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def as_link(path: Path, outside: Path) -> None:
@@ -77,15 +77,15 @@ def as_file(path: Path, _: Path) -> None:
 
 @pytest.mark.parametrize("obstacle", [as_link, as_file])
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_folder_that_is_none(
+def test_mirror_reports_a_link_or_file_in_place_of_its_directory(
     name: str, obstacle: Callable[[Path, Path], None], keeper: Keeper, project: Path, outside: Path
 ) -> None:
-    """The command does its job and tells; nothing is written elsewhere; with the way free, the files come."""
-    way = project / FOLDERS[name]
+    """The command works; nothing is written elsewhere; with the obstacle removed, the files appear."""
+    directory = project / FOLDERS[name]
     keeper.mirrors.switch_on(name)
-    shutil.rmtree(way, ignore_errors=True)
-    way.parent.mkdir(parents=True, exist_ok=True)
-    obstacle(way, outside)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    obstacle(directory, outside)
     session = keeper.start("Build the shop")
     session.note("on")
     assert session.document().notes[0].text == "on"
@@ -95,15 +95,15 @@ def test_a_folder_that_is_none(
     check = next(check for check in keeper.doctor()[0] if check.name == "mirrors")
     assert (check.status, name in check.detail) == ("warning", True)
     assert list(outside.iterdir()) == []
-    way.unlink()
+    directory.unlink()
     keeper.notices.clear()
     assert session.document().notes[0].text == "on"
     (mirror,) = keeper.mirrors.status()
     assert (mirror.failure, bool(mirror.paths), keeper.notices) == (None, True, [])
 
 
-def test_a_link_planted_later_is_not_followed(keeper: Keeper, project: Path, outside: Path) -> None:
-    """The folder is moved away and a link put there, with files behind it that look like ours."""
+def test_mirror_does_not_follow_a_link_planted_later(keeper: Keeper, project: Path, outside: Path) -> None:
+    """The directory is moved away and replaced by a link, with files behind it that look like ours."""
     for name in FORMATS:
         keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
@@ -121,7 +121,7 @@ def test_a_link_planted_later_is_not_followed(keeper: Keeper, project: Path, out
         (project / folder).unlink()
         os.rename(project / f"{folder}-away", project / folder)
     session.decide("Stone")
-    in_step(keeper, project)
+    assert_mirrors_match(keeper, project)
 
 
 def link_to(path: Path, outside: Path) -> None:
@@ -140,7 +140,7 @@ def directory(path: Path, _: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="links and FIFOs as Unix has them")
 @pytest.mark.parametrize("plant", [link_to, fifo, directory])
 @pytest.mark.parametrize("path", [ORCHESTRATOR, TIMER, f"{CRAFT}/index.json", ".ai-session/active-features.yaml"])
-def test_something_else_where_a_mirrored_file_belongs(
+def test_mirror_reports_something_else_in_place_of_its_file(
     path: str, plant: Callable[[Path, Path], None], keeper: Keeper, project: Path, outside: Path
 ) -> None:
     for name in FORMATS:
@@ -159,12 +159,12 @@ def test_something_else_where_a_mirrored_file_belongs(
     else:
         (project / path).unlink()
     session.note("free")
-    in_step(keeper, project)
+    assert_mirrors_match(keeper, project)
 
 
 @root_writes
 @pytest.mark.parametrize("folder", [".claude", CRAFT, ".ai-session"])
-def test_a_folder_that_cannot_be_written(folder: str, keeper: Keeper, project: Path) -> None:
+def test_mirror_recovers_from_an_unwritable_directory(folder: str, keeper: Keeper, project: Path) -> None:
     for name in FORMATS:
         keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
@@ -176,11 +176,11 @@ def test_a_folder_that_cannot_be_written(folder: str, keeper: Keeper, project: P
     finally:
         (project / folder).chmod(0o700)
     session.note("free")
-    in_step(keeper, project)
+    assert_mirrors_match(keeper, project)
 
 
-def test_a_disk_that_fails_every_write(keeper: Keeper, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a full disk does, but only for the project: the log has everything, and the files follow."""
+def test_mirror_recovers_from_failing_writes(keeper: Keeper, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like a full disk, but only for the project: the log has everything, and the files follow."""
     for name in FORMATS:
         keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
@@ -202,12 +202,12 @@ def test_a_disk_that_fails_every_write(keeper: Keeper, project: Path, monkeypatc
         after = {path: data for path, data in snapshot(project).items() if not path.endswith(".lock")}
         assert after == {path: data for path, data in before.items() if not path.endswith(".lock")}
     session.decide("Stone")
-    in_step(keeper, project)
+    assert_mirrors_match(keeper, project)
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("unshare") is None, reason="needs Linux's unshare")
-def test_a_really_full_disk(tmp_path: Path) -> None:
-    """The project lies on a small file system that is filled; the home has room."""
+def test_mirror_recovers_from_a_full_disk(tmp_path: Path) -> None:
+    """The project is on a small file system that is filled; the home has space."""
     if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
     script = """
@@ -226,23 +226,23 @@ with Keeper.open(str(disk), home=str(place / "home")) as keeper:
                 while file.write(bytes(size)): pass
             except OSError: pass
     session.decide("Brick")
-    told = list(keeper.notices)
+    notices = list(keeper.notices)
     before = (disk / ".claude/orchestrator-session.json").read_text()
     (disk / "fill").unlink()
     keeper.notices.clear()
-    chosen = [one.chosen for one in session.document().decisions]
+    chosen = [decision.chosen for decision in session.document().decisions]
     after = json.loads((disk / ".claude/orchestrator-session.json").read_text())
-    print(json.dumps([told, json.loads(before)["decisions_made"], chosen, after["decisions_made"][0]["decision"],
-                      [one.failure for one in keeper.mirrors.status()], keeper.notices]))
+    print(json.dumps([notices, json.loads(before)["decisions_made"], chosen, after["decisions_made"][0]["decision"],
+                      [mirror.failure for mirror in keeper.mirrors.status()], keeper.notices]))
 """
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    told, before, chosen, after, trouble, still = json.loads(done.stdout)
-    assert told
+    notices, before, chosen, after, failures, later_notices = json.loads(done.stdout)
+    assert notices
     assert before == []
-    assert (chosen, after, trouble, still) == (["Brick"], "Brick", [None] * 4, [])
+    assert (chosen, after, failures, later_notices) == (["Brick"], "Brick", [None] * 4, [])
 
 
 # ── killed ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -264,13 +264,13 @@ with Keeper.open(sys.argv[1], home=sys.argv[2]) as keeper:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("seed", range(scale(3, 10, 40)))
-def test_killed_at_any_moment(seed: int, keeper: Keeper, project: Path) -> None:
-    """One look afterwards makes everything equal again; what was acknowledged is there, and nothing twice."""
+def test_mirrors_match_after_kills_at_random(seed: int, keeper: Keeper, project: Path) -> None:
+    """After one read everything is equal again; what was acknowledged is there, and nothing twice."""
     for name in FORMATS:
         keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
-    chance = random.Random(seed)
-    said: list[str] = []
+    rng = random.Random(seed)
+    acknowledged: list[str] = []
     for life in range(4):
         with subprocess.Popen(
             [sys.executable, "-c", WORKER, str(project), keeper.home.path, str(life)],
@@ -278,13 +278,13 @@ def test_killed_at_any_moment(seed: int, keeper: Keeper, project: Path) -> None:
         ) as worker:  # fmt: skip
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
-            time.sleep(chance.uniform(0.0, 0.25))
+            time.sleep(rng.uniform(0.0, 0.25))
             worker.send_signal(signal.SIGKILL)
-            said += [f"{life}-{line.strip()}" for line in worker.stdout if line.strip()]
+            acknowledged += [f"{life}-{line.strip()}" for line in worker.stdout if line.strip()]
         chosen = [decision.chosen for decision in session.document().decisions]
-        assert [name for name in chosen if name in said] == said
+        assert [name for name in chosen if name in acknowledged] == acknowledged
         assert len(set(chosen)) == len(chosen)
-        in_step(keeper, project)
+        assert_mirrors_match(keeper, project)
         assert list(project.rglob("*.rejected-*")) == []
     assert keeper.notices == []
 
@@ -306,7 +306,7 @@ print("done", flush=True)
 """
 
 
-def test_a_reader_never_sees_a_torn_or_missing_file(keeper: Keeper, project: Path) -> None:
+def test_reader_never_sees_a_torn_or_missing_mirror(keeper: Keeper, project: Path) -> None:
     for name in FORMATS:
         keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
@@ -329,11 +329,11 @@ def test_a_reader_never_sees_a_torn_or_missing_file(keeper: Keeper, project: Pat
         assert reader.stdout.read() == "done\n"
     assert reader.returncode == 0
     assert written > 1
-    in_step(keeper, project)
+    assert_mirrors_match(keeper, project)
 
 
-def test_the_doctor_sweeps_up_after_killed_writers(keeper: Keeper, project: Path) -> None:
-    """What we were about to write goes; what somebody else wrote is told of and stays; what is new stays."""
+def test_doctor_removes_temporary_mirrors_of_killed_writers(keeper: Keeper, project: Path) -> None:
+    """Our own old files; files of other programs are reported and stay; new files stay."""
     keeper.mirrors.switch_on("orchestrator")
     keeper.start("Build the shop")
     ours, theirs, new = (project / ".claude" / f".holdfast-{name}.tmp" for name in ("a", "b", "c"))

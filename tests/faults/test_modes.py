@@ -1,4 +1,4 @@
-"""F14: whatever the umask, everything that any command makes is its owner's alone: 0600 and 0700."""
+"""F14: whatever the umask, everything that any command creates is private: 0600 and 0700."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from holdfast.cli.declaration import Command
 from holdfast.cli.main import main
 from holdfast.cli.table import COMMANDS
-from tests.faults.harness.travel import TRIPS
-from tests.faults.harness.verbs import SERVED
+from tests.faults.harness.sync_sandbox import SYNC_CASES
+from tests.faults.harness.verbs import SERVER_VERBS
 
-# Every command that writes, in an order in which all of them have something to do.
+# Every command that writes, in an order in which each has something to do.
 CALLS: tuple[tuple[str, ...], ...] = (
     ("start", "Build the shop", "--tag", "x", "--at", "2026-11-14T00:30:00Z"),
     ("status",),
@@ -101,10 +101,10 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("init", "--connect", "gemini", "--mirror", "none", "--backfill", "yes"),
     ("uninstall",),
 )
-# What an agent says to its hooks, and has written down itself.
-SAID = {"session_id": "talk", "cwd": "/nowhere", "hook_event_name": "UserPromptSubmit", "prompt": "Add login"}
-WRITTEN = {"type": "user", "uuid": "u", "timestamp": "2026-01-01T10:00:00Z", "sessionId": "past", "cwd": "/nowhere",
-           "message": {"role": "user", "content": "Add login"}}  # fmt: skip
+# A payload of an agent, and a line of its transcript.
+PAYLOAD = {"session_id": "talk", "cwd": "/nowhere", "hook_event_name": "UserPromptSubmit", "prompt": "Add login"}
+TRANSCRIPT_LINE = {"type": "user", "uuid": "u", "timestamp": "2026-01-01T10:00:00Z", "sessionId": "past",
+                   "cwd": "/nowhere", "message": {"role": "user", "content": "Add login"}}  # fmt: skip
 
 
 DOCUMENT = {"goal": "x", "session_id": "2026-11-01-abc123", "created": "2026-11-01T10:00:00Z", "status": "paused",
@@ -118,22 +118,22 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     os.umask(old)
 
 
-def wide(place: Path) -> list[str]:
-    """What others could open, or what has other modes than it should."""
-    found = []
+def wrong_modes(place: Path) -> list[str]:
+    """Files with another mode than they should have."""
+    wrong = []
     for path in place.rglob("*"):
         info = path.lstat()
         runs = path.parent.name in ("hooks", "Hooks") and path.suffix == ""  # what agents start
         due = 0o700 if stat.S_ISDIR(info.st_mode) or runs else 0o600
         if stat.S_IMODE(info.st_mode) != due:
-            found.append(f"{path} is {stat.S_IMODE(info.st_mode):04o}")
-    return found
+            wrong.append(f"{path} is {stat.S_IMODE(info.st_mode):04o}")
+    return wrong
 
 
-def test_every_file_is_private(
+def test_every_file_of_every_command_is_private(
     umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After each command, also while another process has the store open, nothing that was made is open to others."""
+    """Checked after each command, also while another process has the store open."""
     home, project, copies = tmp_path / "made" / "deep" / "home", tmp_path / "project", tmp_path / "copies"
     project.mkdir(mode=0o755)
     copies.mkdir(mode=0o700)
@@ -144,7 +144,7 @@ def test_every_file_is_private(
     person = tmp_path / "person"
     (person / ".claude" / "projects" / "-nowhere").mkdir(mode=0o700, parents=True)
     transcript = person / ".claude" / "projects" / "-nowhere" / "past.jsonl"
-    transcript.write_text(json.dumps(WRITTEN) + "\n")
+    transcript.write_text(json.dumps(TRANSCRIPT_LINE) + "\n")
     for path in (person, *person.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     monkeypatch.setenv("HOME", str(person))
@@ -154,28 +154,28 @@ def test_every_file_is_private(
         names = {"{}": str(copies), "{id}": session, "{plan}": str(tmp_path / "plan.md"),
                  "{document}": str(tmp_path / "document.json")}  # fmt: skip
         call = [names.get(word, word.replace("{}", str(copies))) for word in words]
-        if words[0] in ("hook", "statusline"):  # they end the process themselves when they have taken too long
+        if words[0] in ("hook", "statusline"):  # they exit the process themselves after a timeout
             run = [sys.executable, "-m", "holdfast", *call]
-            subprocess.run(run, input=json.dumps(SAID).encode(), check=True, capture_output=True)
+            subprocess.run(run, input=json.dumps(PAYLOAD).encode(), check=True, capture_output=True)
         else:
             assert main(call) == 0, (call, capsys.readouterr().err)
         if watcher is None:
             session = capsys.readouterr().out.split()[1]
-            # Held open, it keeps journal and shared memory on the disk to be looked at.
+            # An open connection keeps journal and shared memory on the disk, where they are checked.
             watcher = apsw.Connection(str(home / "store.db"), flags=apsw.SQLITE_OPEN_READONLY)
             list(watcher.execute("SELECT count(*) FROM events"))
-        assert wide(tmp_path / "made") == [], call
-        assert wide(copies) == [], call
-        assert wide(person) == [], call
-        assert wide(project) == [], call
+        assert wrong_modes(tmp_path / "made") == [], call
+        assert wrong_modes(copies) == [], call
+        assert wrong_modes(person) == [], call
+        assert wrong_modes(project) == [], call
     assert watcher is not None
     watcher.close()
 
 
-def test_damage_set_aside_is_private(
+def test_files_of_a_repair_are_private(
     umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also what a repair makes: the new store, the rows and the file set aside, the log of unexpected errors."""
+    """The new store, the quarantined rows and file, the error log."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOLDFAST_HOME", str(home))
     monkeypatch.chdir(tmp_path)
@@ -193,15 +193,15 @@ def test_damage_set_aside_is_private(
     monkeypatch.setattr("holdfast.cli.commands.views.status", lambda call: 1 / 0)
     assert main(["status"]) == 1
     assert (home / "errors.log").exists()
-    assert wide(home) == []
+    assert wrong_modes(home) == []
     capsys.readouterr()
 
 
-def test_every_writing_command_is_tried() -> None:
-    """A new command that writes has to be added above."""
+def test_every_command_that_writes_is_in_the_table() -> None:
+    """A new command that writes must be added above."""
     tried = {words[: depth + 1] for words in CALLS for depth in range(2)}
-    tried |= {trip.path for trip in TRIPS}  # in test_travel_modes
-    tried |= SERVED  # on a server
+    tried |= {sync_case.path for sync_case in SYNC_CASES}  # in test_sync_modes
+    tried |= SERVER_VERBS  # on a server
     assert [path for path in _writing(COMMANDS) if path not in tried] == []
 
 

@@ -18,16 +18,18 @@ PRECIOUS = b"precious"
 
 
 @pytest.mark.parametrize("kind", ["symlink", "hard link", "directory link"])
-def test_a_race_to_swap_the_target_never_reaches_what_it_leads_to(tmp_path: Path, kind: str) -> None:
-    """While a thread swaps the file for a link and back, writes succeed or are refused; the victim is as it was."""
+def test_write_atomic_never_writes_through_a_link_swapped_in(tmp_path: Path, kind: str) -> None:
+    """A thread swaps the file for a link and back: writes succeed or are refused, and the link's target
+    is unchanged.
+    """
     victim = tmp_path / "victim"
     if kind == "directory link":
         victim.mkdir()
     else:
         victim.write_bytes(PRECIOUS)
-    room = tmp_path / "room"
-    room.mkdir()
-    target = room / "state.json"
+    directory = tmp_path / "room"
+    directory.mkdir()
+    target = directory / "state.json"
     stop = threading.Event()
 
     def swap() -> None:
@@ -60,11 +62,11 @@ def test_a_race_to_swap_the_target_never_reaches_what_it_leads_to(tmp_path: Path
         assert list(victim.iterdir()) == []
     else:
         assert victim.read_bytes() == PRECIOUS
-    assert [name for name in os.listdir(room) if name.endswith(".tmp")] == []
+    assert [name for name in os.listdir(directory) if name.endswith(".tmp")] == []
 
 
-def test_a_race_to_swap_a_directory_of_a_project_never_leads_out_of_it(tmp_path: Path) -> None:
-    """While a directory becomes a link that leads out, and one again, files are written inside or not at all."""
+def test_writes_within_a_project_never_leave_it_when_a_directory_is_swapped(tmp_path: Path) -> None:
+    """A thread swaps a directory for a link that leads outside, and back."""
     project, outside = tmp_path / "project", tmp_path / "outside"
     folder, kept = project / "a" / "b", project / "a" / "kept"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""F25: everything derived can be thrown away and comes back the same from the log."""
+"""F25: everything derived can be discarded and is rebuilt the same from the log."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from holdfast import Keeper
 from holdfast.core.fold import fold
 from holdfast.core.state import freeze
 from holdfast.store.sqlite import SqliteStore
-from tests.faults.program import Desk
+from tests.faults.sandbox import Sandbox
 from tests.support.scale import scale
 
 DERIVED = ("sessions", "words", "aliases", "evidence", "projects", "places")
 SOME_WORDS = ("alpha", "Beta", "gamma-ray", "Ölfarbe", "漢字", "naïve", "x1", "the", "42")
 
 
-def work(keeper: Keeper, rng: random.Random, events: int) -> None:
-    """A few sessions with something of everything."""
+def run_random_verbs(keeper: Keeper, rng: random.Random, events: int) -> None:
+    """A few sessions with every kind of event."""
     session = keeper.start("Begin " + rng.choice(SOME_WORDS), replace=True, tags=["t"])
     for number in range(events):
         text = " ".join(rng.choices(SOME_WORDS, k=rng.randrange(1, 6)))
@@ -62,7 +62,7 @@ def work(keeper: Keeper, rng: random.Random, events: int) -> None:
 
 
 def derived(path: Path) -> str:
-    """One hash over every table that is made from the log; how often a session changed is nobody's fact."""
+    """One hash over every table that is derived from the log, without the version counters."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     digest = hashlib.sha256()
     for table in DERIVED:
@@ -75,65 +75,65 @@ def derived(path: Path) -> str:
 
 def states(path: Path) -> dict[str, bytes]:
     store = SqliteStore(str(path), writer=lambda: "reader", wall=lambda: 1, create=False)
-    found = {}
+    frozen = {}
     for session in store.sessions():
         state = store.state(session)
         assert state is not None
-        found[session] = freeze(state)
+        frozen[session] = freeze(state)
     store.close()
-    return found
+    return frozen
 
 
-def test_projections_rebuilt_from_the_log_are_the_same(tmp_path: Path) -> None:
-    """Tables and states, after random work; folding the raw log gives the same states once more."""
+def test_repair_rebuilds_the_same_tables_and_states(tmp_path: Path) -> None:
+    """After random work; folding the raw log gives the same states too."""
     for seed in range(scale(4, 20, 200)):
-        desk = Desk(tmp_path)
-        desk.home = tmp_path / f"home{seed}"
-        with desk.keeper() as keeper:
-            work(keeper, random.Random(seed), scale(80, 120, 300))
+        sandbox = Sandbox(tmp_path)
+        sandbox.home = tmp_path / f"home{seed}"
+        with sandbox.keeper() as keeper:
+            run_random_verbs(keeper, random.Random(seed), scale(80, 120, 300))
             events = {session: keeper.events(session) for session in keeper.store().sessions()}
-        before = derived(desk.store), states(desk.store)
+        before = derived(sandbox.store), states(sandbox.store)
         assert {session: freeze(fold(log)) for session, log in events.items()} == before[1]
-        store = SqliteStore(str(desk.store), writer=lambda: "repairer", wall=lambda: 1)
+        store = SqliteStore(str(sandbox.store), writer=lambda: "repairer", wall=lambda: 1)
         assert store.repair() == []
         store.close()
-        assert (derived(desk.store), states(desk.store)) == before
-        desk.sound()
+        assert (derived(sandbox.store), states(sandbox.store)) == before
+        sandbox.assert_sound()
 
 
-def test_it_all_comes_back_when_the_tables_are_emptied(tmp_path: Path) -> None:
-    """Listings, words, aliases and snapshots deleted: found by the check, brought back by the repair."""
-    desk = Desk(tmp_path)
-    with desk.keeper() as keeper:
-        work(keeper, random.Random(99), 80)
-    before = derived(desk.store), states(desk.store)
-    connection = apsw.Connection(str(desk.store))
+def test_repair_rebuilds_emptied_tables(tmp_path: Path) -> None:
+    """Listings, words, aliases and snapshots are deleted: the check reports it, the repair restores them."""
+    sandbox = Sandbox(tmp_path)
+    with sandbox.keeper() as keeper:
+        run_random_verbs(keeper, random.Random(99), 80)
+    before = derived(sandbox.store), states(sandbox.store)
+    connection = apsw.Connection(str(sandbox.store))
     for table in ("words", "aliases", "snapshots"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("UPDATE sessions SET goal = 'x', status = 'created', working_ms = -1, archived = 1 - archived")
     connection.close()
-    store = SqliteStore(str(desk.store), writer=lambda: "repairer", wall=lambda: 1)
+    store = SqliteStore(str(sandbox.store), writer=lambda: "repairer", wall=lambda: 1)
     assert {finding.check for finding in store.check()} == {"listing", "search"}
     store.repair()
     store.close()
-    assert (derived(desk.store), states(desk.store)) == before
-    desk.sound()
+    assert (derived(sandbox.store), states(sandbox.store)) == before
+    sandbox.assert_sound()
 
 
-def test_a_backup_restored_elsewhere_is_the_same(tmp_path: Path) -> None:
-    """Events, states and listings; only what is local to a machine (which tree is where) stays behind."""
-    desk = Desk(tmp_path)
-    with desk.keeper() as keeper:
-        work(keeper, random.Random(5), 60)
+def test_restored_backup_has_the_same_states_and_tables(tmp_path: Path) -> None:
+    """Except for what is local to a machine: the paths of work trees."""
+    sandbox = Sandbox(tmp_path)
+    with sandbox.keeper() as keeper:
+        run_random_verbs(keeper, random.Random(5), 60)
         keeper.backup(str(tmp_path / "copy.db"))
-    other = Desk(tmp_path)
+    other = Sandbox(tmp_path)
     other.home = tmp_path / "other"
     with other.keeper() as keeper:
         keeper.restore(str(tmp_path / "copy.db"))
-    assert states(desk.store) == states(other.store)
+    assert states(sandbox.store) == states(other.store)
     for table in ("sessions", "words", "aliases", "evidence", "projects"):
-        assert listing(desk.store, table) == listing(other.store, table)
-    other.sound()
+        assert listing(sandbox.store, table) == listing(other.store, table)
+    other.assert_sound()
 
 
 def listing(path: Path, table: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""F10: sizes from nothing to far too much: the limit is named, memory stays small."""
+"""F10: sizes from nothing to far too much: the limit is reported, memory stays small."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.text import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_TEXT_LENGTH
-from tests.faults.program import Desk
+from tests.faults.sandbox import Sandbox
 from tests.support.scale import scale
 
 MIB = 1 << 20
 MEMORY = 256 * 1024  # KiB, as getrusage counts
 
 
-def measured(desk: Desk, code: str, *words: str) -> tuple[int, str, str, int]:
-    """Run Python code in a child of its own: its exit code, output, and most memory in KiB."""
+def measured(sandbox: Sandbox, code: str, *words: str) -> tuple[int, str, str, int]:
+    """Run Python code in a child process: its exit code, output, and peak memory in KiB."""
     script = textwrap.dedent(code)
     wrapper = (
         "import resource, subprocess, sys\n"
@@ -29,8 +29,8 @@ def measured(desk: Desk, code: str, *words: str) -> tuple[int, str, str, int]:
         "import json; print(json.dumps([done.returncode, done.stdout, done.stderr, most]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", wrapper, script, *words], cwd=desk.project, env=desk.environ, capture_output=True,
-        text=True, check=False,
+        [sys.executable, "-c", wrapper, script, *words], cwd=sandbox.project, env=sandbox.environ,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     code_, out, err, most = json.loads(done.stdout)
     return int(code_), str(out), str(err), int(most)
@@ -45,11 +45,11 @@ CALL = """
 
 
 @pytest.mark.parametrize("size", [1, 2, 65_535, MAX_TEXT_LENGTH - 1, MAX_TEXT_LENGTH, MAX_TEXT_LENGTH + 1, 64 * MIB])
-def test_a_text_of_any_size_is_kept_whole_or_refused_with_the_limit(tmp_path: Path, size: int) -> None:
-    """Up to a million characters; beyond that exit 4, and less than 256 MiB in either case."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
-    code, out, err, most = measured(desk, CALL, "note", f"='x' * {size}", "--json")
+def test_text_of_any_size_is_stored_or_refused_with_the_limit(tmp_path: Path, size: int) -> None:
+    """Up to a million characters; beyond that exit code 4, in less than 256 MiB."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
+    code, out, err, most = measured(sandbox, CALL, "note", f"='x' * {size}", "--json")
     assert most < MEMORY
     if size <= MAX_TEXT_LENGTH:
         assert (code, err) == (0, "")
@@ -59,7 +59,7 @@ def test_a_text_of_any_size_is_kept_whole_or_refused_with_the_limit(tmp_path: Pa
         assert code == 4
         assert f"{MAX_TEXT_LENGTH:,}" in error["hint"]
         assert len(out) < 2_000
-    desk.sound()
+    sandbox.assert_sound()
 
 
 @pytest.mark.parametrize(
@@ -77,19 +77,19 @@ def test_a_text_of_any_size_is_kept_whole_or_refused_with_the_limit(tmp_path: Pa
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
-def test_every_field_has_a_limit_and_says_it(tmp_path: Path, words: list[str], limit: int) -> None:
-    """Exactly the limit is taken, one more is exit 4; nothing at all is exit 4 where something is needed."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
+def test_every_field_has_a_limit(tmp_path: Path, words: list[str], limit: int) -> None:
+    """One character more is exit code 4, and so is an empty required value."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
     for size, code in ((limit, 3 if words[0] == "show" else 0), (limit + 1, 4)):
-        answer = desk.call(*[word.replace("X", "x" * size) for word in words])
+        answer = sandbox.call(*[word.replace("X", "x" * size) for word in words])
         assert answer.code == code, answer.err[:300]
         assert len(answer.err) < 2_000
         if words[0] in ("pause", "fail"):
-            desk.call("resume")
-    empty = desk.call(*[word.replace("X", "") for word in words])
+            sandbox.call("resume")
+    empty = sandbox.call(*[word.replace("X", "") for word in words])
     assert empty.code == (0 if words[-1] in ("pause", "--why=X", "--option=X") or words[0] == "pause" else 4), empty
-    desk.sound()
+    sandbox.assert_sound()
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_every_field_has_a_limit_and_says_it(tmp_path: Path, words: list[str], l
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_numbers_that_are_none(tmp_path: Path, words: list[str]) -> None:
-    """Too large, negative, not finite, not in our digits: exit 4."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
-    desk.call("agent", "start", "a", "--type", "t")
+def test_invalid_numbers_are_refused(tmp_path: Path, words: list[str]) -> None:
+    """Too large, negative, not finite, not ASCII digits."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
+    sandbox.call("agent", "start", "a", "--type", "t")
     for number in (
         2**63,
         -(2**63),
@@ -125,23 +125,23 @@ def test_numbers_that_are_none(tmp_path: Path, words: list[str]) -> None:
         "1 ",
         "--1",
     ):
-        answer = desk.call(*[word.replace("N", str(number)) for word in words])
+        answer = sandbox.call(*[word.replace("N", str(number)) for word in words])
         assert answer.code in (2, 4), (number, answer)
         assert len(answer.err) < 2_000
-    desk.sound()
+    sandbox.assert_sound()
 
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "nan", "inf", "-1", "1e400", "9" * 5000])
-def test_numbers_in_files_of_settings(tmp_path: Path, number: str) -> None:
-    """A number that cannot be is left out and named; recording goes on."""
-    desk = Desk(tmp_path)
-    desk.home.mkdir()
-    (desk.home / "config.toml").write_text(f"[history]\nlimit = {number}\n")
-    answer = desk.call("config", "list")
+def test_invalid_number_in_a_settings_file_is_ignored_and_reported(tmp_path: Path, number: str) -> None:
+    """Recording works."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.mkdir()
+    (sandbox.home / "config.toml").write_text(f"[history]\nlimit = {number}\n")
+    answer = sandbox.call("config", "list")
     assert answer.code == 0
-    assert str(desk.home / "config.toml") in answer.err
-    assert desk.call("config", "get", "history.limit", "--json").document["value"] == 20
-    assert desk.call("start", "G").code == 0
+    assert str(sandbox.home / "config.toml") in answer.err
+    assert sandbox.call("config", "get", "history.limit", "--json").document["value"] == 20
+    assert sandbox.call("start", "G").code == 0
 
 
 @pytest.mark.parametrize(
@@ -150,37 +150,37 @@ def test_numbers_in_files_of_settings(tmp_path: Path, number: str) -> None:
      b"#" * (2 * MIB), b"\0" * 100],
     ids=["twice", "deep", "deep tables", "large", "zeros"],
 )  # fmt: skip
-def test_files_of_settings_that_are_too_much(tmp_path: Path, content: bytes) -> None:
-    """Duplicate keys, depth, size: the settings are as if the file said nothing, and `config list` names it."""
-    desk = Desk(tmp_path)
-    desk.home.mkdir()
-    for path in (desk.home / "config.toml", desk.project / ".holdfast.toml"):
+def test_invalid_settings_file_is_ignored_and_reported(tmp_path: Path, content: bytes) -> None:
+    """Duplicate keys, depth, size."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.mkdir()
+    for path in (sandbox.home / "config.toml", sandbox.project / ".holdfast.toml"):
         path.write_bytes(content)
-        answer = desk.call("config", "list", "--json")
+        answer = sandbox.call("config", "list", "--json")
         assert answer.code == 0
         problems = answer.document["problems"]
         assert [problem["file"] for problem in problems] == [str(path)] * len(problems)
-        assert desk.call("start", "G", "--replace").code == 0
+        assert sandbox.call("start", "G", "--replace").code == 0
         path.unlink()
 
 
 @pytest.mark.parametrize("way", ["settings", "project settings", "backup", "plan", "plan on stdin"])
-def test_64_mib_of_input_are_refused_in_little_memory(tmp_path: Path, way: str) -> None:
-    """The limit is named where there is one, and memory stays under 256 MiB."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
+def test_64_mib_of_input_are_refused_in_256_mib(tmp_path: Path, way: str) -> None:
+    """The limit is reported where there is one."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(64 * MIB)
     words = {"backup": ["restore", str(large)], "plan": ["plan", "import", str(large)],
              "plan on stdin": ["plan", "import", "-"]}.get(way, ["config", "list"])  # fmt: skip
     if "settings" in way:
-        large.rename(desk.home / "config.toml" if way == "settings" else desk.project / ".holdfast.toml")
+        large.rename(sandbox.home / "config.toml" if way == "settings" else sandbox.project / ".holdfast.toml")
     script = (
         CALL if way != "plan on stdin" else f"import sys; sys.stdin = open({str(large)!r})\n" + textwrap.dedent(CALL)
     )
-    code, out, err, most = measured(desk, script, *words)
-    # Settings that cannot be read must not stop work: they are left out, and named.
+    code, out, err, most = measured(sandbox, script, *words)
+    # Settings that cannot be read must not block commands: they are ignored, and reported.
     assert code == 0 if "settings" in way else code in (3, 4, 6), (out, err)
     assert most < MEMORY
     assert "Traceback" not in err
@@ -188,36 +188,36 @@ def test_64_mib_of_input_are_refused_in_little_memory(tmp_path: Path, way: str) 
         assert "MiB" in err or "large" in err
 
 
-def test_a_large_file_is_hashed_in_little_memory(tmp_path: Path) -> None:
-    """Contents are read in pieces and never kept."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
-    with (desk.project / "large").open("wb") as file:
+def test_large_file_is_hashed_in_little_memory(tmp_path: Path) -> None:
+    """It is read in chunks, and not stored."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
+    with (sandbox.project / "large").open("wb") as file:
         file.truncate(64 * MIB)
-    code, _, err, most = measured(desk, CALL, "file", "large", "--action", "created", "--json")
+    code, _, err, most = measured(sandbox, CALL, "file", "large", "--action", "created", "--json")
     assert (code, err) == (0, "")
     assert most < 64 * 1024
-    assert desk.store.stat().st_size < MIB
+    assert sandbox.store.stat().st_size < MIB
 
 
 @pytest.mark.parametrize(
     "content", ["[" * 1_000 + "]" * 1_000, '{"a":' * 1_000 + "1" + "}" * 1_000, "- " * 1_000 + "x"]
 )
-def test_plans_a_thousand_levels_deep(tmp_path: Path, content: str) -> None:
-    """A typed answer, whatever the format."""
-    desk = Desk(tmp_path)
-    desk.call("start", "G")
+def test_plan_with_a_thousand_levels_is_handled(tmp_path: Path, content: str) -> None:
+    """No traceback, whatever the format."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.call("start", "G")
     for ending in ("json", "yaml", "md"):
-        path = desk.project / f"plan.{ending}"
+        path = sandbox.project / f"plan.{ending}"
         path.write_text(content)
-        desk.call("plan", "import", str(path))
-    desk.sound()
+        sandbox.call("plan", "import", str(path))
+    sandbox.assert_sound()
 
 
-def test_many_events_in_little_memory(tmp_path: Path) -> None:
-    """A long session: exact count, sound, and neither writing nor looking needs much."""
+def test_session_of_many_events_needs_little_memory(tmp_path: Path) -> None:
+    """Neither writing nor reading needs much."""
     many = scale(3_000, 100_000, 1_000_000)
-    desk = Desk(tmp_path)
+    sandbox = Sandbox(tmp_path)
     code = """
         import sys
         from holdfast import Keeper
@@ -233,16 +233,16 @@ def test_many_events_in_little_memory(tmp_path: Path) -> None:
                         transaction.record(session, Draft(MessageExchanged(), keeper.now(), "me"))
             print(keeper.state(session).count)
     """
-    done, out, err, most = measured(desk, code, str(desk.home), str(many))
+    done, out, err, most = measured(sandbox, code, str(sandbox.home), str(many))
     assert (done, err, out.strip()) == (0, "", str(many + 1))
     assert most < MEMORY
-    code_, out, err, most = measured(desk, CALL, "status", "--json")
+    code_, out, err, most = measured(sandbox, CALL, "status", "--json")
     assert (code_, err) == (0, "")
     assert most < MEMORY
     if many <= 100_000:
-        desk.sound()
+        sandbox.assert_sound()
 
 
-def test_this_process_was_measured_as_getrusage_counts() -> None:
-    """KiB on Linux: a sanity check of the unit the limits above are in."""
+def test_getrusage_counts_in_kib() -> None:
+    """The unit of the limits above."""
     assert 10_000 < resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 10_000_000

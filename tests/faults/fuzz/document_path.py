@@ -1,6 +1,6 @@
-"""The way of a document from outside: read, recognised, checked, put right, made events, shown again.
+"""What happens to a document from outside: read, detected, validated, repaired, imported, rendered again.
 
-Whatever the bytes are, only errors of `core.errors` may come out of it; everything else is a fault.
+Whatever the bytes are, only errors of `core.errors` may be raised.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from holdfast.formats.unknown.read import read_document as recognised
 
 
 def read(raw: bytes, path: str) -> list[Any]:
-    """The documents of a file, however it is read; none when it is refused."""
-    found: list[Any] = []
+    """The documents of a file; none when it is refused."""
+    documents: list[Any] = []
     try:
         if path.endswith(".jsonl"):
-            found += [
+            documents += [
                 line.value for _, line in text_read.read_lines(raw, path) if isinstance(line, text_read.ReadDocument)
             ]
         else:
             document = text_read.read(raw, path)
             document.line(("agents", 0, "id"))
-            found.append(document.value)
+            documents.append(document.value)
     except HoldfastError:
-        return found
-    return found
+        return documents
+    return documents
 
 
-def through(value: Any, rules: Format) -> bool:
-    """A document through one format; False when the format refuses it."""
+def process(value: Any, rules: Format) -> bool:
+    """Process a document with one format; False when the format refuses it."""
     kind = rules.detects(value)
     for name in rules.kinds if kind is None else (kind,):
         for problem in rules.problems(value, name):
@@ -63,17 +63,17 @@ def through(value: Any, rules: Format) -> bool:
 
 
 def recover(raw: bytes, path: str = "") -> None:
-    """What is left of the bytes, as far as a session."""
-    found = recovered(raw, path)
-    assert found.whole or found.notes
-    assert found.lost_from is None or 0 <= found.lost_from <= len(raw)
-    what = identify(found.value, path)
-    if what is None:
-        salvage(found.value)
+    """Recover a session from the bytes, as far as possible."""
+    recovered_document = recovered(raw, path)
+    assert recovered_document.whole or recovered_document.notes
+    assert recovered_document.lost_from is None or 0 <= recovered_document.lost_from <= len(raw)
+    identified = identify(recovered_document.value, path)
+    if identified is None:
+        salvage(recovered_document.value)
         return
-    tidy = complete(found.value, what, CONTEXT, cut=not found.whole)
+    tidy = complete(recovered_document.value, identified, CONTEXT, cut=not recovered_document.whole)
     if not isinstance(tidy, HoldfastError):
-        state_of(tidy.document, what.rules, CONTEXT)
+        state_of(tidy.document, identified.rules, CONTEXT)
 
 
 def salvage(value: Any) -> None:
@@ -81,16 +81,16 @@ def salvage(value: Any) -> None:
     assert (state.clashes, state.not_applied) == ([], 0)
 
 
-def everything(raw: bytes, path: str) -> None:
-    """Every way a file can go."""
+def process_file(raw: bytes, path: str) -> None:
+    """Everything that is done with a file."""
     for value in read(raw, path):
         detect.recognise(value, path)
         detect.why_foreign(value)
         for rules in registry.every():
             rules.detects(value)
-        found = detect.recognise(value, path)
-        if found is not None:
-            through(value, found[0])
+        detected = detect.recognise(value, path)
+        if detected is not None:
+            process(value, detected[0])
         salvage(value)
     for rules in registry.every():
         for kind in rules.kinds:

@@ -1,6 +1,6 @@
-"""Fuzz one target with Atheris, guided by coverage: `python -m tests.faults.fuzz.guided TARGET SECONDS DIRECTORY`.
+"""Fuzzes one target with Atheris, guided by coverage: `python -m tests.faults.fuzz.guided TARGET SECONDS DIRECTORY`.
 
-The directory holds what was found worth keeping; an input that fails is left there under `crash-…`.
+The directory collects the corpus; an input that fails is left there as `crash-…`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The way of a payload from an agent: read, understood in every dialect, made events of a session, answered.
+"""What happens to an agent's payload: decoded, parsed by every adapter, turned into events, answered.
 
-Whatever the bytes are, nothing may come out of it but events that fold without a clash.
+Whatever the bytes are, it only yields events that fold without a clash.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ from holdfast.workspace.recorder import _prepared
 
 _PAYLOADS = Path(__file__).parent.parent.parent / "conversations" / "payloads"
 _NOW = 1_794_000_000_000
-# Nowhere: what a payload says of files is looked up, and not found.
+# Does not exist: files that a payload names are looked up there.
 _PLACE = WorkTree(root="/nowhere/at/all", main="/nowhere/at/all", git=False, git_dir=None, common_dir=None)
 _ANSWER = HookAnswer(context="recorded facts", say="a sentence", notify=True, block=None)
 
 
-def hear(raw: bytes) -> None:
+def process_payload(raw: bytes) -> None:
     payload = decoded(raw)
     if payload is None:
         return
     for name in index.NAMES:
         agent = index.load_adapter(name)
-        heard = agent.parse(payload)
-        if heard is None:
+        hook_event = agent.parse(payload)
+        if hook_event is None:
             continue
-        assert heard.conversation
-        is_work(heard)
-        agent.reply(_ANSWER, heard.event)
-        _told(heard)
-    heard = index.load_status_parser("claude")(payload)
-    if heard is not None:
-        _told(heard)
+        assert hook_event.conversation
+        is_work(hook_event)
+        agent.reply(_ANSWER, hook_event.event)
+        _ingest(hook_event)
+    hook_event = index.load_status_parser("claude")(payload)
+    if hook_event is not None:
+        _ingest(hook_event)
 
 
 def seeds() -> list[bytes]:
-    """Every payload that the conformance suite knows."""
-    found = []
+    """Every payload of the conformance suite."""
+    payloads = []
     for path in sorted(_PAYLOADS.rglob("*.json")):
         sample = json.loads(path.read_bytes())
-        found.append(json.dumps(sample.get("payload", sample)).encode())
-    return found
+        payloads.append(json.dumps(sample.get("payload", sample)).encode())
+    return payloads
 
 
-def _told(heard: HookEvent) -> None:
+def _ingest(hook_event: HookEvent) -> None:
     state = State(session="s")
     _fold(state, SessionStarted(goal="g", project=ProjectFacts(id="p", name="p"), device="d"))
-    # Twice: heard again, it meets what it did the first time.
+    # Twice: the second time it is applied to its own result.
     for _ in range(2):
-        for data in events_of(state, heard, _NOW, IngestContext(_PLACE, None)):
+        for data in events_of(state, hook_event, _NOW, IngestContext(_PLACE, None)):
             _fold(state, data.data if isinstance(data, Timed) else data)
     assert (state.clashes, state.not_applied) == ([], 0)
     view.session(state, now=_NOW)
 
 
 def _fold(state: State, data: EventData) -> None:
-    """As the recorder does it: what cannot be stored is an error."""
+    """As the recorder does it: data that cannot be stored is an error."""
     ready = _prepared(data)
     kind = TYPE_OF[type(ready)]
     seq = state.count + 1

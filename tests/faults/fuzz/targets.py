@@ -1,4 +1,4 @@
-"""What is fuzzed: one target per parser. Each takes any bytes and must come back."""
+"""The fuzz targets, one per parser: each takes any bytes and must return."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def _format(name: str) -> Target:
             rules.is_sound(raw, kind)
         value = _data(raw)
         if value is not None:
-            document_path.through(value, rules)
+            document_path.process(value, rules)
 
     return tidy
 
 
 def _data(raw: bytes) -> Any:
-    """As data: JSON as it is read, or whatever of it can be recovered."""
-    found = document_path.read(raw, "x.json")
-    if found:
-        return found[0]
+    """The bytes as data: as JSON, or what can be recovered from them."""
+    documents = document_path.read(raw, "x.json")
+    if documents:
+        return documents[0]
     from holdfast.formats.recovery.recover import recovered
 
     return recovered(raw).value
@@ -64,7 +64,7 @@ TARGETS: Final[dict[str, Target]] = {
     "recover": recover,
     "salvage": salvage,
     **{name: _format(name) for name in registry.NAMES},
-    "hooks": payload_path.hear,
+    "hooks": payload_path.process_payload,
 }
 
 HAND_MADE: Final = json.dumps(
@@ -80,7 +80,7 @@ HAND_MADE: Final = json.dumps(
 
 
 def seeds(name: str) -> list[bytes]:
-    """Where fuzzing of a target begins."""
+    """The initial corpus of a target."""
     if name == "yaml":
         return list(spec_examples.YAML_FILES.values())
     if name == "lines":

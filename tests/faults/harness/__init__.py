@@ -1,1 +1,1 @@
-"""What the fault tests stand on: rooms to break, a warm process to kill, strace, and a disk that forgets."""
+"""Tools of the fault tests: sandboxes, a warm process to kill, strace, and a model of a disk that loses power."""

@@ -1,20 +1,20 @@
-"""A disk that loses power: which states a recorded life could leave behind at any of its moments.
+"""Models a disk that loses power: which states a recorded workload could leave behind at any moment.
 
-The model, which is harsher than any one file system, and no harsher than what POSIX allows:
+The model is harsher than any one file system, and no harsher than what POSIX allows:
 
-Data. Until a file is synced, each of its 512-byte sectors holds, independently, any of the contents it had since
-the last sync: writes are lost, kept, torn at sectors and reordered. Its length is any length it had since then; what
-lies within it and was never written is zeros (a length that reached the disk before its data). A sector is written
-whole or not at all. Cutting a file short is atomic and in order: nothing written later lasts without it. After fsync
-or fdatasync returned, content and length are what they were.
+Data. Until a file is synced, each of its 512-byte sectors has, independently, any of the contents it had since the
+last sync: writes are lost, kept, torn at sectors and reordered. Its length is any length it had since then; what lies
+within it and was never written is zeros (a length that reached the disk before its data). A sector is written as a
+whole or not at all. Truncation is atomic and ordered: nothing written later survives without it. After fsync or
+fdatasync returned, content and length are as they were.
 
-Names. Creating, renaming, linking and unlinking change a directory, and last once that directory was synced;
-syncing the file does not save its name. Until then the directory is in any of the states it went through, in order
-(ext4, XFS), or, harsher, each name is in any of the states it went through. A rename is atomic. Names and data are
-independent: a name may survive whose file is empty, and the other way round. A lost directory loses all within it.
+Names. Creating, renaming, linking and unlinking change a directory, and are durable once that directory was synced;
+syncing the file does not make its name durable. Until then the directory is in any of the states it went through, in
+order (ext4, XFS), or, harsher, each name is in any of the states it went through. A rename is atomic. Names and data
+are independent: a name may survive whose file is empty, and the other way round. A lost directory loses its contents.
 
-Memory. Files ending in -shm are shared memory, gone after a reboot; they are not part of any state.
-Not modelled: sectors that decay, drives that lie about fsync, syncs that fail (test_errno has those).
+Memory. Files ending in -shm are shared memory, lost after a reboot; they are not part of any state. Not modelled:
+decaying sectors, drives that lie about fsync, failing syncs (test_errno has those).
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ Directory = dict[str, int]  # name -> number of a file or directory
 
 
 class Content(NamedTuple):
-    """A file at one moment: what is certain, and what each sector and the length may be instead.
+    """One possible state of a file: its certain bytes, and the alternatives of each sector and of the length.
 
-    A file that was cut short since the last sync has several of these: before the cut, and after it.
+    A file that was truncated since the last sync has several of these: before and after each truncation.
     """
 
     certain: bytes
     sectors: dict[int, list[bytes]]
     lengths: list[int]
-    writes: list[list[int]]  # of each change since the sync, which sectors it touched
+    writes: list[list[int]]  # for each change since the sync, the sectors it touched
 
 
 class Change(NamedTuple):
-    """One change of a directory: names and what they become."""
+    """One change of a directory: names and what they now refer to."""
 
     at: int
     names: dict[str, int | None]
 
 
 class Disk:
-    """Everything that happened, ready to be asked what could be left at a moment."""
+    """The recorded history of a disk, and the states that a power cut could leave at any moment."""
 
     def __init__(self, ops: list[Op], root: str) -> None:
         self.ops = ops
@@ -60,7 +60,7 @@ class Disk:
         self.length = len(ops)
         self._writes: dict[int, list[tuple[int, Op]]] = {}  # file -> its changes
         self._syncs: dict[int, list[int]] = {}  # file or directory -> when it was synced
-        self._synced: dict[tuple[int, int], bytes] = {}  # (file, when) -> what it held then
+        self._synced: dict[tuple[int, int], bytes] = {}  # (file, when) -> its content then
         self._changes: dict[int, list[Change]] = {}  # directory -> its changes
         self._folders: set[int] = set()
         self._files: set[int] = set()
@@ -69,7 +69,7 @@ class Disk:
         self._replay()
         self._times = {number: [at for at, _ in self._writes.get(number, [])] for number in self._files}
 
-    # ── what happened ────────────────────────────────────────────────────────────────────────────────────
+    # ── the history ─────────────────────────────────────────────────────────────────────────────────────
 
     def _replay(self) -> None:
         names = {self.root: 0, os.path.join(self.root, "project"): 1}
@@ -113,7 +113,7 @@ class Disk:
         change = Change(at, {os.path.basename(path): number for path, number in paths.items()})
         self._changes.setdefault(names[folders.pop()], []).append(change)
 
-    # ── what could be left ───────────────────────────────────────────────────────────────────────────────
+    # ── possible states ──────────────────────────────────────────────────────────────────────────────────
 
     def _last_sync(self, number: int, moment: int) -> int:
         times = self._syncs.get(number, [])
@@ -121,38 +121,36 @@ class Disk:
         return times[index - 1] if index else -1
 
     def content(self, number: int, moment: int) -> list[Content]:
-        """What a file may hold if the power went just before operation `moment`."""
+        """What a file may contain if the power fails just before operation `moment`."""
         begin = self._last_sync(number, moment)
         times = self._times[number]
         low, high = bisect.bisect_right(times, begin), bisect.bisect_left(times, moment)
-        # The same since the same last change: a moment at which other files changed adds nothing.
-        found = self._contents.get((number, low, high))
-        if found is None:
+        # Changes of other files do not matter: the cache key is this file's range of changes.
+        contents = self._contents.get((number, low, high))
+        if contents is None:
             if len(self._contents) > 2048:
                 self._contents.clear()
             changes = [op for _, op in self._writes.get(number, [])[low:high]]
-            found = _contents(self._synced.get((number, begin), b""), changes)
-            self._contents[number, low, high] = found
-        return found
+            contents = _contents(self._synced.get((number, begin), b""), changes)
+            self._contents[number, low, high] = contents
+        return contents
 
-    def left(self, moment: int, chance: random.Random) -> dict[str, bytes | None]:
-        """One state of the disk, chosen by chance: path below the root -> content, or None for a directory."""
+    def random_state(self, moment: int, rng: random.Random) -> dict[str, bytes | None]:
+        """One possible state of the disk: path below the root -> content, or None for a directory."""
         state: dict[str, bytes | None] = {"project": None}
-        self._fill(state, 0, "", moment, chance)
+        self._fill(state, 0, "", moment, rng)
         return state
 
-    def _fill(
-        self, state: dict[str, bytes | None], folder: int, path: str, moment: int, chance: random.Random
-    ) -> None:
-        for name, number in self._entries(folder, moment, chance).items():
+    def _fill(self, state: dict[str, bytes | None], folder: int, path: str, moment: int, rng: random.Random) -> None:
+        for name, number in self._entries(folder, moment, rng).items():
             inner = os.path.join(path, name)
             if number in self._folders:
                 state[inner] = None
-                self._fill(state, number, inner, moment, chance)
+                self._fill(state, number, inner, moment, rng)
             else:
-                state[inner] = chosen(self.content(number, moment), chance)
+                state[inner] = random_content(self.content(number, moment), rng)
 
-    def _entries(self, folder: int, moment: int, chance: random.Random) -> Directory:
+    def _entries(self, folder: int, moment: int, rng: random.Random) -> Directory:
         begin = self._last_sync(folder, moment)
         entries: Directory = {}
         unsure: list[Change] = []
@@ -161,12 +159,12 @@ class Disk:
                 _apply(entries, change)
             elif change.at < moment:
                 unsure.append(change)
-        for change in _surviving(unsure, chance):
+        for change in _surviving(unsure, rng):
             _apply(entries, change)
         return entries
 
     def uncertain(self, moment: int) -> int:
-        """How much could be lost at this moment: changes not yet synced."""
+        """How many changes are not synced at this moment."""
         files = 0
         for number, times in self._times.items():
             files += bisect.bisect_left(times, moment) - bisect.bisect_right(times, self._last_sync(number, moment))
@@ -185,19 +183,19 @@ def _apply(entries: Directory, change: Change) -> None:
             entries[name] = number
 
 
-def _surviving(unsure: list[Change], chance: random.Random) -> list[Change]:
-    how = chance.random()
+def _surviving(unsure: list[Change], rng: random.Random) -> list[Change]:
+    how = rng.random()
     if how < 0.4 or not unsure:
         return unsure
     if how < 0.55:
         return []
     if how < 0.8:
-        return unsure[: chance.randrange(len(unsure) + 1)]
-    # Each name for itself: whatever is lost takes along what later happened to the same names.
+        return unsure[: rng.randrange(len(unsure) + 1)]
+    # Each name independently: a lost change also loses later changes of the same names.
     lost: set[str] = set()
     kept = []
     for change in unsure:
-        if lost & change.names.keys() or chance.random() < 0.3:
+        if lost & change.names.keys() or rng.random() < 0.3:
             lost |= change.names.keys()
         else:
             kept.append(change)
@@ -216,96 +214,98 @@ def _do(content: bytearray, op: Op) -> None:
 
 def _contents(certain: bytes, changes: list[Op]) -> list[Content]:
     working = bytearray(certain)
-    found = [Content(certain, {}, [len(certain)], [])]
+    contents = [Content(certain, {}, [len(certain)], [])]
     for op in changes:
         before = len(working)
         _do(working, op)
         if len(working) < before:
-            found.append(_cut_short(found[-1], len(working)))
+            contents.append(_cut_short(contents[-1], len(working)))
             continue
         low = min(before, op.offset) if op.kind == "size" else op.offset
         high = op.offset if op.kind == "size" else op.offset + len(op.data)
         touched = list(range(low // SECTOR, -(-high // SECTOR)))
-        now = found[-1]
+        current = contents[-1]
         for sector in touched:
-            held = bytes(working[sector * SECTOR : (sector + 1) * SECTOR])
-            now.sectors.setdefault(sector, []).append(held + bytes(SECTOR - len(held)))
-        now.lengths.append(len(working))
-        now.writes.append(touched)
-    return found
+            data = bytes(working[sector * SECTOR : (sector + 1) * SECTOR])
+            current.sectors.setdefault(sector, []).append(data + bytes(SECTOR - len(data)))
+        current.lengths.append(len(working))
+        current.writes.append(touched)
+    return contents
 
 
 def _cut_short(content: Content, length: int) -> Content:
-    """What is left of the possibilities below the cut; a sector that it goes through keeps its beginning."""
+    """The possibilities after truncation; a sector that is cut keeps its beginning."""
     sectors: dict[int, list[bytes]] = {}
-    for sector, held in content.sectors.items():
+    for sector, versions in content.sectors.items():
         rest = length - sector * SECTOR
         if rest > 0:
-            sectors[sector] = [(data[:rest] + bytes(SECTOR))[:SECTOR] for data in held]
+            sectors[sector] = [(data[:rest] + bytes(SECTOR))[:SECTOR] for data in versions]
     kept = [[sector for sector in touched if sector in sectors] for touched in content.writes]
     writes = [touched for touched in kept if touched]
     return Content(content.certain[:length], sectors, [length] * (len(writes) + 1), writes)
 
 
-# ── one of the things a file may hold ────────────────────────────────────────────────────────────────────
+# ── one possible content of a file ───────────────────────────────────────────────────────────────────────
 
 
-def chosen(contents: list[Content], chance: random.Random) -> bytes:
-    content = contents[-1] if len(contents) == 1 or chance.random() < 0.6 else chance.choice(contents)
+def random_content(contents: list[Content], rng: random.Random) -> bytes:
+    content = contents[-1] if len(contents) == 1 or rng.random() < 0.6 else rng.choice(contents)
     if not content.writes:
         return content.certain
-    how = chance.random()
+    how = rng.random()
     if how < 0.12:
-        return _made(content, {sector: len(held) for sector, held in content.sectors.items()}, content.lengths[-1])
+        return _made(
+            content, {sector: len(versions) for sector, versions in content.sectors.items()}, content.lengths[-1]
+        )
     if how < 0.24:
         return content.certain
     if how < 0.45:
-        return _cut(content, chance)
-    picks = _picks(content, chance)
-    return _made(content, picks, _length(content, chance))
+        return _cut(content, rng)
+    picks = _picks(content, rng)
+    return _made(content, picks, _length(content, rng))
 
 
-def _cut(content: Content, chance: random.Random) -> bytes:
-    """In order up to some write, and of that one only the first sectors."""
-    count = chance.randrange(len(content.writes) + 1)
+def _cut(content: Content, rng: random.Random) -> bytes:
+    """In order up to some write, of which only the first sectors arrived."""
+    count = rng.randrange(len(content.writes) + 1)
     picks: dict[int, int] = {}
     for touched in content.writes[:count]:
         for sector in touched:
             picks[sector] = picks.get(sector, 0) + 1
     length = content.lengths[count]
-    if count < len(content.writes) and chance.random() < 0.7:
+    if count < len(content.writes) and rng.random() < 0.7:
         touched = content.writes[count]
-        torn = touched[: chance.randrange(len(touched) + 1)]
+        torn = touched[: rng.randrange(len(touched) + 1)]
         for sector in torn:
             picks[sector] = picks.get(sector, 0) + 1
-        length = chance.choice((length, content.lengths[count + 1]))
+        length = rng.choice((length, content.lengths[count + 1]))
     return _made(content, picks, length)
 
 
-def _picks(content: Content, chance: random.Random) -> dict[int, int]:
-    """Which of its contents each sector has: 0 what is certain, n what the nth write made of it."""
-    how = chance.choice(("pages", "sectors", "one lost", "one kept"))
+def _picks(content: Content, rng: random.Random) -> dict[int, int]:
+    """Which version each sector has: 0 is the certain one, n the one after the nth write."""
+    how = rng.choice(("pages", "sectors", "one lost", "one kept"))
     if how == "pages":
-        rate = chance.random()
+        rate = rng.random()
         pages: dict[int, float] = {}
         for sector in content.sectors:
-            pages.setdefault(sector * SECTOR // PAGE, chance.random())
+            pages.setdefault(sector * SECTOR // PAGE, rng.random())
         return {
-            sector: (len(held) if pages[sector * SECTOR // PAGE] < rate else 0)
-            for sector, held in content.sectors.items()
+            sector: (len(versions) if pages[sector * SECTOR // PAGE] < rate else 0)
+            for sector, versions in content.sectors.items()
         }
     if how == "sectors":
-        return {sector: chance.randrange(len(held) + 1) for sector, held in content.sectors.items()}
-    touched = set(chance.choice(content.writes))
+        return {sector: rng.randrange(len(versions) + 1) for sector, versions in content.sectors.items()}
+    touched = set(rng.choice(content.writes))
     if how == "one lost":
-        return {sector: 0 if sector in touched else len(held) for sector, held in content.sectors.items()}
-    return {sector: len(held) if sector in touched else 0 for sector, held in content.sectors.items()}
+        return {sector: 0 if sector in touched else len(versions) for sector, versions in content.sectors.items()}
+    return {sector: len(versions) if sector in touched else 0 for sector, versions in content.sectors.items()}
 
 
-def _length(content: Content, chance: random.Random) -> int:
-    if chance.random() < 0.5:
+def _length(content: Content, rng: random.Random) -> int:
+    if rng.random() < 0.5:
         return content.lengths[-1]
-    return chance.choice(content.lengths)
+    return rng.choice(content.lengths)
 
 
 def _made(content: Content, picks: dict[int, int], length: int) -> bytes:
@@ -321,7 +321,7 @@ def _made(content: Content, picks: dict[int, int], length: int) -> bytes:
     return bytes(made)
 
 
-# ── many states ──────────────────────────────────────────────────────────────────────────────────────────
+# ── sampling ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class State(NamedTuple):
@@ -330,27 +330,27 @@ class State(NamedTuple):
 
 
 def states(disk: Disk, count: int, seed: int) -> Iterator[State]:
-    """So many different states, from every moment of the life; fewer when there are no more to be found."""
-    chance = random.Random(seed)
+    """Up to `count` different states, from every moment of the workload."""
+    rng = random.Random(seed)
     moments = range(disk.length + 1)
     weights = [1 + disk.uncertain(moment) for moment in moments]
     seen: set[int] = set()
     tries = 0
-    for moment in moments:  # each of them once at least, if there is room
+    for moment in moments:  # each at least once, if `count` allows
         if len(seen) >= count:
             break
-        if chance.random() < count / disk.length:
-            yield from _new(disk, moment, chance, seen)
+        if rng.random() < count / disk.length:
+            yield from _new(disk, moment, rng, seen)
     while len(seen) < count and tries < 20 * count:
-        for moment in chance.choices(moments, weights, k=256):
+        for moment in rng.choices(moments, weights, k=256):
             tries += 1
             if len(seen) < count:
-                yield from _new(disk, moment, chance, seen)
+                yield from _new(disk, moment, rng, seen)
 
 
-def _new(disk: Disk, moment: int, chance: random.Random, seen: set[int]) -> Iterator[State]:
-    files = disk.left(moment, chance)
-    # What was promised belongs to a state: the same bytes before and after a promise are two cases.
+def _new(disk: Disk, moment: int, rng: random.Random, seen: set[int]) -> Iterator[State]:
+    files = disk.random_state(moment, rng)
+    # Acknowledgements are part of a state: the same bytes before and after one are two cases.
     key = hash((sum(1 for at, _ in disk.acks if at < moment), tuple(sorted(files.items(), key=_name))))
     if key not in seen:
         seen.add(key)

@@ -1,4 +1,6 @@
-"""A git repository that names a program wherever git's documentation says that it can; each leaves a trace if run."""
+"""A git repository that names a program wherever git's documentation allows it; each program leaves a trace if it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
     "url.<base>.insteadOf": ("url.ext::TRAP .insteadOf=https://",),
     "web.browser": ("web.browser=hostile",),
 }
-# What makes git use the above more often than it would by itself.
+# Settings that make git use the above more often than by default.
 SWITCHES: Final = (
     *("commit.gpgSign=true", "tag.gpgSign=true", "push.gpgSign=true", "user.signingKey=hostile"),
     *("log.showSignature=true", "merge.verifySignatures=true", "commit.verbose=true"),
@@ -98,7 +100,7 @@ HOOKS: Final = (
     *("prepare-commit-msg", "proc-receive", "push-to-checkout", "reference-transaction", "sendemail-validate"),
     *("update", "p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit"),
 )
-# Documentation that speaks of programs without naming one by the key's value, by what the value is.
+# Keys whose documentation mentions programs although the value names none, by what the value is.
 NO_PROGRAM: Final[dict[str, tuple[str, ...]]] = {
     "says whether, when or how often git itself does something": (
         *("advice.*", "add.interactive.*", "branch.*", "checkout.*", "clone.*", "color.*", "commit.status"),
@@ -154,26 +156,26 @@ NO_PROGRAM: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Traps:
-    """Scripts outside of the repository, one for each place that names a program."""
+    """Scripts outside the repository, one for each place that names a program."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.sprung = root / "sprung"
-        self.sprung.mkdir(parents=True)
+        self.triggered = root / "triggered"
+        self.triggered.mkdir(parents=True)
 
     def script(self, name: str) -> Path:
         path = self.root / "".join(c if c.isalnum() else "-" for c in name)
         if not path.exists():
-            path.write_text(f"#!/bin/sh\n: > '{self.sprung}/{path.name}'\ncat 2>/dev/null\nexit 0\n")
+            path.write_text(f"#!/bin/sh\n: > '{self.triggered}/{path.name}'\ncat 2>/dev/null\nexit 0\n")
             path.chmod(0o755)
         return path
 
     def names(self) -> list[str]:
         """The places whose program ran."""
-        return sorted(os.listdir(self.sprung))
+        return sorted(os.listdir(self.triggered))
 
     def plant(self, repository: Path, *, without: Iterable[str] = ()) -> None:
-        """Let the repository name every program there is, but for some keys."""
+        """Make the repository name every program there is, except for some keys."""
         git_dir = repository / ".git"
         hooks = self.root / "hooks"
         for folder in (hooks, git_dir / "hooks"):
@@ -191,7 +193,7 @@ class Traps:
             lines += _lines(setting, self) if setting not in without else []
         with (git_dir / "config").open("ab") as config:
             config.write("\n".join(["", *lines, ""]).encode())
-            # A name that is no UTF-8 cannot be switched off by a word on a command line.
+            # A name that is not UTF-8 cannot be overridden on a command line.
             config.write(b'[filter "\xff"]\n\tclean = %s\n' % os.fsencode(self.script("bytes clean")))
         attributes = (
             b"* filter=hostile diff=hostile merge=hostile\n*.eq filter=a=b\n*.raw filter=\xff\n"
@@ -202,7 +204,7 @@ class Traps:
         (git_dir / "info/attributes").write_bytes(attributes)
 
 
-def explained(key: str) -> bool:
+def is_covered(key: str) -> bool:
     """Whether a key of git's documentation is in the table, or is known to name no program."""
     key = "".join(key.split())
     patterns = [*PROGRAMS, *(pattern for patterns in NO_PROGRAM.values() for pattern in patterns)]
@@ -226,13 +228,13 @@ def _lines(setting: str, traps: Traps) -> list[str]:
 
 
 def _split(setting: str) -> tuple[str, str, str]:
-    """The value begins after the last `=` that follows a key: names may hold one as well."""
+    """The value begins after the last `=` that follows a key: names may contain one as well."""
     at = setting.index("=", setting.index(".", setting.index("=")) if setting.startswith("filter.a=b") else 0)
     return setting[:at], "=", setting[at + 1 :]
 
 
 def git(where: Path, *words: str) -> str:
-    """The person's own git, before the repository turned hostile."""
+    """The user's own git, before the repository is hostile."""
     environ = {
         **os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",

@@ -1,4 +1,4 @@
-"""Starting again after the power was cut: what must be there, looked at with the code under test."""
+"""Restarts after a power cut and checks what must be there, with the code under test."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, Self
 from holdfast.keeper.keeper import Keeper
 from holdfast.store.checks import flaws
 from holdfast.store.sqlite import SqliteStore
-from tests.faults.harness import judge
+from tests.faults.harness import invariants
 from tests.faults.harness.disk import Disk, State
-from tests.faults.harness.life import CANARY
-from tests.faults.harness.room import empty, write_tree
+from tests.faults.harness.warm_sandbox import empty, write_tree
+from tests.faults.harness.workload import CANARY
 
 _LIMIT = re.compile(rb"limit = (\d+)")
 
 
 class Promise(NamedTuple):
-    """What had been acknowledged when the power went."""
+    """What had been acknowledged when the power failed."""
 
     hashes: frozenset[str]
     config: int
@@ -31,7 +31,7 @@ class Promise(NamedTuple):
 
 
 class Machine:
-    """A place where states of the disk are put back and opened, many hundreds a second."""
+    """A directory in which states of the disk are restored and opened, many hundreds a second."""
 
     def __init__(self, disk: Disk) -> None:
         memory = "/dev/shm"
@@ -53,7 +53,7 @@ class Machine:
         shutil.rmtree(self.root)
 
     def start(self, state: State) -> None:
-        """Power is back: anything lost or wrong is an AssertionError, any exception an error."""
+        """Restart with this state; anything lost or wrong raises AssertionError or another exception."""
         promise = self._promises[state.moment]
         self.checked += 1
         empty(self.root)
@@ -61,27 +61,27 @@ class Machine:
         if not os.path.lexists(self.path):
             assert not promise.hashes, f"the whole store is lost, with {len(promise.hashes)} acknowledged events"
         elif self.checked % 8:
-            self._look(promise)
+            self._check_events(promise)
         if self.checked % 8 == 0 or not os.path.lexists(self.path):
-            self._go_on(promise)
-        self._files(state, promise)
+            self._append_and_check(promise)
+        self._check_files(state, promise)
 
-    def _look(self, promise: Promise) -> None:
+    def _check_events(self, promise: Promise) -> None:
         store = SqliteStore(self.path, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
         try:
-            found = {row[0].hex() for row in store._connection.execute("SELECT hash FROM events")}
+            hashes = {row[0].hex() for row in store._connection.execute("SELECT hash FROM events")}
         finally:
             store.close()
-        _compare(promise, found)
+        _compare(promise, hashes)
         with open(self.path, "rb") as file:
             image = hash(file.read())
         if image not in self._images:
-            # What opening made of the state. Many states come to one image, which is checked whole once.
+            # The file after opening. Many states lead to the same image, which is fully checked once.
             self._images.add(image)
-            judge.look(self.home, self.project, self.project)
+            invariants.read_view(self.home, self.project, self.project)
 
-    def _go_on(self, promise: Promise) -> None:
-        """Without looking first: the next command appends, and both what was there and that are there."""
+    def _append_and_check(self, promise: Promise) -> None:
+        """Without a check first: the next command appends, and both old and new events are there."""
         self.extended += 1
         with Keeper.open(self.project, home=self.home, actor="tester") as keeper:
             session = keeper.start("after the power came back", replace=True)
@@ -92,53 +92,53 @@ class Machine:
         finally:
             store.close()
         _compare(promise, {event.hash for some in events.values() for event in some})
-        assert len(events[session.id]) >= 2, "what was appended after the power came back is not there"
+        assert len(events[session.id]) >= 2, "what was appended after the restart is missing"
         broken = [flaw for some in events.values() for flaw in flaws(some)]
         assert not broken, f"the chain is broken: {broken}"
 
-    def _files(self, state: State, promise: Promise) -> None:
+    def _check_files(self, state: State, promise: Promise) -> None:
         config = _read(os.path.join(self.home, "config.toml"))
-        found = _LIMIT.search(config or b"")
-        assert config is None or found is not None, f"the settings are torn: {config!r}"
-        assert (int(found[1]) if found else 0) >= promise.config, "a setting that was made is gone"
+        limit = _LIMIT.search(config or b"")
+        assert config is None or limit is not None, f"the settings are torn: {config!r}"
+        assert (int(limit[1]) if limit else 0) >= promise.config, "an acknowledged setting is lost"
         copy = os.path.join(self.home, "copy.db")
         if os.path.lexists(copy):
-            told = hash(state.files.get("home/copy.db"))
-            if told not in self._copies:
-                self._copies.add(told)
-                judge.complete_copy(copy)
+            copy_hash = hash(state.files.get("home/copy.db"))
+            if copy_hash not in self._copies:
+                self._copies.add(copy_hash)
+                invariants.complete_copy(copy)
         elif promise.backup:
-            message = "a backup that was made is gone"
+            message = "an acknowledged backup is lost"
             raise AssertionError(message)
         if promise.erased:
             for name in os.listdir(self.home):
-                held = _read(os.path.join(self.home, name)) if name != "copy.db" else b""
-                assert CANARY.encode() not in (held or b""), f"what was erased is in {name}"
-        unnamed = [name for name in judge.leftovers(self.home) if name != "copy.db"]
+                content = _read(os.path.join(self.home, name)) if name != "copy.db" else b""
+                assert CANARY.encode() not in (content or b""), f"erased data is in {name}"
+        unnamed = [name for name in invariants.leftovers(self.home) if name != "copy.db"]
         assert not unnamed, f"left behind unnamed: {unnamed}"
 
 
-def _compare(promise: Promise, found: set[str]) -> None:
-    lost = promise.hashes - found
+def _compare(promise: Promise, hashes: set[str]) -> None:
+    lost = promise.hashes - hashes
     assert not lost, f"{len(lost)} of {len(promise.hashes)} acknowledged events are lost"
 
 
 def _promises(disk: Disk) -> list[Promise]:
-    """What was promised before each moment."""
-    given = dict(disk.acks)
-    made: list[Promise] = []
-    now = Promise(frozenset(), 0, backup=False, erased=False)
+    """What was acknowledged before each moment."""
+    acks = dict(disk.acks)
+    promises: list[Promise] = []
+    current = Promise(frozenset(), 0, backup=False, erased=False)
     for moment in range(disk.length + 1):
-        made.append(now)
-        told: Mapping[str, Any] | None = given.get(moment)
-        if told is not None:
-            now = Promise(
-                now.hashes | frozenset(told["hashes"]) if told["hashes"] else now.hashes,
-                int(told.get("config", now.config)),
-                backup=now.backup or "backup" in told,
-                erased=now.erased or "erased" in told,
+        promises.append(current)
+        ack: Mapping[str, Any] | None = acks.get(moment)
+        if ack is not None:
+            current = Promise(
+                current.hashes | frozenset(ack["hashes"]) if ack["hashes"] else current.hashes,
+                int(ack.get("config", current.config)),
+                backup=current.backup or "backup" in ack,
+                erased=current.erased or "erased" in ack,
             )
-    return made
+    return promises
 
 
 def _read(path: str) -> bytes | None:

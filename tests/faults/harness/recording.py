@@ -1,4 +1,4 @@
-"""From a trace of system calls to what happened to the disk, in order."""
+"""Turns a trace of system calls into the changes of a disk, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-LIFE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "life.py")
+WORKLOAD: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workload.py")
 _CALLS: Final = (
     "openat,creat,write,pwrite64,writev,pwritev,pwritev2,lseek,close,fsync,fdatasync,sync_file_range,rename,renameat,"
     "renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,ftruncate,truncate,fallocate,mkdir,mkdirat,"
@@ -23,10 +23,10 @@ _HEX: Final = re.compile(r"\\x([0-9a-f]{2})")
 
 
 class Op(NamedTuple):
-    """One thing that happened to the disk.
+    """One change of the disk.
 
-    `write` (path, offset, data), `size` (path, offset), `sync` (path), `create`, `mkdir`, `unlink` (path),
-    `rename`, `link` (path, other); or `ack`, with what was promised.
+    `write` (path, offset, data), `size` (path, offset), `sync` (path), `create`, `mkdir`, `unlink` (path), `rename`,
+    `link` (path, other); or `ack`, with what was acknowledged.
     """
 
     kind: str
@@ -37,16 +37,16 @@ class Op(NamedTuple):
     promise: Mapping[str, Any] = MappingProxyType({})
 
 
-def record(root: str, *, synchronous: str | None = None, life: str = LIFE) -> list[Op]:
-    """Live a life under strace, in the empty directory `root`, and give what it did to the disk.
+def record(root: str, *, synchronous: str | None = None, workload: str = WORKLOAD) -> list[Op]:
+    """Run a workload under strace in the empty directory `root`, and return what it did to the disk.
 
-    A life is a script that is called with ROOT and ACKS.
+    A workload is a script that is called with ROOT and ACKS.
     """
     os.mkdir(os.path.join(root, "project"))
     trace, acks = root + ".trace", root + ".acks"
     subprocess.run(
         ["strace", "-f", "-y", "-xx", "-s", "10000000", "-o", trace, "-e", f"trace={_CALLS}",
-         sys.executable, life, root, acks, *([synchronous] if synchronous else [])],
+         sys.executable, workload, root, acks, *([synchronous] if synchronous else [])],
         check=True, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     try:
@@ -57,8 +57,8 @@ def record(root: str, *, synchronous: str | None = None, life: str = LIFE) -> li
         os.unlink(acks)
 
 
-def _whole(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, those joined again that another process's call came between."""
+def _joined_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; a call that strace split because of another process is joined again."""
     begun: dict[str, str] = {}
     for line in lines:
         pid, _, rest = line.partition(" ")
@@ -71,13 +71,13 @@ def _whole(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _ops(lines: Iterable[str], root: str, acks: str) -> Iterator[Op]:
-    there: set[str] = {root, os.path.join(root, "project")}
+    existing: set[str] = {root, os.path.join(root, "project")}
     offsets: dict[tuple[str, str], int] = {}
-    for line in _whole(lines):
-        found = _LINE.match(line)
-        if found is None or found[4].startswith("-"):
+    for line in _joined_lines(lines):
+        match = _LINE.match(line)
+        if match is None or match[4].startswith("-"):
             continue
-        pid, name, arguments, result = found.groups()
+        pid, name, arguments, result = match.groups()
         first = _FD.match(arguments)
         path = _text(first[2]) if first else ""
         if path == acks and name == "write":
@@ -87,8 +87,8 @@ def _ops(lines: Iterable[str], root: str, acks: str) -> Iterator[Op]:
         if op is None or not (op.path + "/").startswith(root + "/") or op.path.endswith("-shm"):
             continue
         assert first is None or not first[3], f"a file without a name is written: {line[:200]}"
-        for item in (op,) if op.kind != "open" else _opened(op, there):
-            _follow(item, there)
+        for item in (op,) if op.kind != "open" else _opened(op, existing):
+            _follow(item, existing)
             yield item
 
 
@@ -127,32 +127,32 @@ def _op(
         case "renameat" | "renameat2" | "linkat":
             return Op(name.removesuffix("2").removesuffix("at"), _at(parts[0], parts[1]), _at(parts[2], parts[3]))
         case _:
-            assert not path, f"a call this recording does not understand: {name}({arguments[:200]}"
+            assert not path, f"a call that is not modelled: {name}({arguments[:200]}"
     return None
 
 
-def _opened(op: Op, there: set[str]) -> Iterator[Op]:
-    if op.path not in there:
+def _opened(op: Op, existing: set[str]) -> Iterator[Op]:
+    if op.path not in existing:
         yield Op("create", op.path)
     elif op.other:
         yield Op("size", op.path, offset=0)
 
 
-def _follow(op: Op, there: set[str]) -> None:
+def _follow(op: Op, existing: set[str]) -> None:
     if op.kind in ("create", "mkdir"):
-        there.add(op.path)
+        existing.add(op.path)
     elif op.kind == "unlink":
-        there.discard(op.path)
+        existing.discard(op.path)
     elif op.kind in ("rename", "link"):
-        there.add(op.other)
+        existing.add(op.other)
         if op.kind == "rename":
-            there.discard(op.path)
+            existing.discard(op.path)
 
 
 def _at(folder: str, name: str) -> str:
-    found = _FD.match(folder)
-    assert found is not None
-    return os.path.join(_text(found[2]), _bytes(name).decode())
+    match = _FD.match(folder)
+    assert match is not None
+    return os.path.join(_text(match[2]), _bytes(name).decode())
 
 
 def _bytes(quoted: str) -> bytes:

@@ -1,4 +1,4 @@
-"""strace: which calls a command makes that change a disk, and how to break one of them."""
+"""strace: which calls of a command change a disk, and how to inject a fault into one of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.faults.harness.room import Room
+from tests.faults.harness.warm_sandbox import WarmSandbox
 
 CHANGING: Final = (
     "openat", "write", "pwrite64", "writev", "pwritev", "fsync", "fdatasync", "rename", "renameat", "renameat2",
     "unlink", "unlinkat", "rmdir", "link", "linkat", "symlink", "symlinkat", "ftruncate", "truncate", "fallocate",
     "mkdir", "mkdirat", "chmod", "fchmod", "fchmodat", "fchown",
 )  # fmt: skip
-WATCH: Final = f"trace={','.join(CHANGING)},getppid"  # the last one shows that strace is watching
-_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+WATCH: Final = f"trace={','.join(CHANGING)},getppid"  # `getppid` shows that strace is attached
+_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # read now: tests clear the environment
 _CALL: Final = re.compile(r"^(?:\d+ +)?(\w+)\((.*)$")
 
 
@@ -33,7 +33,7 @@ class Call(NamedTuple):
 
     @property
     def to_person(self) -> bool:
-        """Output on stdout or stderr: the answer, not the state."""
+        """Whether it writes to stdout or stderr: the answer, not the state."""
         return self.name.startswith("write") and self.line.partition("(")[2].startswith(("1<", "2<"))
 
     @property
@@ -42,9 +42,9 @@ class Call(NamedTuple):
 
 
 def calls(trace: list[str], root: str) -> list[Call]:
-    """The calls that change files under `root` or answer, each with its number."""
+    """The calls that change files under `root` or write output, each with its number."""
     counted: Counter[str] = Counter()
-    found = []
+    changing = []
     for line in trace:
         match = _CALL.match(line)
         if match is None:
@@ -55,17 +55,17 @@ def calls(trace: list[str], root: str) -> list[Call]:
         if name == "openat" and "O_CREAT" not in line and "O_RDWR" not in line:
             continue
         if root in line or call.to_person:
-            found.append(call)
-    return found
+            changing.append(call)
+    return changing
 
 
 def injected(trace: list[str]) -> bool:
     return any("INJECTED" in line or "+++ killed by SIGKILL" in line for line in trace)
 
 
-def need_strace() -> None:
-    """Skip where strace cannot be used; in our own CI that would hide a hole, so it fails there."""
-    reason = _why_not()
+def require_strace() -> None:
+    """Skip where strace cannot be used; in our own CI that would hide a gap, so it fails there."""
+    reason = _strace_problem()
     if reason is None:
         return
     if _OURS:
@@ -74,7 +74,7 @@ def need_strace() -> None:
 
 
 @functools.cache
-def _why_not() -> str | None:
+def _strace_problem() -> str | None:
     if shutil.which("strace") is None:
         return "strace is not installed: faults at system calls cannot be injected (apt install strace)"
     tried = subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True, text=True, check=False)
@@ -83,7 +83,7 @@ def _why_not() -> str | None:
     return None
 
 
-def record(room: Room, argv: tuple[str, ...]) -> tuple[int, list[Call], list[str]]:
-    """The command undisturbed: its exit code and its calls."""
-    answer = room.run(argv, strace=("-e", WATCH))
-    return answer.code, calls(answer.trace, room.root), [answer.out, answer.err]
+def record(sandbox: WarmSandbox, argv: tuple[str, ...]) -> tuple[int, list[Call], list[str]]:
+    """Run the command without a fault: its exit code, its calls and its output."""
+    answer = sandbox.run(argv, strace=("-e", WATCH))
+    return answer.code, calls(answer.trace, sandbox.root), [answer.out, answer.err]

@@ -1,10 +1,10 @@
-"""A process that has Holdfast loaded and forks it: run as a script, one JSON request a line, one answer a line.
+"""A process that has Holdfast loaded and forks it: run as a script, with one JSON request and one answer per line.
 
 A cold start costs a tenth of a second, a fork two milliseconds; and a forked child makes no system call but the
-command's own, so that a fault at its Nth call is a fault in Holdfast and not in Python's start. The child opens its
+command's own, so that a fault at its Nth call is a fault in Holdfast and not in Python's startup. The child opens its
 store after the fork. With `strace` in the request, strace is attached before the command begins. A request may limit
 its child: `memory` (bytes more than the warm process has), `unprivileged` (root's rights over files are dropped),
-`seconds` (a child that runs longer is ended, and the answer says `late`).
+`seconds` (a child that runs longer is aborted, and the answer has `late`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
-_ANYONE = ctypes.c_ulong(-1)  # PR_SET_PTRACER_ANY: where Yama lets only ancestors trace
+_ANY_TRACER = ctypes.c_ulong(-1)  # PR_SET_PTRACER_ANY: where Yama lets only ancestors trace
 
 
 def _load() -> None:
     import holdfast
 
-    for found in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
-        if not found.name.endswith("__main__"):
+    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+        if not module.name.endswith("__main__"):
             try:
-                import_module(found.name)
-            except ImportError:  # an extra that is not installed, or a module somebody is writing right now
+                import_module(module.name)
+            except ImportError:  # an extra that is not installed, or a module that is just being edited
                 continue
-    import_module("ruamel.yaml")  # imported where it is first needed: a third of the time of a child
-    # What is refused here is refused again: waiting in between would only take time.
+    import_module("ruamel.yaml")  # imported lazily by the program: it would be a third of a child's time
+    # Injected errors are permanent: waiting before a retry would only take time.
     import_module("holdfast.sync.remotes.wrappers")._FIRST_WAIT = 0.0  # type: ignore[attr-defined]
 
 
@@ -47,7 +47,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
 
     code = 99
     try:
-        ctypes.CDLL(None).prctl(0x59616D61, _ANYONE, 0, 0, 0)
+        ctypes.CDLL(None).prctl(0x59616D61, _ANY_TRACER, 0, 0, 0)
         for number, name in ((1, "stdout"), (2, "stderr")):
             fd = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(fd, number)
@@ -67,7 +67,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
         os.write(ready, b"!")
         os.close(ready)
         while not select.select([go], [], [], 0.0003 if request.get("strace") else None)[0]:
-            os.getppid()  # a call that strace is told to show: so it is seen to be watching
+            os.getppid()  # a call that strace shows, as proof that it is attached
         if "call" in request:
             module, function, *words = request["call"]
             getattr(import_module(module), function)(*words)
@@ -84,7 +84,9 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
 
 
 def without_privileges() -> None:
-    """Root no longer passes every permission check, here and in programs run from here. Others never did."""
+    """Drop root's override of permission checks, here and in programs started from here. No effect for
+    other users.
+    """
     if os.geteuid() == 0:
         libc = ctypes.CDLL(None, use_errno=True)
         capabilities = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -104,7 +106,7 @@ def _limit(request: dict[str, Any]) -> None:
     if request.get("unprivileged"):
         without_privileges()
     if "seconds" in request:
-        faulthandler.enable(file=2)  # where it hung is told by SIGABRT
+        faulthandler.enable(file=2)  # SIGABRT prints where it hung
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "memory" in request:
         with open("/proc/self/status", encoding="ascii") as file:
@@ -113,7 +115,7 @@ def _limit(request: dict[str, Any]) -> None:
 
 
 def _late(pid: int, seconds: float) -> bool:
-    """Wait for a child until its time is over; then end it."""
+    """Wait for a child; abort it when its time is over."""
     watched = os.pidfd_open(pid)
     try:
         late = not select.select([watched], [], [], seconds)[0]
@@ -125,7 +127,7 @@ def _late(pid: int, seconds: float) -> bool:
 
 
 def _write_until_killed(request: dict[str, Any]) -> int:
-    """Commands, or notes through the library, each acknowledged in a file the moment it is done."""
+    """Run commands, or add notes through the library, each acknowledged in a file as soon as it is done."""
     acks = os.open(request["acks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for name in _commands(request) if "argvs" in request else _notes(request):
         os.write(acks, name.encode() + b"\n")
@@ -153,7 +155,7 @@ def _notes(request: dict[str, Any]) -> Iterator[str]:
 
 
 def _traced(trace: str, tracer: subprocess.Popen[bytes]) -> bool:
-    """Wait until strace has shown a call. Being attached is not enough: calls pass unseen for a moment after."""
+    """Wait until strace has shown a call. Attaching is not enough: calls are missed for a moment afterwards."""
     until = time.monotonic() + 20
     while time.monotonic() < until and tracer.poll() is None:
         if os.path.exists(trace) and os.path.getsize(trace):
@@ -172,10 +174,10 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         _child(request, go, ready)
     os.close(go)
     os.close(ready)
-    os.read(waiting, 1)  # until the child has made its own preparations, which are nobody's fault
+    os.read(waiting, 1)  # until the child has finished its own preparations, which must not be traced
     os.close(waiting)
     tracer: subprocess.Popen[bytes] | None = None
-    said = b""
+    strace_output = b""
     if request.get("strace"):
         trace = request["trace"]
         if os.path.exists(trace):
@@ -194,8 +196,8 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     _, status = os.waitpid(pid, 0)
     os.close(start)
     if tracer is not None:
-        said = tracer.communicate()[1]
-    return {"code": os.waitstatus_to_exitcode(status), "strace": said.decode(errors="replace"), "late": late}
+        strace_output = tracer.communicate()[1]
+    return {"code": os.waitstatus_to_exitcode(status), "strace": strace_output.decode(errors="replace"), "late": late}
 
 
 def run() -> None:

@@ -1,7 +1,7 @@
-"""The life of a spool, to be recorded: run as a script under strace, `hook_life.py ROOT ACKS`.
+"""A workload of hooks, to be recorded: run as a script under strace, `hook_workload.py ROOT ACKS`.
 
-Hooks hand over, by the script and by Python; now and then a drain makes events of it. Each hook that has returned is
-a promise, written to the file ACKS as one JSON line.
+Hooks hand over payloads, by the script and by Python, with drains in between. Each hook that has returned is
+acknowledged in the file ACKS as one JSON line.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.workspace import spool
 HOOKS = 18
 
 
-def said(project: str, number: int) -> bytes:
-    """Of more than one sector, and of more than one page now and then."""
+def payload_of(project: str, number: int) -> bytes:
+    """Larger than one sector, and sometimes larger than one page."""
     payload = {
         "session_id": f"talk-{number % 2}", "cwd": project, "hook_event_name": "PostToolUse", "tool_name": "Bash",
         "tool_input": {"command": f"make all/{number}"}, "tool_response": {"stdout": "x" * (number * 397 % 7_000)},
@@ -29,9 +29,9 @@ def said(project: str, number: int) -> bytes:
     return json.dumps(payload).encode()
 
 
-def live(root: str, acks: str) -> None:
+def run_workload(root: str, acks: str) -> None:
     home, project = os.path.join(root, "home"), os.path.join(root, "project")
-    told = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    acks_fd = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.chdir(project)
     for name in (script.DIRECTORY, spool.DIRECTORY):
         files.make_private_dir(os.path.join(home, name))
@@ -41,15 +41,15 @@ def live(root: str, acks: str) -> None:
     os.chmod(hook, 0o700)
     files.write_atomic(os.path.join(home, script.DIRECTORY, script.ASK_SCRIPT), script.ask_script(made).encode())
     for number in range(HOOKS):
-        payload = said(project, number)
+        payload = payload_of(project, number)
         if number % 3:
             subprocess.run([hook, "claude", "tell", "user"], input=payload, check=True, capture_output=True)
         else:
             spool.add_payload(home, "claude", "user", 1, payload)
-        os.write(told, json.dumps({"payload": number}).encode() + b"\n")
+        os.write(acks_fd, json.dumps({"payload": number}).encode() + b"\n")
         if number % 6 == 5:
             hooking.drain(home)
 
 
 if __name__ == "__main__":
-    live(sys.argv[1], sys.argv[2])
+    run_workload(sys.argv[1], sys.argv[2])

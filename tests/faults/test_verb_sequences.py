@@ -1,11 +1,11 @@
-"""F5: every short sequence of verbs, against a model of four lines."""
+"""F5: every short sequence of verbs, against a small model."""
 
 from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
 
-from tests.faults.program import Desk, lawful
+from tests.faults.sandbox import Sandbox, assert_times_add_up
 from tests.support.scale import scale
 
 VERBS: dict[str, list[str]] = {
@@ -25,8 +25,8 @@ class Model:
         self.last = 0
         self.order: list[int] = []
 
-    def do(self, verb: str) -> int:
-        """The exit code that is due, after which the model is as the program must be."""
+    def apply(self, verb: str) -> int:
+        """The expected exit code; afterwards the model has the program's expected state."""
         here = self.current
         if verb in ("start", "replace"):
             if here is not None and verb == "start":
@@ -86,10 +86,10 @@ class Model:
             self.order = [*(item for item in self.order if item != number), number]
 
 
-def test_every_short_sequence_of_verbs(tmp_path: Path) -> None:
-    """Codes and statuses as the model says, time adds up, and the store is sound: 156 sequences, or 1,884."""
+def test_every_short_sequence_of_verbs_matches_the_model(tmp_path: Path) -> None:
+    """Codes and statuses, time adds up, and the store is sound: 156 sequences, or 1,884."""
     longest = scale(2, 2, 3)
-    desk = Desk(tmp_path)
+    sandbox = Sandbox(tmp_path)
     number = 0
     for length in range(1, longest + 1):
         for sequence in product(VERBS, repeat=length):
@@ -98,17 +98,17 @@ def test_every_short_sequence_of_verbs(tmp_path: Path) -> None:
             project.mkdir()
             model = Model()
             for verb in sequence:
-                answer = desk.call(*VERBS[verb], "--quiet", project=project)
-                assert answer.code == model.do(verb), (sequence, verb, answer)
-            with desk.keeper(project) as keeper:
-                # Within one millisecond the order of creation is not told by the clock.
-                found = [keeper.session(row.id).document() for row in keeper.history(limit=None)]
-                assert sorted(session.status for session in found) == sorted(model.status), sequence
-                agents = sorted(agent.status for session in found for agent in session.agents)
+                answer = sandbox.call(*VERBS[verb], "--quiet", project=project)
+                assert answer.code == model.apply(verb), (sequence, verb, answer)
+            with sandbox.keeper(project) as keeper:
+                # Sessions created within one millisecond have no defined order.
+                sessions = [keeper.session(row.id).document() for row in keeper.history(limit=None)]
+                assert sorted(session.status for session in sessions) == sorted(model.status), sequence
+                agents = sorted(agent.status for session in sessions for agent in session.agents)
                 assert agents == sorted(agent for agent in model.agents if agent is not None), sequence
                 current = keeper.current()
                 assert (current is None) == (model.current is None), sequence
-                for session in found:
-                    lawful(session)
+                for session in sessions:
+                    assert_times_add_up(session)
     assert number == {2: 156, 3: 1_884}[longest]
-    desk.sound()
+    sandbox.assert_sound()

@@ -1,4 +1,4 @@
-"""A home with something in it, to be damaged: what was in it, what doctor says of it, and what is left of it."""
+"""A home with data to damage, the doctor's report on it, and what survives of it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LATER = "f" * 20
 PAGE = 4096
 
 
-class Ground(NamedTuple):
-    """A home with something in it, and what that was."""
+class FilledHome(NamedTuple):
+    """A home with known data, and all of its events."""
 
     home: Path
     project: Path
@@ -35,7 +35,7 @@ class Ground(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+def template(tmp_path_factory: pytest.TempPathFactory) -> FilledHome:
     """Three sessions of two writers: snapshots, aliases, keys, overflow pages, a tree of several levels."""
     root = tmp_path_factory.mktemp("template")
     home, project = root / "home", root / "project"
@@ -55,31 +55,33 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Ground:
             transaction.record(first, Draft(NoteAdded(text="from a hook"), AT + 202, "anna", "hook:1"))
             for number in range(40):
                 transaction.record(other, Draft(NoteAdded(text=f"other {number}"), AT + number, "anna"))
-    late = SqliteStore(str(home / "store.db"), writer=lambda: LATER, wall=lambda: AT * 1000)
-    with late.transaction() as transaction:
+    other_writer = SqliteStore(str(home / "store.db"), writer=lambda: LATER, wall=lambda: AT * 1000)
+    with other_writer.transaction() as transaction:
         transaction.record(first, Draft(DeviceJoined(device="desk"), AT + 300, "ben"))
         for number in range(20):
             transaction.record(first, Draft(NoteAdded(text=f"desk {number}"), AT + 301 + number, "ben"))
         third = "33333333-2222-4333-8444-555555555555"
-        transaction.record(third, Draft(SessionStarted(goal="Third", device="desk", project=a_project()), AT, "ben"))
-    with late.transaction() as transaction:
+        transaction.record(
+            third, Draft(SessionStarted(goal="Third", device="desk", project=project_facts()), AT, "ben")
+        )
+    with other_writer.transaction() as transaction:
         transaction.record(first, Draft(NoteAdded(text="the last word"), AT + 500, "ben"))
-        heard = seal(
+        duplicate = seal(
             session=first, writer="b" * 20, seq=1, prev=None, clock=AT * 1000 + 10**9, at=AT, actor="ben",
             type="note.added", version=1, data=b'{"text":"from a hook"}', salt=bytes(16), key="hook:1",
         )  # fmt: skip
-        assert transaction.receive([heard]) == 1
-    events = {event.hash: event for session in late.sessions() for event in late.events(session)}
-    late.close()
-    return Ground(home, project, first, other, events)
+        assert transaction.receive([duplicate]) == 1
+    events = {event.hash: event for session in other_writer.sessions() for event in other_writer.events(session)}
+    other_writer.close()
+    return FilledHome(home, project, first, other, events)
 
 
-def a_project() -> ProjectFacts:
+def project_facts() -> ProjectFacts:
     return ProjectFacts(id="third", name="third", path="/third")
 
 
 @pytest.fixture
-def ground(template: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+def filled(template: FilledHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilledHome:
     """A copy of the template for one test."""
     copy = tmp_path / "home"
     shutil.copytree(template.home, copy, copy_function=shutil.copy2)
@@ -88,22 +90,22 @@ def ground(template: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return template._replace(home=copy)
 
 
-class Told(NamedTuple):
+class DoctorReport(NamedTuple):
     code: int
     checks: dict[str, dict[str, str]]
     repaired: list[str]
 
     def wrong(self) -> set[str]:
-        """The checks that are not ok; a copied home and events of tomorrow are the test's own doing."""
+        """The checks that are not ok; the copied home and events with future times are the test's own doing."""
         return {name for name, check in self.checks.items() if check["status"] != "ok"} - {"writer", "clock"}
 
     def failed(self) -> set[str]:
         return {name for name, check in self.checks.items() if check["status"] == "failed"}
 
 
-def doctor(ground: Ground, capsys: pytest.CaptureFixture[str], *more: str) -> Told:
+def doctor(filled: FilledHome, capsys: pytest.CaptureFixture[str], *more: str) -> DoctorReport:
     capsys.readouterr()
-    code = main(["doctor", "--json", "--project", str(ground.project), *more])
+    code = main(["doctor", "--json", "--project", str(filled.project), *more])
     document = json.loads(capsys.readouterr().out)
     assert document["holdfast"] == 1
     checks = {check["name"]: check for check in document["checks"]}
@@ -112,39 +114,39 @@ def doctor(ground: Ground, capsys: pytest.CaptureFixture[str], *more: str) -> To
         assert check["detail"]
         assert "Error:" not in check["detail"], check
     assert code == (6 if any(check["status"] == "failed" for check in checks.values()) else 0)
-    return Told(code, checks, document.get("repaired", []))
+    return DoctorReport(code, checks, document.get("repaired", []))
 
 
-def survivors(ground: Ground) -> dict[str, Event]:
-    """What is left, after making sure that all of it is sound and that work goes on."""
-    store = SqliteStore(str(ground.home / "store.db"), writer=lambda: "e" * 20, wall=lambda: AT * 1000, create=False)
-    found: dict[str, Event] = {}
+def survivors(filled: FilledHome) -> dict[str, Event]:
+    """The events that are left, after checking that they are sound and that recording works."""
+    store = SqliteStore(str(filled.home / "store.db"), writer=lambda: "e" * 20, wall=lambda: AT * 1000, create=False)
+    events_by_hash: dict[str, Event] = {}
     for session in store.sessions():
         events = list(store.events(session))
         assert store.state(session) == fold(events, session)
-        found.update((event.hash, event) for event in events)
-    for key, event in found.items():
-        assert ground.events.get(key) == event, "only originals survive, unchanged"
+        events_by_hash.update((event.hash, event) for event in events)
+    for key, event in events_by_hash.items():
+        assert filled.events.get(key) == event, "a surviving event differs from its original"
     with store.transaction() as transaction:
-        assert transaction.record(ground.main, Draft(NoteAdded(text="goes on"), AT + 900, "anna")) is not None
+        assert transaction.record(filled.main, Draft(NoteAdded(text="goes on"), AT + 900, "anna")) is not None
     assert [damage for damage in store.check() if damage.check != "aside"] == []
     store.close()
-    return found
+    return events_by_hash
 
 
 @pytest.fixture
-def killed(ground: Ground, tmp_path: Path) -> Ground:
-    """The home as a kill leaves it: the last five transactions are in the journal alone."""
-    live = SqliteStore(str(ground.home / "store.db"), writer=lambda: "d" * 20, wall=lambda: AT * 1000 + 9)
-    events = dict(ground.events)
+def killed(filled: FilledHome, tmp_path: Path) -> FilledHome:
+    """The home after a kill: the last five transactions are only in the journal."""
+    live = SqliteStore(str(filled.home / "store.db"), writer=lambda: "d" * 20, wall=lambda: AT * 1000 + 9)
+    events = dict(filled.events)
     for number in range(5):
         with live.transaction() as transaction:
             note = NoteAdded(text=f"unsaved {number}")
-            made = transaction.record(ground.main, Draft(note, AT + 600 + number, "caro"))
+            made = transaction.record(filled.main, Draft(note, AT + 600 + number, "caro"))
             assert made is not None
             events[made.hash] = made
     copy = tmp_path / "killed"
-    shutil.copytree(ground.home, copy)
+    shutil.copytree(filled.home, copy)
     live.close()
-    os.environ["HOLDFAST_HOME"] = str(copy)  # monkeypatch of `ground` puts it back
-    return ground._replace(home=copy, events=events)
+    os.environ["HOLDFAST_HOME"] = str(copy)  # the monkeypatch of `filled` restores it
+    return filled._replace(home=copy, events=events)

@@ -1,4 +1,4 @@
-"""F6 for what travels: a really full disk, at the remote or at home. With room again, everybody catches up."""
+"""F6 for sync: a really full disk, at the remote or at home. With free space, all devices catch up."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TRIALS = [
 
 
 @pytest.mark.parametrize("trial", TRIALS)
-def test_a_full_disk_between_devices(trial: str, tmp_path: Path) -> None:
-    """Sending or hearing fails in words, nothing that was said is lost, and the next sync with room finishes it."""
+def test_sync_recovers_from_a_full_disk(trial: str, tmp_path: Path) -> None:
+    """Sending or receiving fails with a message, nothing is lost, and the next sync with free space finishes it."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
     if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:

@@ -1,4 +1,4 @@
-"""The program under faults: called in this process or as a real one, and what must hold afterwards."""
+"""A home and a project for the program under test, called in this process or as a real one; and common assertions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.faults.harness.warm import without_privileges
 CODES = frozenset({0, 1, 2, 3, 4, 5, 6, 7, 130})
 
 
-class Out(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
@@ -30,12 +30,12 @@ class Out(NamedTuple):
     @property
     def document(self) -> dict[str, Any]:
         assert self.out.count("\n") == 1, self
-        found: dict[str, Any] = json.loads(self.out)
-        assert found["holdfast"] == 1
-        return found
+        document: dict[str, Any] = json.loads(self.out)
+        assert document["holdfast"] == 1
+        return document
 
 
-class Desk:
+class Sandbox:
     """A home and a project of their own."""
 
     def __init__(self, root: Path) -> None:
@@ -60,8 +60,8 @@ class Desk:
     def keeper(self, project: Path | None = None) -> Keeper:
         return Keeper.open(str(project or self.project), home=str(self.home))
 
-    def call(self, *words: str, project: Path | None = None) -> Out:
-        """In this process; whatever happens, there is an answer and never a traceback."""
+    def call(self, *words: str, project: Path | None = None) -> CommandResult:
+        """In this process; fails on a traceback or an internal error."""
         out, err = io.StringIO(), io.StringIO()
         here = ["--project", str(project or self.project)]
         with (
@@ -70,25 +70,25 @@ class Desk:
             contextlib.redirect_stderr(err),
         ):
             code = main([*here, *words])
-        answer = Out(code, out.getvalue(), err.getvalue())
-        typed(answer)
+        answer = CommandResult(code, out.getvalue(), err.getvalue())
+        assert_well_formed(answer)
         return answer
 
-    def run(self, *words: str | bytes, env: dict[str, str] | None = None, **more: Any) -> Out:
+    def run(self, *words: str | bytes, env: dict[str, str] | None = None, **more: Any) -> CommandResult:
         """As a real process."""
         how: dict[str, Any] = {"cwd": self.project, "stdin": subprocess.DEVNULL, "capture_output": True} | more
         done = subprocess.run(
             [sys.executable, "-m", "holdfast", *words], env=self.environ | (env or {}), check=False, **how
         )
-        return Out(done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode())
+        return CommandResult(done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode())
 
-    def sound(self) -> None:
-        """Nothing is wrong with the store: file, chains, states, listings, search."""
-        sound(self.store)
+    def assert_sound(self) -> None:
+        """The store is sound: file, chains, states, listings, search."""
+        assert_sound(self.store)
 
 
-def typed(answer: Out) -> None:
-    """A code of the contract, one sentence for people, no traceback and nothing we had not thought of."""
+def assert_well_formed(answer: CommandResult) -> None:
+    """A documented exit code, an error message for users, no traceback and no internal error."""
     assert answer.code in CODES, answer
     assert "Traceback" not in answer.out + answer.err, answer
     assert "unexpected happened" not in answer.out + answer.err, answer
@@ -96,7 +96,7 @@ def typed(answer: Out) -> None:
         assert answer.err.startswith("holdfast: ") or '"error":' in answer.out, answer
 
 
-def sound(path: Path) -> None:
+def assert_sound(path: Path) -> None:
     store = SqliteStore(str(path), writer=lambda: "checker", wall=lambda: 1, create=False)
     try:
         assert list(store.check()) == []
@@ -104,8 +104,8 @@ def sound(path: Path) -> None:
         store.close()
 
 
-def lawful(document: Any) -> None:
-    """Working + paused = elapsed, nothing negative, pauses in order: of a `Session` of the library."""
+def assert_times_add_up(document: Any) -> None:
+    """Working + paused = elapsed, nothing negative, pauses consistent, for a `Session` of the library."""
     time = document.time
     assert time.working_ms + time.paused_ms == time.elapsed_ms
     assert min(time.working_ms, time.paused_ms, time.elapsed_ms) >= 0
@@ -115,7 +115,7 @@ def lawful(document: Any) -> None:
 
 
 def checks_permissions(probe: Path) -> bool:
-    """Whether a child without privileges really is refused what its mode forbids."""
+    """Whether a child without privileges is really refused what a mode forbids."""
     probe.write_text("x")
     probe.chmod(0)
     done = subprocess.run(["cat", str(probe)], preexec_fn=without_privileges, capture_output=True, check=False)
@@ -125,12 +125,12 @@ def checks_permissions(probe: Path) -> bool:
 
 
 def tree(root: Path) -> dict[str, bytes | None]:
-    """Everything below a directory, links not followed."""
-    found: dict[str, bytes | None] = {}
+    """Everything below a directory; links are not followed."""
+    contents: dict[str, bytes | None] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        found[name] = path.read_bytes() if path.is_file() and not path.is_symlink() else None
-    return found
+        contents[name] = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+    return contents
 
 
 def kill(process: subprocess.Popen[Any]) -> None:

@@ -1,4 +1,4 @@
-"""F18: rule machines: two stores that exchange events, and the life of a session, each against a model."""
+"""F18: state machines: two stores that exchange events, and the lifecycle of a session, each against a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from holdfast.core.fold import fold
 from holdfast.core.state import freeze
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
-from tests.faults.program import lawful
+from tests.faults.sandbox import assert_times_add_up
 from tests.support.scale import scale
 
 SESSIONS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
@@ -56,18 +56,18 @@ TRY = settings(
 
 
 class Stores(RuleBasedStateMachine):
-    """Two stores record on their own and receive each other's events in any order, with repeats.
+    """Two stores record independently and receive each other's events in any order, with repeats.
 
-    The model is a set: what a store holds is what it recorded and received, its state the fold of just that.
+    The model is a set: a store has what it recorded and received, and its state is the fold of just that.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="holdfast-machine-"))
         self.clock = itertools.count(1_800_000_000_000_000, 1_000)
-        self.salts = itertools.count()  # nothing random: the same steps give the same hashes
+        self.salts = itertools.count()  # not random: the same steps give the same hashes
         self.stores = [self._open(number) for number in range(2)]
-        self.held: list[dict[str, Event]] = [{}, {}]
+        self.model: list[dict[str, Event]] = [{}, {}]
 
     def _open(self, number: int) -> SqliteStore:
         return SqliteStore(
@@ -77,7 +77,7 @@ class Stores(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.receive_all(0)
-        self.receive_all(1)  # a stream with a gap is not whole, and the check would rightly say so
+        self.receive_all(1)  # the check would rightly report a stream with a gap
         self.equals_the_model()
         self.equal_logs_are_equal_states()
         for store in self.stores:
@@ -88,11 +88,11 @@ class Stores(RuleBasedStateMachine):
     def _record(self, number: int, session: str, data: EventData, key: str | None = None) -> None:
         state = self.stores[number].state(session)
         if state is not None and state.deleted:
-            return  # a keeper that knows of the deletion refuses; one that does not goes on until it hears
+            return  # a keeper that knows of the deletion refuses; another one continues until it receives it
         with self.stores[number].transaction() as transaction:
             made = transaction.record(session, Draft(data, next(self.clock) // 1000, f"actor{number}", key))
         if made is not None:
-            self.held[number][made.hash] = made
+            self.model[number][made.hash] = made
 
     @initialize()
     def begin(self) -> None:
@@ -118,20 +118,20 @@ class Stores(RuleBasedStateMachine):
 
     @rule(to=st.integers(0, 1), data=st.data())
     def receive(self, to: int, data: st.DataObject) -> None:
-        """Some of the other's events, in any order, some of them known already."""
-        theirs = sorted(self.held[1 - to].values(), key=lambda event: event.hash)
+        """Some of the other store's events, in any order, some of them known already."""
+        theirs = sorted(self.model[1 - to].values(), key=lambda event: event.hash)
         if theirs:
             some = data.draw(st.lists(st.sampled_from(theirs), max_size=8))
-            fresh = {event.hash for event in some} - set(self.held[to])
+            fresh = {event.hash for event in some} - set(self.model[to])
             with self.stores[to].transaction() as transaction:
                 assert transaction.receive(some) == len(fresh)
-            self.held[to].update({event.hash: event for event in some})
+            self.model[to].update({event.hash: event for event in some})
 
     @rule(to=st.integers(0, 1))
     def receive_all(self, to: int) -> None:
         with self.stores[to].transaction() as transaction:
-            transaction.receive(reversed(self.held[1 - to].values()))
-        self.held[to].update(self.held[1 - to])
+            transaction.receive(reversed(self.model[1 - to].values()))
+        self.model[to].update(self.model[1 - to])
 
     @rule(number=st.integers(0, 1))
     def reopen(self, number: int) -> None:
@@ -140,16 +140,16 @@ class Stores(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 1), session=st.sampled_from(SESSIONS))
     def fail_in_the_middle(self, number: int, session: str) -> None:
-        """A transaction that is left with an exception did not happen; nothing is added to what was deleted."""
+        """A transaction that ends with an exception has no effect; nothing is added to a deleted session."""
         with pytest.raises((ZeroDivisionError, NotFound)), self.stores[number].transaction() as transaction:  # noqa: PT012
             transaction.record(session, Draft(NoteAdded(text="never"), 1, "actor"))
             raise ZeroDivisionError
 
     @invariant()
     def equals_the_model(self) -> None:
-        for store, held in zip(self.stores, self.held, strict=True):
+        for store, model in zip(self.stores, self.model, strict=True):
             for session in SESSIONS:
-                events = [event for event in held.values() if event.session == session]
+                events = [event for event in model.values() if event.session == session]
                 assert {event.hash for event in store.events(session)} == {event.hash for event in events}
                 state = store.state(session)
                 if events:
@@ -161,7 +161,7 @@ class Stores(RuleBasedStateMachine):
     @invariant()
     def equal_logs_are_equal_states(self) -> None:
         for session in SESSIONS:
-            logs = [{event.hash for event in held.values() if event.session == session} for held in self.held]
+            logs = [{event.hash for event in model.values() if event.session == session} for model in self.model]
             if logs[0] == logs[1] and logs[0]:
                 one, two = (store.state(session) for store in self.stores)
                 assert one is not None
@@ -178,19 +178,19 @@ class Deleting(Stores):
 
     @invariant()
     def equals_the_model(self) -> None:
-        for store, held in zip(self.stores, self.held, strict=True):
+        for store, model in zip(self.stores, self.model, strict=True):
             for session in SESSIONS:
                 stored = list(store.events(session))
                 assert {event.hash for event in stored} == {
-                    event.hash for event in held.values() if event.session == session
+                    event.hash for event in model.values() if event.session == session
                 }
-                gone = any(event.type == "session.deleted" for event in stored)
+                deleted = any(event.type == "session.deleted" for event in stored)
                 left = [event for event in stored if event.data is not None and event.type != "session.deleted"]
-                assert not (gone and left)
+                assert not (deleted and left)
 
     @invariant()
     def equal_logs_are_equal_states(self) -> None:
-        """Both forget alike, whichever learned of it first."""
+        """Both delete, whichever learned of it first."""
         for session in SESSIONS:
             logs = [{event.hash for event in store.events(session)} for store in self.stores]
             states = [store.state(session) for store in self.stores]
@@ -239,7 +239,7 @@ class Lifecycle(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
     def expect(self, error: type[HoldfastError] | None, verb: Any) -> None:
-        """The verb does what it says, or raises exactly this and records nothing."""
+        """The verb succeeds, or raises exactly this error and records nothing."""
         before = sum(len(self.keeper.events(session)) for session in self.status)
         if error is None:
             verb()
@@ -301,8 +301,8 @@ class Lifecycle(RuleBasedStateMachine):
             wanted = NotFound
         elif self.agents[key] not in before or self.status[session] in ENDED:
             wanted = Refused
-        said: dict[str, list[Any]] = {"progress": [0.5], "fail": ["m"]}
-        words = said.get(verb, [])
+        arguments: dict[str, list[Any]] = {"progress": [0.5], "fail": ["m"]}
+        words = arguments.get(verb, [])
         self.expect(wanted, lambda: getattr(agent, verb)(*words))
         if wanted is None:
             self.agents[key] = after
@@ -332,7 +332,7 @@ class Lifecycle(RuleBasedStateMachine):
         for session, status in self.status.items():
             document = self.keeper.session(session).document()
             assert document.status == status
-            lawful(document)
+            assert_times_add_up(document)
             assert {agent.id: agent.status for agent in document.agents} == {
                 name: status for (owner, name), status in self.agents.items() if owner == session
             }
@@ -343,6 +343,6 @@ class Lifecycle(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("machine", [Stores, Deleting, Lifecycle])
-def test_the_machine_equals_its_model(machine: type[RuleBasedStateMachine]) -> None:
+def test_state_machine_equals_its_model(machine: type[RuleBasedStateMachine]) -> None:
     """After every step of every run."""
     run_state_machine_as_test(machine, settings=TRY)

@@ -1,4 +1,4 @@
-"""What must hold after any fault, looked at with the code under test."""
+"""What must be true after any fault, checked with the code under test."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from holdfast.machine import files
 from holdfast.sessions.start import ANNOUNCED
 from holdfast.store.checks import flaws
 from holdfast.store.sqlite import SqliteStore
-from tests.faults.harness.room import read_tree
+from tests.faults.harness.warm_sandbox import read_tree
 
-# What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
+# What a home may contain. Anything else must be reported by `doctor` as left behind by a killed process.
 KNOWN = {
     "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log",
     "aside", "mirrors", "spool", "hooks", "connections", "glances", "opened", "backfilled",
@@ -21,9 +21,9 @@ KNOWN = {
 }  # fmt: skip
 
 
-# Directories and files of agents in a person's home, as far as they are tried here.
+# The agents' directories and files in a user's home that are used here.
 AGENTS = (".claude", ".codex", ".gemini", ".config")
-ALONE = (".claude.json",)
+SINGLE_FILES = (".claude.json",)
 
 
 _FROM_GIT = ("commit.recorded", "file.changed")
@@ -31,22 +31,22 @@ NOT_COMPARED = "extra.kept"  # that the work tree could not be compared
 
 
 class View(NamedTuple):
-    """The state a person would see: the log, what is current, the settings."""
+    """What a user would see: the log, the current session, the settings."""
 
     log: dict[str, tuple[tuple[str, str], ...]]  # session -> (type, hash) of each event, in log order
-    erased: dict[str, bool]  # session -> whether its data is gone
+    erased: dict[str, bool]  # session -> whether its data is erased
     current: str | None
-    projects: int  # that are known to be at this place
+    projects: int  # that are known at this path
     config: bytes | None
     backup: int | None  # events in the copy at fresh.db
     mirrored: tuple[str, ...]  # formats that are mirrored
-    acknowledged: bool  # the contract, by somebody
-    agents: tuple[tuple[str, bytes | None], ...]  # their own files, beside the home
+    acknowledged: bool  # whether the contract is
+    agents: tuple[tuple[str, bytes | None], ...]  # their own files, outside the home
 
     @property
     def kinds(self) -> list[tuple[tuple[str, ...], bool]]:
-        """What is recorded, but for the place in git, which is left out where git cannot be read. What was found in
-        git comes last, in whichever order it was found.
+        """The recorded event types, without the position in git, which is missing where git cannot be read. Events
+        that were read from git come last, in any order.
         """
         return sorted(
             (
@@ -59,14 +59,14 @@ class View(NamedTuple):
             for session, events in self.log.items()
         )
 
-    def is_without_git(self, whole: View) -> bool:
-        """Whether it is the same but for what git would have shown, and says that git could not be read."""
+    def is_without_git(self, complete: View) -> bool:
+        """Whether it is the same except for events from git, and reports that git could not be read."""
 
         def left(view: View) -> list[tuple[list[str], bool]]:
-            return [([kind for kind in kinds if kind not in _FROM_GIT], gone) for kinds, gone in view.kinds]
+            return [([kind for kind in kinds if kind not in _FROM_GIT], erased) for kinds, erased in view.kinds]
 
-        less, more = left(self), left(whole)
-        if len(less) != len(more) or self.shape[1:] != whole.shape[1:]:
+        less, more = left(self), left(complete)
+        if len(less) != len(more) or self.shape[1:] != complete.shape[1:]:
             return False
         for (kinds, _), (wanted, _) in zip(less, more, strict=True):
             if kinds != wanted and NOT_COMPARED in kinds:
@@ -82,8 +82,8 @@ class View(NamedTuple):
         )  # fmt: skip
 
 
-def look(home: str, project: str, place: str) -> View:
-    """Open the home as the next command would; anything wrong is an AssertionError, any exception an error.
+def read_view(home: str, project: str, place: str) -> View:
+    """Open the home as the next command would; anything wrong raises AssertionError or another exception.
 
     `place` is the work tree's path as the store knows it.
     """
@@ -104,16 +104,18 @@ def look(home: str, project: str, place: str) -> View:
 
 
 def agents_files(root: str) -> tuple[tuple[str, bytes | None], ...]:
-    """What stands in the settings of agents; what a killed writer left unnamed is nobody's, and taken away later."""
-    found = [
+    """The agents' settings, without temporary files of a killed writer, which are removed later."""
+    contents = [
         (os.path.join(own, name), content)
         for own in AGENTS
         for name, content in (read_tree(os.path.join(root, own)) | {"": None}).items()
         if os.path.isdir(os.path.join(root, own))
         if not os.path.basename(name).startswith(files.PREFIX)
     ]
-    found += [(own, _bytes(os.path.join(root, own))) for own in ALONE if os.path.isfile(os.path.join(root, own))]
-    return tuple(sorted(found, key=lambda one: one[0]))
+    contents += [
+        (own, _bytes(os.path.join(root, own))) for own in SINGLE_FILES if os.path.isfile(os.path.join(root, own))
+    ]
+    return tuple(sorted(contents, key=lambda entry: entry[0]))
 
 
 def _mirrored(home: str) -> tuple[str, ...]:
@@ -123,8 +125,8 @@ def _mirrored(home: str) -> tuple[str, ...]:
 def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None, int]:
     store = SqliteStore(path, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
     try:
-        found = list(store.check())
-        assert not found, f"the check found {found}"
+        damage = list(store.check())
+        assert not damage, f"the check found {damage}"
         log, erased = {}, {}
         for session in store.sessions():
             events = list(store.events(session))
@@ -138,24 +140,24 @@ def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]]
 
 
 def complete_copy(path: str) -> int:
-    """A backup that has its name is complete, or it would not have it."""
+    """A backup under its final name is complete."""
     log, *_ = _read(path, "")
     return sum(len(events) for events in log.values())
 
 
 def leftovers(home: str) -> list[str]:
-    """Files that neither belong there nor are named by `doctor` as left behind."""
+    """Files that neither belong there nor are reported by `doctor` as left behind."""
     if not os.path.isdir(home):
         return []
     named = {os.path.basename(path) for path in files.temporaries(home)}
     announced = {name for name in os.listdir(home) if name.startswith(ANNOUNCED)}
-    # Where `connect` tried its script: the next one takes it away.
+    # Where `connect` tried its script: the next one removes it.
     trials = {name for name in os.listdir(home) if name.startswith(f"{files.PREFIX}trial-")}
     return sorted(set(os.listdir(home)) - KNOWN - named - announced - trials)
 
 
-def keeps(before: View, after: View) -> bool:
-    """Whether every event that was there is there, in its place."""
+def keeps_events(before: View, after: View) -> bool:
+    """Whether every event of `before` is there, at its position."""
     return all(after.log.get(session, ())[: len(events)] == events for session, events in before.log.items())
 
 
@@ -165,7 +167,7 @@ def remove(folder: str) -> None:
 
 
 def copy_of(source: str, target: str) -> None:
-    """The room as the fault left it, to look at without touching it."""
+    """A copy of the sandbox as the fault left it, so that checking does not change it."""
     remove(target)
     shutil.copytree(source, target, symlinks=True)
 

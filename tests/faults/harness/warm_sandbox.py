@@ -1,4 +1,4 @@
-"""A room to break things in: a home and a project on a disk that costs nothing, put back as they were in a moment."""
+"""A home and a project in memory to inject faults into, restored to any prepared state in a moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tree = dict[str, bytes | None]  # None: a directory
 
 
 class Answer(NamedTuple):
-    """What a command said and how it ended; a negative code is the signal that ended it."""
+    """A command's exit code and output; a negative code is the signal that killed it."""
 
     code: int
     out: str
@@ -27,11 +27,11 @@ class Answer(NamedTuple):
     trace: list[str]
 
 
-class Warm:
-    """The warm process, started when it is first needed, and a directory for what its children say."""
+class WarmProcess:
+    """Starts the warm process on first use, and has a directory for the output of its children."""
 
     def __init__(self, place: str | None = None) -> None:
-        self.side = tempfile.mkdtemp(prefix="holdfast-side-", dir=place or _memory())
+        self.output_dir = tempfile.mkdtemp(prefix="holdfast-side-", dir=place or _memory())
         self._worker: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -48,24 +48,25 @@ class Warm:
                 self._worker.stdin.close()
             self._worker.wait()
             self._worker.stdout.close()
-        shutil.rmtree(self.side)
+        shutil.rmtree(self.output_dir)
 
     def run(self, argv: Sequence[str], *, strace: Sequence[str] = (), **more: Any) -> Answer:
-        """A command in a child; `strace` are options that say what to watch and to break."""
-        trace = os.path.join(self.side, "trace")
+        """Run a command in a child; `strace` are options that select what to watch and to inject."""
+        trace = os.path.join(self.output_dir, "trace")
         request: dict[str, Any] = {
-            "argv": list(argv), "stdout": os.path.join(self.side, "out"), "stderr": os.path.join(self.side, "err"),
+            "argv": list(argv), "stdout": os.path.join(self.output_dir, "out"),
+            "stderr": os.path.join(self.output_dir, "err"),
             **more,
         }  # fmt: skip
         if strace:
             request.update(strace=["-y", "-s", "64", *strace], trace=trace)
-        said = self._ask(request)
-        if strace and said["strace"]:
-            message = f"strace said: {said['strace']}"
+        response = self._ask(request)
+        if strace and response["strace"]:
+            message = f"strace said: {response['strace']}"
             raise RuntimeError(message)
         lines = _read(trace).splitlines() if strace else []
-        answer = Answer(int(said["code"]), _read(request["stdout"]), _read(request["stderr"]), lines)
-        if said["late"]:
+        answer = Answer(int(response["code"]), _read(request["stdout"]), _read(request["stderr"]), lines)
+        if response["late"]:
             message = f"{request.get('call', argv)} ran longer than {request['seconds']} seconds: {answer.err}"
             raise TimeoutError(message)
         return answer
@@ -73,7 +74,7 @@ class Warm:
     def _ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         if self._worker is None:
             self._worker = subprocess.Popen(
-                [sys.executable, WARM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.side
+                [sys.executable, WARM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.output_dir
             )
         assert self._worker.stdin is not None
         assert self._worker.stdout is not None
@@ -83,15 +84,15 @@ class Warm:
         return answer
 
 
-class Room:
+class WarmSandbox:
     def __init__(self, place: str | None = None) -> None:
-        """In memory unless a place is given: a fault of ours is then no fault of the disk's speed."""
+        """In memory unless a directory is given, so that the speed of a disk plays no role."""
         place = place or _memory()
         self.root = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-faults-", dir=place))
         self.home = os.path.join(self.root, "home")
         self.project = os.path.join(self.root, "project")
         self.store = os.path.join(self.home, "store.db")
-        self._warm = Warm(place)
+        self._warm = WarmProcess(place)
         self._templates: dict[tuple[tuple[str, ...], ...], Tree] = {}
         os.mkdir(self.project, 0o700)
 
@@ -115,34 +116,34 @@ class Room:
         }  # fmt: skip
 
     def run(self, argv: Sequence[str], **more: Any) -> Answer:
-        """A command in a child of the warm process."""
+        """Run a command in a child of the warm process."""
         request = {"cwd": self.project, "environ": self.environ} | more
-        return self._warm.run(self._words(argv), **request)
+        return self._warm.run(self._expanded(argv), **request)
 
     def write_until_killed(self, after: float, **work: Any) -> list[str]:
-        """Let a process write, kill it after so many seconds, and say what it had acknowledged."""
-        acks = os.path.join(self._warm.side, "acks")
+        """Let a process write, kill it after so many seconds, and return what it had acknowledged."""
+        acks = os.path.join(self._warm.output_dir, "acks")
         if os.path.exists(acks):
             os.unlink(acks)
         self.run((), acks=acks, kill_after=after, **work)
         return _read(acks).splitlines()
 
-    def cold(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """The command as people start it: a process of its own."""
+    def start_process(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """The command as users start it: a process of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *self._words(argv)],
+            [sys.executable, "-m", "holdfast", *self._expanded(argv)],
             cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def _words(self, argv: Sequence[str]) -> list[str]:
-        """A URL needs the whole path of a file in the project."""
+    def _expanded(self, argv: Sequence[str]) -> list[str]:
+        """URLs need the absolute path of a file in the project."""
         return [word.replace("{project}", self.project) if "://" in word else word for word in argv]
 
     # ── states ───────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, steps: Iterable[Sequence[str]]) -> None:
-        """Bring the room to where these commands lead, made once and put back afterwards."""
+        """Run these commands once, and restore their result afterwards."""
         wanted = tuple(tuple(step) for step in steps)
         if wanted not in self._templates:
             self.put({})
@@ -152,7 +153,7 @@ class Room:
         self.put(self._templates[wanted])
 
     def _step(self, step: tuple[str, ...]) -> None:
-        """A command of Holdfast, or of `git`, `write FILE TEXT` or `remove DIRECTORY` from the project on, or
+        """A command of Holdfast, or of `git`, `write FILE TEXT` or `remove DIRECTORY` relative to the project, or
         `lose` the home.
         """
         if step[0] == "git":
@@ -171,31 +172,31 @@ class Room:
             assert answer.code == 0, f"preparing, {step} ended with {answer.code}: {answer.err}"
 
     def take(self) -> Tree:
-        """Every file of the room."""
+        """Every file of the sandbox."""
         return read_tree(self.root)
 
     def put(self, tree: Tree) -> None:
-        """Make the room hold exactly this, and the writer's binding fit: the same home, not a copied one."""
+        """Restore exactly these files, and bind the writer to the home: it counts as the same home, not as a copy."""
         empty(self.root)
         write_tree(self.root, {"project": None, **tree})
         bind(self.home)
 
 
 def read_tree(root: str) -> Tree:
-    found: Tree = {}
+    tree: Tree = {}
     for folder, folders, files in os.walk(root):
         for name in folders:
-            found[os.path.relpath(os.path.join(folder, name), root)] = None
+            tree[os.path.relpath(os.path.join(folder, name), root)] = None
         for name in files:
             path = os.path.join(folder, name)
             if stat.S_ISREG(os.lstat(path).st_mode):
                 with open(path, "rb") as file:
-                    found[os.path.relpath(path, root)] = file.read()
-    return found
+                    tree[os.path.relpath(path, root)] = file.read()
+    return tree
 
 
 def write_tree(root: str, tree: Tree) -> None:
-    for name in sorted(tree, key=lambda one: (one.count(os.sep), one)):
+    for name in sorted(tree, key=lambda entry: (entry.count(os.sep), entry)):
         content = tree[name]
         path = os.path.join(root, name)
         if content is None:
@@ -227,7 +228,7 @@ def bind(home: str) -> None:
 
 
 def _memory() -> str | None:
-    """A directory in memory, where there is one."""
+    """A directory in memory, if there is one."""
     path = "/dev/shm"
     return path if os.path.isdir(path) and os.access(path, os.W_OK) else None
 

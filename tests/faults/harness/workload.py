@@ -1,7 +1,7 @@
-"""A whole life of a home, to be recorded: run as a script under strace, `life.py ROOT ACKS [SYNCHRONOUS]`.
+"""A workload over the whole life of a home, to be recorded: run under strace, `workload.py ROOT ACKS [SYNCHRONOUS]`.
 
-After each thing that is done, what was promised is written as one JSON line to the file ACKS. The trace shows that
-write among the others, and so what had been acknowledged at every moment.
+After each step, what was acknowledged is written as one JSON line to the file ACKS. The trace has these writes among
+the others, and so shows what had been acknowledged at every moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.store.sqlite import connection as opening
 CANARY = "cormorant" * 3
 
 
-class Life:
+class Workload:
     def __init__(self, root: str, acks: str) -> None:
         self.home = os.path.join(root, "home")
         self.project = os.path.join(root, "project")
@@ -33,42 +33,42 @@ class Life:
         self.known: set[str] = set()
 
     def ack(self, keeper: Keeper | None = None, promised: Mapping[str, object] = MappingProxyType({})) -> None:
-        """Promise what is in the log now, and whatever else is given."""
+        """Acknowledge the events in the log, and anything else that is given."""
         if keeper is None:
             with self.keeper() as opened:
-                found = _hashes(opened)
+                hashes = _hashes(opened)
         else:
-            found = _hashes(keeper)
-        new = sorted(found - self.known)
-        self.known |= found
+            hashes = _hashes(keeper)
+        new = sorted(hashes - self.known)
+        self.known |= hashes
         os.write(self.acks, json.dumps({"hashes": new, **promised}).encode() + b"\n")
 
     def keeper(self) -> Keeper:
         return Keeper.open(self.project, home=self.home, actor="tester")
 
     def command(self, *argv: str, **promised: object) -> None:
-        """A command as the command line runs it: it opens the home, and closes it again."""
+        """Run a command as the command line does: it opens and closes the home."""
         with contextlib.redirect_stdout(io.StringIO()):
             code = main(list(argv))
         assert code == 0, argv
         self.ack(promised=promised)
 
     def notes(self, count: int, *, checkpoint: int, size: int = 1) -> None:
-        """One process that appends for long, with checkpoints in between."""
+        """One process that appends for a long time, with checkpoints in between."""
         with self.keeper() as keeper:
-            session = _here(keeper, checkpoint)
+            session = _current_session(keeper, checkpoint)
             for number in range(count):
                 session.note(f"note {number} " + "x" * size)
                 self.ack(keeper)
 
     def two_at_once(self, rounds: int) -> None:
-        """Two processes with the home open, appending in turn."""
+        """Two processes with the home open append in turn."""
         to_child, from_parent = os.pipe()
         to_parent, from_child = os.pipe()
         child = os.fork()
         if not child:
             with self.keeper() as keeper:
-                session = _here(keeper, 10)
+                session = _current_session(keeper, 10)
                 for _ in range(rounds):
                     os.read(to_child, 1)
                     session.note("from the other process")
@@ -76,7 +76,7 @@ class Life:
                     os.write(from_child, b"!")
             os._exit(0)
         with self.keeper() as keeper:
-            session = _here(keeper, 6)
+            session = _current_session(keeper, 6)
             for _ in range(rounds):
                 session.note("from this process")
                 self.ack(keeper)
@@ -88,55 +88,55 @@ class Life:
             self.ack(keeper)
 
 
-def _here(keeper: Keeper, checkpoint: int) -> SessionHandle:
-    found = keeper.current()
-    assert found is not None
-    # Far more often than by default: what happens at checkpoints is to be seen in a short life too.
+def _current_session(keeper: Keeper, checkpoint: int) -> SessionHandle:
+    session = keeper.current()
+    assert session is not None
+    # Far more often than by default: a short workload must include checkpoints too.
     cast(SqliteStore, keeper.store())._connection.pragma("wal_autocheckpoint", checkpoint)
-    return found
+    return session
 
 
 def _hashes(keeper: Keeper) -> set[str]:
     store = keeper.store()
-    found: list[Event] = [event for session in store.sessions() for event in store.events(session)]
-    return {event.hash for event in found}
+    events: list[Event] = [event for session in store.sessions() for event in store.events(session)]
+    return {event.hash for event in events}
 
 
-def live(root: str, acks: str) -> None:
-    life = Life(root, acks)
-    os.chdir(life.project)
-    os.environ["HOLDFAST_HOME"] = life.home
-    life.command("start", "the goal", "--scope", "store")
-    life.command("note", "the first note")
-    life.command("config", "set", "history.limit", "31", config="31")
-    life.command("agent", "start", "a1", "--type", "coder")
-    life.notes(14, checkpoint=8)
-    life.notes(3, checkpoint=1000, size=20_000)
-    life.two_at_once(4)
-    life.command("config", "set", "history.limit", "32", config="32")
-    life.command("start", f"with {CANARY}", "--replace")
-    life.command("note", f"{CANARY} again")
-    backup = os.path.join(life.home, "copy.db")
-    life.command("backup", backup, backup="copy.db")
-    life.command("delete", "@", "--confirm", "--force", erased=True)
-    life.command("start", "the last goal")
-    life.notes(6, checkpoint=1000)
-    life.command("stop")
+def run_workload(root: str, acks: str) -> None:
+    workload = Workload(root, acks)
+    os.chdir(workload.project)
+    os.environ["HOLDFAST_HOME"] = workload.home
+    workload.command("start", "the goal", "--scope", "store")
+    workload.command("note", "the first note")
+    workload.command("config", "set", "history.limit", "31", config="31")
+    workload.command("agent", "start", "a1", "--type", "coder")
+    workload.notes(14, checkpoint=8)
+    workload.notes(3, checkpoint=1000, size=20_000)
+    workload.two_at_once(4)
+    workload.command("config", "set", "history.limit", "32", config="32")
+    workload.command("start", f"with {CANARY}", "--replace")
+    workload.command("note", f"{CANARY} again")
+    backup = os.path.join(workload.home, "copy.db")
+    workload.command("backup", backup, backup="copy.db")
+    workload.command("delete", "@", "--confirm", "--force", erased=True)
+    workload.command("start", "the last goal")
+    workload.notes(6, checkpoint=1000)
+    workload.command("stop")
 
 
 def without_full_sync(level: str) -> None:
-    """The store as it must not be, to show that the power-loss test would see it."""
+    """Weaken the store's durability, to show that the power-loss test would notice."""
     real = opening._open
 
-    def weaker(path: str) -> object:
+    def open_weakened(path: str) -> object:
         connection = real(path)
         connection.execute(f"PRAGMA synchronous = {level}")
         return connection
 
-    opening._open = weaker  # type: ignore[assignment]
+    opening._open = open_weakened  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
         without_full_sync(sys.argv[3])
-    live(sys.argv[1], sys.argv[2])
+    run_workload(sys.argv[1], sys.argv[2])
