@@ -20,7 +20,7 @@ import psycopg
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical_json
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.events import (
     TYPE_OF,
     AgentCompleted,
@@ -288,7 +288,7 @@ class Kept:
         salts = chance.randbytes(16 * EVENTS_EACH)
         for seq, item in enumerate(story(number, stock, chance), 1):
             at += 20_000
-            event = seal(
+            event = make_event(
                 session=session, writer=f"writer-{owner}", seq=seq, prev=prev, clock=at * 1000, at=at, actor=owner,
                 type=item.type, version=item.version, data=item.canonical, salt=salts[16 * seq - 16 : 16 * seq],
             )  # fmt: skip

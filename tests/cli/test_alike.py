@@ -1,4 +1,6 @@
-"""Two devices gave one id at once: lists show them apart, and a command said again reaches the next."""
+"""Two devices gave one id to different tasks or agents: lists distinguish them, and a repeated command applies to
+the next.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.cli.several_devices import Several
 
 @pytest.fixture
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
-    """A session that laptop and desk both have, each with a task t1 and an agent a-1 of its own."""
+    """A session on laptop and desk, each of which added a task t1 and an agent a-1."""
     made = Several(tmp_path, monkeypatch, capsys)
     made.create_vault()
     session = str(made.session("start", "Build the shop")["id"])
@@ -26,13 +28,13 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return made
 
 
-def test_tasks_of_one_id(several: Several) -> None:
-    """The device stands beside the id; finishing twice finishes both, and says which was meant."""
+def test_tasks_with_one_id_are_listed_with_their_device(several: Several) -> None:
+    """Finishing twice finishes both, and says which."""
     listed = several("task", "list").out
     assert "t1 (laptop)" in listed
     assert "t1 (desk)" in listed
     first = several("task", "done", "t1")
-    assert "There are 2 tasks t1. This was the one of" in first.err
+    assert "There are 2 tasks t1. This was " in first.err
     second = several("task", "done", "t1")
     assert "There are 2" not in second.err
     texts = {"Print the receipt", "Write the query"}
@@ -43,8 +45,8 @@ def test_tasks_of_one_id(several: Several) -> None:
     assert "completed already" in third.err
 
 
-def test_agents_of_one_id(several: Several) -> None:
-    """Likewise, and the answer for programs has the one that was meant."""
+def test_agents_with_one_id_are_listed_with_their_device(several: Several) -> None:
+    """The JSON answer contains the one that was meant."""
     listed = several("agent", "list").out
     assert "a-1 (laptop)" in listed
     assert "a-1 (desk)" in listed
@@ -53,8 +55,7 @@ def test_agents_of_one_id(several: Several) -> None:
     assert {item["status"] for item in ended} == {"completed"}
 
 
-def test_id_of_its_own_needs_nothing(several: Several) -> None:
-    """Who has no twin is shown and told as ever."""
+def test_unique_id_is_shown_without_a_device(several: Several) -> None:
     several.document("task", "add", "Alone", "--id", "own")
     assert "own (" not in several("task", "list").out
     assert "There are" not in several("task", "done", "own").err

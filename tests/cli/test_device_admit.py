@@ -1,4 +1,4 @@
-"""`device admit`: what a removed device wrote since is shown, waits, and is taken in by an admin's word."""
+"""`device admit`: what a removed device wrote since its removal waits, is shown, and is admitted by an admin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def removed(several: Several) -> str:
-    """The desk was removed, and wrote a note and a session since; we are at the laptop. Gives the session."""
+    """The desk was removed, and wrote a note and a session since; the laptop is current. Returns the session."""
     several.at("laptop")
     several.document("device", "remove", "desk")
     several.at("desk")
@@ -36,8 +36,8 @@ def listed(several: Several, name: str) -> dict[str, Any]:
     return next(item for item in several.document("device", "list")["devices"] if item["name"] == name)
 
 
-def test_what_is_pending_is_shown_and_taken_in(several: Several) -> None:
-    """`device list` and `doctor` name it with the command; after that it is there, and nothing waits any more."""
+def test_device_admit_accepts_what_is_pending(several: Several) -> None:
+    """`device list` and `doctor` name it with the command; afterwards nothing waits."""
     session = removed(several)
     assert listed(several, "desk")["held"] == {"events": 0, "pushes": 1}
     assert listed(several, "laptop")["held"] is None
@@ -59,17 +59,17 @@ def test_what_is_pending_is_shown_and_taken_in(several: Several) -> None:
     assert listed(several, "desk")["status"] == "removed"
 
 
-def test_in_words(several: Several) -> None:
-    """How many events of how many sessions; and calmly, that there is nothing."""
+def test_device_admit_reports_events_and_sessions(several: Several) -> None:
+    """Or that there is nothing."""
     removed(several)
-    assert several("device", "admit", "desk").out.startswith("Took in ")
+    assert several("device", "admit", "desk").out.startswith("Accepted ")
     again = several("device", "admit", "desk")
     assert (again.code, again.out.strip()) == (0, "Nothing of desk is held back")
     assert several.document("device", "admit", "desk")["admitted"]["events"] == 0
 
 
-def test_by_its_fingerprint_at_a_device_that_came_later(several: Several) -> None:
-    """Another admin decides as well, and everybody gets it."""
+def test_device_admit_works_by_fingerprint_on_a_later_admin(several: Several) -> None:
+    """All devices receive it."""
     session = removed(several)
     words = listed(several, "desk")["fingerprint"]
     several.join("tower")
@@ -83,8 +83,8 @@ def test_by_its_fingerprint_at_a_device_that_came_later(several: Several) -> Non
     assert several.notes(session) == ["Written outside"]
 
 
-def test_what_cannot_be_admitted(several: Several) -> None:
-    """Each reason has its code: nobody of that name, one that belongs to the vault, nobody who may."""
+def test_device_admit_exit_codes(several: Several) -> None:
+    """An unknown device, a member of the vault, and a device that is no admin."""
     several.at("laptop")
     several.refused(3, "device", "admit", "nobody")
     error = several.refused(3, "device", "admit", "desk")
@@ -97,8 +97,8 @@ def test_what_cannot_be_admitted(several: Several) -> None:
     several.refused(3, "device", "admit", "desk")
 
 
-def test_what_cannot_be_read_stays(several: Several) -> None:
-    """A push that somebody changed is not taken in; that is said, and it still waits."""
+def test_device_admit_leaves_a_changed_push_pending(several: Several) -> None:
+    """And reports it."""
     several.at("laptop")
     before = set((several.folder / "p").rglob("*"))
     removed(several)
@@ -107,16 +107,16 @@ def test_what_cannot_be_read_stays(several: Several) -> None:
             pack.chmod(0o600)
             pack.write_bytes(b"\0" * pack.stat().st_size)
     done = several("device", "admit", "desk")
-    assert (done.code, done.out.strip()) == (0, "Nothing of desk was taken in")
-    assert "1 push of it was not taken in" in done.err
+    assert (done.code, done.out.strip()) == (0, "Nothing of desk was accepted")
+    assert "1 push of it was not accepted" in done.err
     assert listed(several, "desk")["held"] == {"events": 0, "pushes": 1}
 
 
 # ── at the removed device ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_removed_device_knows_that_it_is_out(several: Several) -> None:
-    """It cannot read who removed it; that others write what it cannot open tells it enough."""
+def test_removed_device_reports_its_removal(several: Several) -> None:
+    """It cannot read who removed it, but others write what it cannot open."""
     several.at("laptop")
     several.session("start", "Ship it")
     several.sync("laptop", "desk", "laptop")
@@ -141,8 +141,8 @@ def test_removed_device_knows_that_it_is_out(several: Several) -> None:
     assert listed(several, "desk")["status"] == "member"
 
 
-def test_planted_head_makes_nobody_removed(several: Several) -> None:
-    """Bytes that no key opens, above a head that is still there, prove nothing: anybody can put them there."""
+def test_planted_head_does_not_look_like_a_removal(several: Several) -> None:
+    """Anybody can place bytes that no key opens next to an existing head."""
     several.at("laptop")
     several.session("start", "Ship it")
     several.sync("laptop", "desk")

@@ -1,4 +1,4 @@
-"""`doctor` on events with an absurd clock: named in plain words, as a warning; work goes on."""
+"""`doctor` on events with an absurd clock: a warning in plain words; work continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from tests.support.command_line import Calling
 
 
@@ -17,12 +17,12 @@ def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Calling(tmp_path, monkeypatch, capsys)
 
 
-def test_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> None:
-    """Session, device, writer and value; edits take effect, in another session too; a repair changes nothing."""
+def test_doctor_names_an_absurd_clock(calling: Calling) -> None:
+    """With session, device, writer and value; edits still take effect, and a repair changes nothing."""
     session = str(calling.session("start", "Ship it")["id"])
     with Keeper.open(home=str(calling.home)) as keeper:
         head = keeper.events(session)[-1].head
-        event = seal(
+        event = make_event(
             session=session, writer="f" * 20, seq=1, prev=None, clock=MAX_SAFE_INTEGER, at=keeper.now(), actor="ben",
             type="session.edited", version=1, data=canonical_json({"goal": "Theirs"}), salt=bytes(16), seen=(head,),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`doctor` on a stream that forked: named in plain words, with what to do, and no damage."""
+"""`doctor` on a stream that forked: a warning in plain words, with what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.canonical import canonical_json
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from tests.support.command_line import Calling
 
 
@@ -18,17 +18,17 @@ def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def note(session: str, seq: int, text: str, clock: int, prev: Event | None = None) -> Event:
-    return seal(
+    return make_event(
         session=session, writer="b" * 20, seq=seq, prev=prev.hash if prev else None, clock=clock, at=clock // 1000,
         actor="ben", type="note.added", version=1, data=canonical_json({"text": text}), salt=bytes(16),
     )  # fmt: skip
 
 
-def test_two_copies_of_one_home(calling: Calling) -> None:
-    """Both branches show, the check is a warning that says what happened, and a repair touches nothing."""
+def test_doctor_warns_of_two_copies_of_one_home(calling: Calling) -> None:
+    """Both branches are shown, and a repair touches nothing."""
     session = str(calling.session("start", "Ship it")["id"])
     with Keeper.open(home=str(calling.home)) as keeper:
-        clock = (keeper.now() + 1) * 1000  # after all that is there
+        clock = (keeper.now() + 1) * 1000  # after everything else in the log
         first = note(session, 1, "before", clock)
         branches = [note(session, 2, text, clock + number, first) for number, text in enumerate(("one", "other"), 1)]
         with keeper.transaction() as transaction:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.cells import cut, head, safe, width_of, wrap
-from holdfast.cli.paint import Column, Paint, Painted, terminal
+from holdfast.cli.paint import Column, Paint, Painted, paint_for
 
 ANY = st.text(st.characters())
 TRICKY = st.text(
@@ -343,7 +343,7 @@ def test_colour_is_for_terminals_that_want_it(
     tty: bool, no_color: bool, environ: dict[str, str], colour: bool
 ) -> None:
     """The option, the environment and the stream decide, in this order, and no is stronger than yes."""
-    paint = terminal(Screen(tty=tty), no_color=no_color, environ=environ)
+    paint = paint_for(Screen(tty=tty), no_color=no_color, environ=environ)
     assert paint.colour is colour
     assert paint.tty is tty
 
@@ -365,7 +365,7 @@ def test_colour_is_for_terminals_that_want_it(
 def test_width_is_asked_for_and_kept_within_reason(columns: str | None, width: int) -> None:
     """Without a terminal COLUMNS decides, if it is a number."""
     environ = {} if columns is None else {"COLUMNS": columns}
-    assert terminal(Screen(), environ=environ).width == width
+    assert paint_for(Screen(), environ=environ).width == width
 
 
 def test_real_terminal_tells_its_own_width() -> None:
@@ -378,7 +378,7 @@ def test_real_terminal_tells_its_own_width() -> None:
     try:
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 93, 0, 0))
         with open(other, "w", encoding="utf-8", closefd=False) as stream:
-            paint = terminal(stream, environ={"COLUMNS": "50"})
+            paint = paint_for(stream, environ={"COLUMNS": "50"})
     finally:
         os.close(main)
         os.close(other)
@@ -390,7 +390,7 @@ def test_real_terminal_tells_its_own_width() -> None:
 )
 def test_other_encodings_get_ascii(encoding: str, ascii_only: bool) -> None:
     """Bars and dashes are drawn only where they can be shown."""
-    assert terminal(Screen(encoding=encoding), environ={}).ascii_only is ascii_only
+    assert paint_for(Screen(encoding=encoding), environ={}).ascii_only is ascii_only
 
 
 def test_missing_or_closed_stream_is_no_terminal() -> None:
@@ -398,5 +398,5 @@ def test_missing_or_closed_stream_is_no_terminal() -> None:
     closed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     closed.close()
     for stream in (None, closed):
-        paint = terminal(stream, environ={})
+        paint = paint_for(stream, environ={})
         assert (paint.width, paint.colour, paint.tty) == (80, False, False)

@@ -23,7 +23,7 @@ SHOWN = "postgresql://ada@127.0.0.1:1/team"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(passwords, "_moved", {})
+    monkeypatch.setattr(passwords, "_removed", {})
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOLDFAST_STORE", "")  # so that it is taken back, whoever sets it
     monkeypatch.chdir(tmp_path)
@@ -84,16 +84,16 @@ def test_what_came_by_the_environment_stays_here(monkeypatch: pytest.MonkeyPatch
     """The program that ran anew takes it out of the environment: no program that it starts is told."""
     monkeypatch.setenv("HOLDFAST_URL_1", URL)
     monkeypatch.setenv("HOLDFAST_URL_2", URL.replace("team", "other"))
-    assert passwords.moved(["store", "copy", SHOWN, "x"]) == ["store", "copy", SHOWN, "x"]
-    assert passwords.full(SHOWN) == URL
-    assert passwords.full("x") == "x"
+    assert passwords.without_passwords(["store", "copy", SHOWN, "x"]) == ["store", "copy", SHOWN, "x"]
+    assert passwords.full_url(SHOWN) == URL
+    assert passwords.full_url("x") == "x"
     assert not any(name.startswith("HOLDFAST_URL_") for name in os.environ)
-    assert passwords.full(SHOWN.replace("team", "other")) == URL.replace("team", "other")
+    assert passwords.full_url(SHOWN.replace("team", "other")) == URL.replace("team", "other")
 
 
 def test_hooks_are_reported_the_whole_address() -> None:
     """They look for it in the environment, and so do the processes they start."""
-    words = passwords.moved(["--store", URL, "hook", "claude"])
+    words = passwords.without_passwords(["--store", URL, "hook", "claude"])
     assert words == ["--store", SHOWN, "hook", "claude"]
     assert words_of(words) == ["hook", "claude"]
     assert os.environ["HOLDFAST_STORE"] == URL
@@ -108,7 +108,7 @@ def test_hooks_are_reported_the_whole_address() -> None:
 )  # fmt: skip
 def test_other_words_stay_as_they_are(word: str) -> None:
     """Addresses without a password, what nobody can read, and what is a text."""
-    assert passwords.moved(["note", word]) == ["note", word]
+    assert passwords.without_passwords(["note", word]) == ["note", word]
 
 
 @pytest.mark.parametrize(

@@ -168,14 +168,14 @@ def test_sound_files_need_no_recovering_and_that_is_reported(call: Calling) -> N
     out = call("recover", "one.json")
     assert (out.code, out.out.splitlines()[-1]) == (
         0,
-        "It is whole: nothing needs to be recovered. holdfast import one.json takes it in.",
+        "It is whole: nothing needs to be recovered. To import it: holdfast import one.json",
     )
     put(call, "two.json", spec_examples.TIMER_JUST_STARTED)
     put(call, "package.json", b'{"name": "x"}')  # somebody else's, and whole
     out = call("recover", ".")
     assert (out.code, out.out.splitlines()[-1]) == (
         0,
-        "2 files looked at, all whole: nothing needs to be recovered. holdfast import . takes them in.",
+        "2 files looked at, all whole: nothing needs to be recovered. To import them: holdfast import .",
     )
     assert "package.json" not in out.out
     assert call("recover", ".", "--quiet").out == "whole  ./one.json (orchestrator)\nwhole  ./two.json (timer)\n"

@@ -164,7 +164,7 @@ def test_goal_gives_way_to_how_things_stand(line: Line) -> None:
 def test_bar_has_the_colours_of_the_rest_of_the_program(tokens: int) -> None:
     """Where the context is nearly full, it looks the same here as in `status`."""
     usage = {"context_window": {"context_window_size": 200_000, "current_usage": {"input_tokens": tokens}}}
-    share = statusline.used(usage)
+    share = statusline.context_percent(usage)
     assert share is not None
     level = next(level for limit, level in statusline._LEVELS if share >= limit)
     assert level == modes.level(tokens, 200_000)
@@ -196,7 +196,7 @@ def test_nothing_raw_reaches_the_terminal(
         assert not any(char < " " or "\x7f" <= char < "\xa0" or "\u202a" <= char <= "\u202e" for char in drawn)
         assert "\u2066" not in drawn
         assert width_of(drawn) <= width
-        statusline._news(payload)
+        statusline._checksum(payload)
         drawn.encode()
 
 

@@ -77,7 +77,7 @@ def test_what_is_reported_meanwhile(member: Member, tmp_path: Path, monkeypatch:
     ]  # fmt: skip
     assert output[3].startswith("To go on there: export HOLDFAST_STORE=sqlite:///")
     assert member("store", "copy", "home", next(others), "--quiet") == (0, "", "")
-    monkeypatch.setattr(store_commands, "terminal", lambda *_, **__: Paint(60, tty=True))
+    monkeypatch.setattr(store_commands, "paint_for", lambda *_, **__: Paint(60, tty=True))
     drawn = member("store", "copy", "home", next(others)).err
     assert "100%  copying their events" in drawn
     assert drawn.rpartition("\r\x1b[2K")[2].startswith("To go on there")
@@ -176,7 +176,7 @@ def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(store_copy_module, "copy", stopped)
     result = member("store", "copy", "home", other)
     assert result.code == 130
-    assert "goes on from there" in result.err
+    assert "continues from there" in result.err
     monkeypatch.setattr(store_copy_module, "copy", whole)
     monkeypatch.setattr(store_copy_module, "PORTION", portion)
     done = member.document("store", "copy", "home", other)

@@ -205,7 +205,7 @@ def test_keys_do_what_they_say(terminal: Terminal, holdfast: Calling) -> None:
 def test_what_happens_elsewhere_is_seen(terminal: Terminal, holdfast: Calling) -> None:
     """From nothing, no store at all: the first session, what is done in it, and its end, from another process."""
     terminal.watch()
-    terminal.until("No session is unfinished.", "holdfast start GOAL")
+    terminal.until("No unfinished sessions.", "holdfast start GOAL")
     with a_terminal(terminal.root, holdfast) as other:
         other.type(f'hf() {{ {shlex.quote(sys.executable)} -m holdfast "$@"; }}')
         other.type("hf start 'Add a search box'")
@@ -215,7 +215,7 @@ def test_what_happens_elsewhere_is_seen(terminal: Terminal, holdfast: Calling) -
         other.type("hf context --tokens 190000 --window 200000")
         terminal.until("190,000 of 200,000", "1 waits for you", "\n>! ")
         other.type("hf stop")
-        terminal.until("is completed.", "No session is unfinished.")
+        terminal.until("is completed.", "No unfinished sessions.")
     terminal.press("q")
     terminal.ended(0)
 

@@ -70,7 +70,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 def a_moment() -> None:
     """Long enough for Escape to be a key."""
-    time.sleep(1.5 * loop._ESCAPE)
+    time.sleep(1.5 * loop._ESCAPE_TIMEOUT)
 
 
 def watch(
@@ -79,9 +79,9 @@ def watch(
     paper = Paper(*steps)
     monkeypatch.setattr(loop, "own_terminal", lambda: paper)
     # Nothing rests and nothing waits: every step looks again.
-    monkeypatch.setattr(loop, "_WHOLE", 0.0)
-    monkeypatch.setattr(loop, "_AGAIN", 0.0)
-    monkeypatch.setattr(loop, "_SOON", soon)
+    monkeypatch.setattr(loop, "_FULL_REFRESH_INTERVAL", 0.0)
+    monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
+    monkeypatch.setattr(loop, "_MESSAGE_DELAY", soon)
     loop.watch(
         lambda: Keeper.open(keeper.place.root, home=keeper.home.path, actor="ada"), Paint(80), only=only,
         prepare=lambda _: None,
@@ -160,10 +160,10 @@ def test_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.MonkeyP
     paper = watch(keeper, monkeypatch, b"\r", session.complete, b"q")
     result = "".join(paper.written)
     assert f"{session.id[:8]} is completed." in result
-    assert "No session is unfinished." in result
+    assert "No unfinished sessions." in result
     alone = watch(keeper, monkeypatch, lambda: keeper.delete(session.id, force=True), b"q", only=session.id)
     assert "completed" in alone.written[0]
-    assert "The session is not there any more." in "".join(alone.written)
+    assert "This session no longer exists." in "".join(alone.written)
 
 
 def test_after_another_program_everything_is_drawn_again(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: p
     result = "".join(paper_written)
     assert "The store cannot be read (no such file or directory)." in "".join(paper_written[: seen[0]])
     assert "deleted" not in result
-    assert "No session is unfinished." not in result
+    assert "No unfinished sessions." not in result
     assert "Noted" not in result
     assert any("\x1b[23;1H\x1b[0m\x1b[K" in text for text in paper_written[seen[0] :]), "the word is gone again"
     assert session.document().notes == []
@@ -230,7 +230,7 @@ def test_keys_are_handled_while_the_store_is_locked(keeper: Keeper, monkeypatch:
     paper = watch(keeper, monkeypatch, result.__enter__, *steps, *[a_moment] * 10, b"q", soon=0.01)
     holder.close()
     outcome = "".join(paper.written)
-    for part in ("Waiting for the store…", "One thing after the other.", "write a note", "q again leaves"):
+    for part in ("Waiting for the store…", "Wait until it ends.", "write a note", "Press q again to leave"):
         assert part in outcome
     assert outcome.index("Waiting for the store…") < outcome.index(f"Noted in {session.id[:8]}.")
     assert [note.text for note in session.document().notes] == ["remember"]
@@ -243,7 +243,7 @@ def test_who_leaves_twice_need_not_wait(keeper: Keeper, monkeypatch: pytest.Monk
         paper = watch(keeper, monkeypatch, b"p", b"\r", b"\x1b", a_moment, b"q", b"q", soon=0.01)
         with pytest.raises(KeyboardInterrupt):
             watch(keeper, monkeypatch, b"r", WaitResult(stop=signal.SIGINT), soon=0.01)
-    assert "q again leaves" in "".join(paper.written)
+    assert "Press q again to leave" in "".join(paper.written)
 
 
 def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,27 +284,27 @@ def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pyt
     """With news at hand and a store that cannot be read, it rests before it tries again, and then shows the news."""
     session = keeper.start("Add a search box")
     paper = Paper()
-    news = loop._News(paper.wake)
+    news = loop._PendingChanges(paper.wake)
 
     def begin(_: object) -> BackgroundCall:
         raise AssertionError
 
     running = loop._Loop(WatchData(keeper, None), paper, Paint(80), news, begin)
-    running.look()
+    running.refresh()
     real = overview.unfinished
 
     def unfinished(_: Keeper) -> list[Row]:
         raise Busy("the store is busy")
 
     monkeypatch.setattr(overview, "unfinished", unfinished)
-    monkeypatch.setattr(loop, "_AGAIN", 1_000.0)
-    running._rested_at = 0.0
-    news.hear(Changes(1, frozenset({session.id}), beyond=False))
-    running._refresh()
-    assert running._patience() > 900
+    monkeypatch.setattr(loop, "_RETRY_DELAY", 1_000.0)
+    running._next_read_at = 0.0
+    news.add(Changes(1, frozenset({session.id}), other_changes=False))
+    running._refresh_or_show_error()
+    assert running._timeout() > 900
     monkeypatch.setattr(overview, "unfinished", real)
     session.note("remember")
-    running._rested_at = 0.0
-    running._refresh()
+    running._next_read_at = 0.0
+    running._refresh_or_show_error()
     assert running._scene.message is None
     assert running._scene.cards[0].session.notes[0].text == "remember"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from holdfast.core.events import AliasGiven, NoteAdded, ProjectFacts, SessionEdited, SessionStarted
 from holdfast.keeper import Keeper
 from holdfast.store.interface import Draft
@@ -410,7 +410,7 @@ def test_backup_displaces_nothing_that_was_recorded_here(attacked: Attacked) -> 
     with Keeper.open(str(attacked.project), home=home) as keeper, keeper.transaction() as transaction:
         transaction.record(attacked.victim, Draft(note, keeper.now(), "me", "hook:1"))
     shutil.copytree(home, attacked.root / "home-copy")
-    forged = seal(
+    forged = make_event(
         session=attacked.victim, writer="f" * 20, seq=1, prev=None, clock=1, at=1, actor="x", type="note.added",
         version=1, data=b'{"text":"instead"}', salt=bytes(16), key="hook:1",
     )  # fmt: skip

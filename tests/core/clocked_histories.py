@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json, digest
 from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, log_position, tick
-from holdfast.core.envelope import Event, StreamHead, seal
+from holdfast.core.envelope import Event, StreamHead, make_event
 from holdfast.core.fold import fold, skip_duplicate
 from holdfast.core.state import State
 
@@ -106,7 +106,7 @@ class Author:
         kind, data = chance.choice(KINDS)
         if not self._head:
             kind, data = "session.started", STARTED
-        event = seal(
+        event = make_event(
             session=SESSION, writer=self.writer, seq=self._head.seq + 1 if self._head else 1,
             prev=self._head.hash if self._head else None, clock=clock, at=self.now, actor="ada", type=kind, version=1,
             data=canonical_json({**data, "goal": f"goal {len(self.known)}"} if "goal" in data else data),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
-from holdfast.core.envelope import Event, StreamHead, seal
+from holdfast.core.envelope import Event, StreamHead, make_event
 from holdfast.core.fold import apply, fold, in_log_order, skip_duplicate
 from holdfast.core.registers import current_value, disputes
 from holdfast.core.state import State, freeze
@@ -65,7 +65,7 @@ def test_clock_always_advances(walls: list[int], last: int) -> None:
 
 
 def event(writer: str, seq: int, clock: int, prev: Event | None = None, *seen: Event) -> Event:
-    return seal(
+    return make_event(
         session=SESSION, writer=writer, seq=seq, prev=prev.hash if prev else None, clock=clock, at=START, actor="a",
         type="note.added", version=1, data=b'{"text":"x"}', salt=bytes(16), seen=tuple(item.head for item in seen),
     )  # fmt: skip

@@ -14,8 +14,8 @@ _NAMES_EXTRA = re.compile(r'(?:missing_extra\(\s*"[^"]*",\s*|install_command\()"
 
 def test_missing_extra_says_how_to_install_it() -> None:
     """From the package index, and from a clone."""
-    error = missing_extra("S3 remotes need", "s3", otherwise="use a folder.", operation="open")
-    assert error.message == "S3 remotes need an extra that is not installed: holdfast[s3]"
+    error = missing_extra("an S3 remote", "s3", otherwise="use a folder.", operation="open")
+    assert error.message == "an S3 remote needs an extra that is not installed: holdfast[s3]"
     assert (
         error.hint == "Install it: pip install 'holdfast[s3]' (from a clone: pip install '.[s3]'), or use a folder."
     )

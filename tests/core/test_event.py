@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.core import envelope as events
 from holdfast.core.canonical import canonical_json
-from holdfast.core.envelope import Event, StreamHead, body_of, event_document, find_problem, hash_of, seal
+from holdfast.core.envelope import Event, StreamHead, body_of, event_document, find_problem, hash_of, make_event
 from holdfast.core.errors import Invalid
 from holdfast.core.times import EARLIEST, LATEST
 
@@ -31,7 +31,7 @@ ENVELOPE = (
 
 
 def frozen() -> Event:
-    return seal(
+    return make_event(
         session="0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b", writer="5d0f7a34c1e2", seq=7, prev="ab" * 32,
         clock=1794744000000123, at=1794744000456, actor='Ada "α" Byron\n', type="note.added", version=1, data=DATA,
         salt=SALT, seen=(StreamHead("aa", 3, "cd" * 32), StreamHead("bb", 1, "ef" * 32)), key="hook:1",
@@ -55,7 +55,7 @@ def test_envelope_bytes_are_canonical_json() -> None:
 
 def test_first_envelope_of_a_stream_is_frozen() -> None:
     """Without predecessor, key and seen heads it contains null, null and an empty list."""
-    first = seal(
+    first = make_event(
         session="s", writer="w", seq=1, prev=None, clock=1, at=0, actor="a", type="t", version=2, data=b"{}",
         salt=SALT,
     )  # fmt: skip
@@ -104,7 +104,7 @@ def test_bytes_moved_between_salt_and_data_are_detected() -> None:
 def test_time_beyond_the_calendar_is_clamped_before_hashing() -> None:
     """An absurd wall clock does not block work."""
     for at, kept in ((10**30, LATEST), (-(10**30), EARLIEST)):
-        event = seal(
+        event = make_event(
             session="s", writer="w", seq=1, prev=None, clock=1, at=at, actor="a", type="t", version=1, data=b"{}",
             salt=SALT,
         )  # fmt: skip

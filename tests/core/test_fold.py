@@ -145,7 +145,7 @@ def test_any_state_can_be_viewed(history: History, now: int) -> None:
     assert 0 <= document.progress <= 1
     for rule in (LimitRule(), LimitRule(pauses=True)):
         assert reminders.counted_time(state, now, rule).working <= max(document.time.working_ms, 0)
-        assert isinstance(reminders.due_lines(state, now, partial(LimitRule, *rule)), list)
+        assert isinstance(reminders.due_limits(state, now, partial(LimitRule, *rule)), list)
 
 
 @given(histories())

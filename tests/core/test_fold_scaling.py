@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical_json, digest
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.events import (
     EVENT_TYPES,
     TYPE_OF,
@@ -176,7 +176,7 @@ def events(datas: Iterable[EventData], step: int, writers: int = 1) -> list[Even
     for number, data in enumerate([start, *datas]):
         kind = TYPE_OF[type(data)]
         before = log[-writers] if number >= writers else None
-        event = seal(
+        event = make_event(
             session=SESSION, writer=f"w{number % writers}", seq=number // writers + 1,
             prev=None if before is None else before.hash, clock=NOON * 1000 + number,
             at=NOON + (30 * DAY + number * step if number else 0), actor="ada", type=kind.name, version=kind.version,

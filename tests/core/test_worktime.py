@@ -713,7 +713,7 @@ RULES = pytest.mark.parametrize("rule", [LimitRule(pauses=False), LimitRule(paus
 
 
 def due(device: Device, minute: float, rule: LimitRule) -> list[str]:
-    return [*reminders.due_lines(device.state(), START + int(minute * MINUTE), lambda: rule)]
+    return [*reminders.due_limits(device.state(), START + int(minute * MINUTE), lambda: rule)]
 
 
 @RULES
@@ -824,13 +824,13 @@ def test_lasting_reminder_ends_with_the_break_that_it_asks_for() -> None:
     work_every_four_minutes(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
     lasting_rule = {
-        minute: reminders.crossed_limits(device.state(), START + minute * MINUTE, LimitRule)
+        minute: reminders.crossed_limit(device.state(), START + minute * MINUTE, LimitRule)
         for minute in (40, 45, 46, 60)
     }
     assert lasting_rule == {40: "break_40", 45: "break_40", 46: None, 60: None}
     after(device, 60 * MINUTE, MessageExchanged())
-    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, LimitRule) is None
-    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, lambda: LimitRule(pauses=True)) == "break_40"
+    assert reminders.crossed_limit(device.state(), START + 63 * MINUTE, LimitRule) is None
+    assert reminders.crossed_limit(device.state(), START + 63 * MINUTE, lambda: LimitRule(pauses=True)) == "break_40"
 
 
 def timed_out_session() -> Device:

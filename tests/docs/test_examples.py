@@ -354,14 +354,14 @@ def test_every_page_can_be_reached() -> None:
 
 def test_the_worked_example_is_what_holdfast_computes() -> None:
     """The event in docs/internals/log.md has the digests that the program gives it."""
-    from holdfast.core.envelope import seal
+    from holdfast.core.envelope import make_event
     from holdfast.core.times import parse_time
 
     page = ROOT / "docs" / "internals" / "log.md"
     found = next(block for block in blocks(page) if block.language == "json")
     shown = json.loads("\n".join(found.lines))
     data = json.dumps(shown["data"], sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    sealed = seal(
+    sealed = make_event(
         session=shown["session"], writer=shown["writer"], seq=shown["seq"], prev=shown["prev"], clock=shown["clock"],
         at=parse_time(shown["at"]), actor=shown["actor"], type=shown["type"], version=shown["v"], data=data,
         salt=bytes.fromhex(shown["salt"]), key=shown["key"],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.events import (
     TYPE_OF,
     AgentCompleted,
@@ -51,7 +51,7 @@ class Log:
     def record(self, data: EventData) -> Document:
         kind = TYPE_OF[type(data)]
         number = len(self.events) + 1
-        event = seal(
+        event = make_event(
             session=self.state.session, writer="w", seq=number, prev=self.events[-1].hash if self.events else None,
             clock=number, at=1_736_416_800_000 + number * 1500, actor="me", type=kind.name, version=kind.version,
             data=msgspec.json.encode(data, order="sorted"), salt=bytes([number] * 16),
@@ -132,7 +132,7 @@ def test_event_that_was_erased_is_had_without_its_data() -> None:
 
 def test_data_that_no_program_of_ours_wrote_is_carried_to_the_letter() -> None:
     data = b'{ "text": "x" }'
-    event = seal(
+    event = make_event(
         session="s", writer="w", seq=1, prev=None, clock=1, at=0, actor="", type="note.added", version=1, data=data,
         salt=bytes(16),
     )  # fmt: skip

@@ -44,7 +44,7 @@ class Listener:
         return self.until(lambda changes: any(session in change.sessions for change in changes))
 
     def beyond(self) -> list[Changes]:
-        return self.until(lambda changes: any(change.beyond for change in changes))
+        return self.until(lambda changes: any(change.other_changes for change in changes))
 
 
 class Environment:
@@ -166,7 +166,7 @@ def test_change_feed_reports_a_new_current_session_together_with_events(env: Env
     with ChangeFeed(env.open, listener):
         session = keeper.start("Paint it", replace=True)
         changes = listener.of(session.id)
-    assert any(change.beyond for change in changes)
+    assert any(change.other_changes for change in changes)
 
 
 @pytest.mark.usefixtures("installed")
@@ -268,7 +268,7 @@ def test_change_feed_reports_every_session_of_a_replaced_store(env: Environment,
             source.backup(target)
         os.replace(copy, env.home / "store.db")
         changes = listener.of(session.id)
-        assert any(change.beyond for change in changes)
+        assert any(change.other_changes for change in changes)
         with env.open() as again:
             again.session(session.id).note("after that")
             latest = again.store().latest_place()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json, digest
-from holdfast.core.envelope import Event, find_problem, seal
+from holdfast.core.envelope import Event, find_problem, make_event
 from holdfast.core.errors import NotFound
 from holdfast.core.events import (
     TYPE_OF,
@@ -186,7 +186,7 @@ class Story:
             kind = TYPE_OF[type(data)]
             written = canonical_json(msgspec.to_builtins(data))
             late = self._chance.choice((-DAY, -1000, 0, 5, DAY))
-            event = seal(
+            event = make_event(
                 session=session, writer=writer, seq=last.seq + 1 if last else 1, prev=last.hash if last else None,
                 clock=max(last.clock + 1 if last else 1, (self._at + late) * 1000), at=self._at + late,
                 actor=self._text(1), type=self._chance.choice((kind.name, kind.name, self._text(1))),

@@ -143,4 +143,4 @@ def test_change_feed_reports_nothing_that_is_not_visible(
             keeper.session().note("For you")
             session = keeper.session().id
         changes = listener.until(lambda changes: len(changes) > len(known))
-    assert [(set(change.sessions), change.beyond) for change in changes[len(known) :]] == [({session}, False)]
+    assert [(set(change.sessions), change.other_changes) for change in changes[len(known) :]] == [({session}, False)]

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from holdfast.cli.main import main
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json
-from holdfast.core.envelope import Event, StreamHead, seal
+from holdfast.core.envelope import Event, StreamHead, make_event
 from holdfast.core.errors import Refused
 from holdfast.core.events import EventErased, ProjectFacts
 from holdfast.core.fold import fold
@@ -86,7 +86,7 @@ class Shared(NamedTuple):
             "at": self.events[-1].at, "actor": "bob", "type": kind, "version": 1, "salt": bytes(16),
             "data": data if isinstance(data, bytes) else canonical_json(data), **more,
         }  # fmt: skip
-        return seal(**facts)
+        return make_event(**facts)
 
     def annas_work_goes_on(self, notes: int = 40) -> None:
         """Nothing of hers is erased or does not count; she records more, beyond a snapshot, and all is there."""

@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from holdfast.core.canonical import Json, canonical_json
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.errors import Refused
 from holdfast.core.events import NoteAdded
 from holdfast.store import origin
@@ -78,7 +78,7 @@ def event(session: str, kind: str, data: Json, **more: Any) -> Event:
         "at": 1_900_000_000_000, "actor": "bob", "type": kind, "version": 1, "salt": bytes(16),
         "data": canonical_json(data), **more,
     }  # fmt: skip
-    return seal(**facts)
+    return make_event(**facts)
 
 
 def insert(team: Team, session: str, *events: Event) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.core.canonical import digest
-from holdfast.core.envelope import LAYOUT, Event, StreamHead, event_document, seal
+from holdfast.core.envelope import LAYOUT, Event, StreamHead, event_document, make_event
 from holdfast.core.events import EventErased
 from holdfast.sessions import ownership
 from holdfast.sessions.ownership import own_test
@@ -61,7 +61,7 @@ def claimed_before_it_came(shared: Shared) -> Event:
 def in_another_session(shared: Shared) -> Event:
     """Of a stream that anna brought with a session that bob does not see."""
     writer = secrets.token_hex(10)
-    hidden = seal(
+    hidden = make_event(
         session=shared.team.id("private"), writer=writer, seq=1, prev=None, clock=10**15, at=1, actor="anna",
         type="note.added", version=1, data=b'{"text":"hidden"}', salt=bytes(16),
     )  # fmt: skip
@@ -143,9 +143,9 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
         this = keeper.home.writer(keeper.address)
         assert own_test(keeper, begun.id)(this)
         facts: dict[str, Any] = {"session": session, "at": 1, "actor": "anna", "version": 1, "salt": bytes(16)}
-        start = seal(writer=this, seq=1, prev=None, clock=1, type="session.started",
+        start = make_event(writer=this, seq=1, prev=None, clock=1, type="session.started",
                      data=b'{"device":"desk","goal":"Not hers"}', **facts)  # fmt: skip
-        linked = seal(writer=this, seq=2, prev=start.hash, clock=2, type="native.linked",
+        linked = make_event(writer=this, seq=2, prev=start.hash, clock=2, type="native.linked",
                       data=b'{"agent":"claude","id":"talk"}', **facts)  # fmt: skip
         with shared.bob.transaction() as transaction:
             transaction.receive([start, linked])
@@ -198,7 +198,7 @@ def test_open_store_goes_on_as_another_writer_when_a_member_used_its_writer_id(s
     ) as store:
         [before] = put(store, shared.id, note("before"))
         for count in range(2):
-            in_her_own = seal(
+            in_her_own = make_event(
                 session=shared.team.id("private"), writer=made[-1], seq=1, prev=None, clock=10**15 + count, at=1,
                 actor="anna", type="note.added", version=1, data=b'{"text":"taken"}', salt=bytes(16),
             )  # fmt: skip
@@ -359,7 +359,7 @@ def named(team: Team) -> dict[str, str]:
     """A home of anna's, and the writer of a stream that she only brought."""
     ((home,),) = team.run_as("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}' LIMIT 1")
     writer = secrets.token_hex(10)
-    event = seal(
+    event = make_event(
         session=team.id("private"), writer=writer, seq=1, prev=None, clock=10**15, at=1, actor="anna",
         type="note.added", version=1, data=b'{"text":"brought"}', salt=bytes(16),
     )  # fmt: skip

@@ -100,7 +100,7 @@ def test_watch_shows_what_others_do(
     here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session begun on another machine appears by itself, and what happens in it after the line was cut."""
-    monkeypatch.setattr(loop, "_WHOLE", 600.0)
+    monkeypatch.setattr(loop, "_FULL_REFRESH_INTERVAL", 600.0)
     with there.keeper() as keeper, here.keeper() as own:
         own.start("Mine")
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical_json
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
@@ -115,7 +115,7 @@ def test_erasure_of_what_another_person_put_there_is_not_sent_to_other_devices(
     anna.start("s1")
     anna.note("s1", "precious")
     (note,) = (event for event in anna.events("s1") if event.type == "note.added")
-    erasure = seal(
+    erasure = make_event(
         session="s1", writer="b0b" + "0" * 29, seq=1, prev=None, clock=note.clock + 1, at=note.at, actor="bob",
         type="event.erased", version=1, salt=bytes(16), data=canonical_json({"hashes": [note.hash]}),
     )  # fmt: skip

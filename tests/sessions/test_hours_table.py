@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical_json
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
     TYPE_OF,
@@ -56,7 +56,7 @@ def state(
     started = SessionStarted(goal="x", project=project, device="d", scope=scope)
     for number, (minutes, data) in enumerate(((0, started), *steps), start=1):
         kind = TYPE_OF[type(data)]
-        chain.append(seal(
+        chain.append(make_event(
             session=f"s{name}", writer="w1", seq=number, prev=chain[-1].hash if chain else None, clock=number,
             at=at + minutes * MINUTE, actor="ada", type=kind.name, version=kind.version,
             data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical_json
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.events import (
     TYPE_OF,
     AgentCompleted,
@@ -63,7 +63,7 @@ def events(*steps: tuple[int, EventData]) -> list[Event]:
     chain: list[Event] = []
     for number, (minutes, data) in enumerate(steps, start=1):
         kind = TYPE_OF[type(data)]
-        chain.append(seal(
+        chain.append(make_event(
             session=SESSION, writer="w1", seq=number, prev=chain[-1].hash if chain else None, clock=number,
             at=BEGAN + minutes * MINUTE, actor="ada", type=kind.name, version=kind.version,
             data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16),

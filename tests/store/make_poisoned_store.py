@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import apsw
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from holdfast.core.events import EventData, NoteAdded, ProjectFacts, SessionEdited, SessionPaused, SessionStarted
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
@@ -48,7 +48,7 @@ def make(path: Path) -> None:
         state = store.state(session)
         assert state is not None
         seen = tuple(head for head in state.heads.values() if head.writer != writer)
-        event = seal(
+        event = make_event(
             session=session,
             writer=writer,
             seq=seq,

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.core import view
 from holdfast.core.canonical import MAX_SAFE_INTEGER
-from holdfast.core.envelope import Event, StreamHead, hash_of, seal
+from holdfast.core.envelope import Event, StreamHead, hash_of, make_event
 from holdfast.core.errors import Damaged
 from holdfast.core.fold import fold
 from holdfast.core.state import State, Write, freeze, thaw
@@ -28,7 +28,7 @@ def foreign_event(kind: str, data: bytes, seq: int = 1, **more: Any) -> Event:
         "session": SESSION, "writer": BEN, "seq": seq, "prev": None, "clock": 10**15 + seq, "at": START,
         "actor": "ben", "type": kind, "version": 1, "data": data, "salt": bytes(16), **more,
     }  # fmt: skip
-    return seal(**facts)
+    return make_event(**facts)
 
 
 HOSTILE = {

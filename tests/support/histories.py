@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import canonical_json, digest
 from holdfast.core.clock import tick
-from holdfast.core.envelope import Event, StreamHead, seal
+from holdfast.core.envelope import Event, StreamHead, make_event
 from holdfast.core.events import (
     TYPE_OF,
     AgentAborted,
@@ -114,7 +114,7 @@ class Device:
         """The next event of its stream; `written`, `kind` and `version` make it one we do not understand."""
         own = TYPE_OF[type(data)]
         heads = self._moved_heads()
-        event = seal(
+        event = make_event(
             session=SESSION,
             writer=self.writer,
             seq=self._head.seq + 1 if self._head else 1,

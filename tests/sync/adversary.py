@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.errors import Unreachable
 from holdfast.sync.protocol import entries, heads, packs, sealing
 from holdfast.sync.protocol.entries import MembershipEntry
@@ -190,7 +190,7 @@ class Insider:
         made: list[Event] = []
         for seq, word in enumerate(words, first):
             made.append(
-                seal(
+                make_event(
                     session=session, writer=writer, seq=seq, prev=made[-1].hash if made else prev,
                     clock=(self.device.time + seq) * 1000, at=self.device.time * 1000, actor="someone",
                     type="note.added", version=1, data=msgspec.json.encode({"text": word}), salt=os.urandom(16),

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast import Keeper
 from holdfast.core.canonical import MAX_SAFE_INTEGER
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import EventErased, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.store.interface import Draft
@@ -450,7 +450,7 @@ class Fleet:
             last = max((event for event in store.events(session) if event.writer == writer), key=lambda one: one.seq)
             clock = self.random.choice((MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1, 2**52))
             text = self.text()
-            made = seal(
+            made = make_event(
                 session=session, writer=writer, seq=last.seq + 1, prev=last.hash, clock=max(clock, last.clock),
                 at=last.at, actor=home, type="note.added", version=1, data=msgspec.json.encode({"text": text}),
                 salt=os.urandom(16),
@@ -475,7 +475,7 @@ class Fleet:
             numbers = range(max(0, self._keys - 2), self._keys + 2)
             for key in [f"key:{number}{more}" for number in numbers for more in ("", "+1")]:
                 response = self.text()
-                last = seal(
+                last = make_event(
                     session=session, writer=writer, seq=last.seq + 1, prev=last.hash,
                     clock=self.random.choice((1, last.clock)), at=last.at, actor=home, type="note.added", version=1,
                     data=msgspec.json.encode({"text": response}), salt=os.urandom(16), key=key,

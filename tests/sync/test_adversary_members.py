@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.sync import vault_shares
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename, Restore, ShareEntry
@@ -243,7 +243,7 @@ def test_event_with_odd_content_harms_nobody(three: Three, insider: Insider) -> 
     for kind in kinds:
         for data in datas:
             made.append(
-                seal(
+                make_event(
                     session="s1", writer=writer, seq=len(made) + 1, prev=made[-1].hash if made else None,
                     clock=2**53 - 1, at=0, actor="\0" * 50, type=kind, version=2**53 - 1 if len(made) % 2 else 1,
                     data=data, salt=bytes(16), key="\0" if kind == "" else None,

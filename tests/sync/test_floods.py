@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from holdfast.core.events import NoteAdded
 from holdfast.sync import device_removal, find_wraps, join_vault, outbox, vault_shares
 from holdfast.sync.outbox import Batch, sign_stretches
@@ -658,7 +658,7 @@ def test_guests_pack_is_rejected_when_it_decompresses_beyond_its_limit(
     monkeypatch.setattr(packs, "_SURELY", 1 << 20)
     share = fleet.invite_gus()
     share.ask_for_wraps()
-    event = seal(
+    event = make_event(
         session="s1", writer=fleet.gus.writer, seq=1, prev=None, clock=9, at=fleet.gus.time, actor="gus",
         type="note.added", version=1, data=b'{"text":"' + b"a " * (1 << 20) + b'"}', salt=bytes(16),
     )  # fmt: skip

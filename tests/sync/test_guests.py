@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.events import EventData, EventErased, SessionDeleted
 from holdfast.sync import vault_shares
 from holdfast.sync.protocol import packs
@@ -94,7 +94,7 @@ class HostileGuest(Insider):
         made: list[Event] = []
         before = after or self.last
         for number, (kind, value) in enumerate(data, 1):
-            event = seal(
+            event = make_event(
                 session="s1", writer=self.device.writer, seq=before.seq + 1, prev=before.hash,
                 clock=(self.device.time + number) * 1000, at=self.device.time, actor="gus", type=kind, version=1,
                 data=msgspec.json.encode(value), salt=os.urandom(16),

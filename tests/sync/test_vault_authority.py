@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast.core import view
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.errors import Refused
 from holdfast.core.events import EventErased, NoteAdded, ProjectFacts, SessionDeleted, SessionStarted
 from holdfast.core.state import State, freeze
@@ -102,7 +102,7 @@ def test_device_may_delete_a_session_it_started(fleet: Fleet) -> None:
 def test_forged_start_gives_no_right_to_delete(fleet: Fleet) -> None:
     """Even with the lowest clock it is not how the session started."""
     began = SessionStarted(goal="forged", device="ben", project=ProjectFacts(id="p1", name="project"))
-    event = seal(
+    event = make_event(
         session="s1", writer=fleet.ben.renew(), seq=1, prev=None, clock=1, at=1, actor="ben", type="session.started",
         version=1, data=msgspec.json.encode(began), salt=os.urandom(16),
     )  # fmt: skip
@@ -116,7 +116,7 @@ def test_forged_start_gives_no_right_to_delete(fleet: Fleet) -> None:
 def _forge_start(device: Device) -> None:
     """A start with the lowest clock, and the deletion, in a stream of their own."""
     began = SessionStarted(goal="forged", device=device.name, project=ProjectFacts(id="p1", name="project"))
-    event = seal(
+    event = make_event(
         session="s1", writer=device.renew(), seq=1, prev=None, clock=1, at=1, actor="x", type="session.started",
         version=1, data=msgspec.json.encode(began), salt=os.urandom(16),
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_admin_that_restored_a_hostile_backup_deletes_nothing(fleet: Fleet) -> N
     """A writer outside the vault has no authority through the admin either."""
     new = Device(fleet.directory, "dora", fleet.shelf)
     outsider = certified_writer(DeviceKeys.generate().public.signing)
-    event = seal(
+    event = make_event(
         session="s1", writer=outsider, seq=1, prev=None, clock=5, at=5, actor="x", type="session.deleted", version=1,
         data=b"{}", salt=os.urandom(16),
     )  # fmt: skip
@@ -431,7 +431,7 @@ def _receive(device: Device, **fields: object) -> None:
         "salt": os.urandom(16), **fields,
     }  # fmt: skip
     with device.transaction() as transaction:
-        transaction.receive([seal(**words)])  # type: ignore[arg-type]
+        transaction.receive([make_event(**words)])  # type: ignore[arg-type]
 
 
 def test_guests_event_replaces_nobody_elses(fleet: Fleet) -> None:

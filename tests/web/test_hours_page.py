@@ -239,5 +239,5 @@ def test_file_by_day_uses_local_days(site: Site) -> None:
 
 def test_hours_page_ignores_changes_without_sessions() -> None:
     """A place without sessions is no news."""
-    assert HOURS.concerns(Changes(3, frozenset({"a"}), beyond=False), PageRequest())
-    assert not HOURS.concerns(Changes(3, frozenset(), beyond=False), PageRequest())
+    assert HOURS.concerns(Changes(3, frozenset({"a"}), other_changes=False), PageRequest())
+    assert not HOURS.concerns(Changes(3, frozenset(), other_changes=False), PageRequest())

@@ -404,14 +404,14 @@ def test_change_concerns_only_the_page_of_its_session() -> None:
     """Past pages never change; a name that is no id may be any session."""
     session, other = "a" * 36, "b" * 36
 
-    def concerned(name: str, who: str, at: str = "", *, beyond: bool = False) -> bool:
+    def concerned(name: str, who: str, at: str = "", *, other_changes: bool = False) -> bool:
         return SESSION.concerns(
-            Changes(1, frozenset({who}), beyond), PageRequest({"id": name}, {"at": at} if at else {})
+            Changes(1, frozenset({who}), other_changes), PageRequest({"id": name}, {"at": at} if at else {})
         )
 
     assert concerned(session, session)
     assert not concerned(session, other)
-    assert concerned(session, other, beyond=True)
+    assert concerned(session, other, other_changes=True)
     assert not concerned(session, session, "2026-11-15T09:00:00Z")
     assert concerned("alias", other)
 

@@ -1,4 +1,4 @@
-"""One call of the program: its words, its environment, and the keeper it acts through.
+"""One call of the program: its arguments, its environment and its keeper.
 
 The only place of the command line that reads the environment. Help and completion need no keeper, so none is
 imported until one is opened.
@@ -10,7 +10,7 @@ import os
 import sys
 
 from holdfast.cli.grammar import Parsed
-from holdfast.cli.paint import Paint, Painted, terminal
+from holdfast.cli.paint import Paint, Painted, paint_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class Call:
 
     def url(self, written: str) -> str:
         """The full address: a password in the arguments was removed from sight (see `passwords`)."""
-        from holdfast.cli.passwords import full
+        from holdfast.cli.passwords import full_url
 
-        return full(written)
+        return full_url(written)
 
     def close(self) -> None:
         if self._keeper is not None:
@@ -90,6 +90,16 @@ class Call:
         from holdfast.machine.wall import local_offset
 
         return parse_typed_time(written, now=self.keeper.now(), local=local_offset)
+
+    @property
+    def since(self) -> int | None:
+        """The moment given by `--since`; a date alone means its local midnight."""
+        written = self.parsed.text("since")
+        if written is None or len(written) != 10:
+            return self.moment(written)
+        from holdfast.machine.wall import midnight
+
+        return midnight(written)
 
     def agent_dirs(self, keeper: Keeper | None = None) -> AgentDirs:
         """Where agent programs keep their files, according to the environment of this call."""
@@ -115,7 +125,7 @@ class Call:
         return latest
 
     def whether_recorded(self, error: HoldfastError) -> HoldfastError:
-        """What to say of a server that went away: what was recorded, and whether to run the command again."""
+        """Explain that the server stopped answering: what was recorded, and whether to run the command again."""
         if self._keeper is None:
             return error
         from holdfast.store.interface import AWAY
@@ -132,7 +142,7 @@ class Call:
     @property
     def paint(self) -> Paint:
         if self._paint is None:
-            self._paint = terminal(sys.stdout, no_color=self.parsed.globals.no_color, environ=self.environ)
+            self._paint = paint_for(sys.stdout, no_color=self.parsed.globals.no_color, environ=self.environ)
         return self._paint
 
     def answer(
@@ -163,9 +173,9 @@ class Call:
             self._name_session(session)
 
     def _name_session(self, session: Session) -> None:
-        """Name the session, where several are open in the work tree and the command named none."""
+        """Name the session, if several are open in the work tree and the command named none."""
         command = self.parsed.command
-        begins = command is not None and command.name in ("start", "fork")  # these say themselves which it is
+        begins = command is not None and command.name in ("start", "fork")  # these print it themselves
         if begins or self.quiet or self.json or self.keeper.conversation is not None:
             return
         open_here = self.keeper.open_sessions()
@@ -177,9 +187,9 @@ class Call:
             self.note(f"In session {session.id[:8]}, {shorten(session.goal, 60)!r}; {count}: holdfast status")
 
     def failed(self, errors: Sequence[HoldfastError]) -> int:
-        """What went wrong in a command that did what else it could, each in the form that all errors have; the code.
+        """Print the errors of a command that did the rest of its work; returns the exit code.
 
-        A program has it in the document: `answer` takes the first as its `error`.
+        In JSON they are part of the document: `answer` takes the first as its `error`.
         """
         if not self.json:
             from holdfast.cli.errors import say_error
@@ -255,8 +265,8 @@ def put(text: str = "") -> None:
         ) from None
 
 
-def let_go(stream: TextIO) -> None:
-    """Discard the rest of a stream, so that Python does not fail once more, with its own exit code, when it ends."""
+def discard_rest(stream: TextIO) -> None:
+    """Discard what a stream still buffers, so that Python does not fail again, with its own exit code, at exit."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

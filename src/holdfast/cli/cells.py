@@ -141,7 +141,7 @@ def wrap(text: str, cells: int, *, whole: bool = False) -> list[str]:
     """Lines of at most `cells` (at least 2, the width of one wide character), broken at blanks if possible.
 
     A line that fits stays as written, so what was aligned by hand stays aligned; tabs become four blanks. `whole`: a
-    word that does not fit is a line of its own. The terminal breaks it, and who copies it has it in one piece.
+    word that does not fit is on a separate line. The terminal breaks it, and it can be copied in one piece.
     """
     cells = max(cells, 2)
     lines: list[str] = []

@@ -84,7 +84,7 @@ _METAVARS = {
 
 
 class Command:
-    """A command, or a verb of one. With verbs and no `handler` of its own, one of the verbs must follow.
+    """A command, or a verb of one. With verbs and without a `handler`, one of the verbs must follow.
 
     `handler` is `module:function` in `holdfast.cli.commands`. `rest` collects everything after `--` untouched;
     `either` names options of which at most one may be given.

@@ -16,7 +16,7 @@ _QUICK: Final = ("hook", "statusline")
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if any("postgres" in word and "://" in word for word in words):
-        words = _out_of_sight(words, program=argv is None)
+        words = _remove_passwords(words, program=argv is None)
     quick = _quick(words)
     if quick is None:
         from holdfast.cli.main import main as everything
@@ -31,13 +31,13 @@ def main(argv: list[str] | None = None) -> int:
     return 2 if code == hooking.BLOCKED else 0
 
 
-def _out_of_sight(words: list[str], *, program: bool) -> list[str]:
+def _remove_passwords(words: list[str], *, program: bool) -> list[str]:
     """The arguments without passwords; a program restarts with them."""
     from holdfast.cli import passwords
 
-    without = passwords.moved(words)
+    without = passwords.without_passwords(words)
     if program and without != words:
-        passwords.run_anew(words, without, silent=_quick(without) is not None)
+        passwords.reexec(words, without, silent=_quick(without) is not None)
     return without
 
 
@@ -55,7 +55,7 @@ def _quick(words: list[str]) -> list[str] | None:
 
 
 def words_of(words: list[str]) -> list[str]:
-    """The words from the command on; what options before it say about the store goes where hooks look for it."""
+    """The words from the command on; a store named by an option goes into the environment, for hooks."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
@@ -68,6 +68,6 @@ def words_of(words: list[str]) -> list[str]:
 def _full(url: str) -> str:
     if not url.startswith("postgres"):
         return url
-    from holdfast.cli.passwords import full
+    from holdfast.cli.passwords import full_url
 
-    return full(url)
+    return full_url(url)

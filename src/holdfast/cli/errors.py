@@ -10,7 +10,7 @@ import traceback
 
 from holdfast import __version__
 from holdfast.cli.call import VERSION, Call, encode, put
-from holdfast.cli.paint import Paint, terminal
+from holdfast.cli.paint import Paint, paint_for
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.core.times import format_time
 from holdfast.machine import files
@@ -32,7 +32,7 @@ def unexpected(error: Exception, call: Call | None) -> HoldfastError:
 
 
 def _keep(error: Exception, call: Call | None) -> str | None:
-    """Where and what kind, without the message: that may hold somebody's text."""
+    """Log where it happened and its type, without the message, which may contain text of the person."""
     try:
         home = call.keeper.home.path if call is not None else None
         if home is None or not os.path.isdir(home):
@@ -40,7 +40,8 @@ def _keep(error: Exception, call: Call | None) -> str | None:
         frames = traceback.extract_tb(error.__traceback__)
         about = f"{format_time(Wall().now())} holdfast {__version__} {' '.join(call.parsed.path) if call else ''}"
         lines = [about] + [
-            f"{type(error).__name__} in {os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames[-8:]
+            f"{type(error).__name__} in {os.path.basename(frame.filename)}:{frame.lineno} {frame.name}"
+            for frame in frames[-8:]
         ]
         path = os.path.join(home, "errors.log")
         descriptor = files.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -97,4 +98,4 @@ def _paint(call: Call | None) -> Paint:
     import os
 
     no_color = call is not None and call.parsed.globals.no_color
-    return terminal(sys.stderr, no_color=no_color, environ=os.environ)
+    return paint_for(sys.stderr, no_color=no_color, environ=os.environ)

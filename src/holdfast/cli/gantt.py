@@ -45,7 +45,7 @@ class TimelinePause(NamedTuple):
 
 
 class TimelineLane(NamedTuple):
-    """An agent: its runs, when it failed, how it stands."""
+    """An agent: its runs, its failures and its status."""
 
     label: str
     status: str
@@ -53,7 +53,7 @@ class TimelineLane(NamedTuple):
     failed: tuple[int, ...] = ()
 
     def how(self, until: int) -> str:
-        """How the run that ended then did; only the last one is how the agent stands."""
+        """The outcome of the run that ended then; only that of the last one is the status of the agent."""
         if self.runs and until == self.runs[-1][1]:
             return self.status
         return "error" if until in self.failed else "paused"
@@ -68,21 +68,21 @@ class TimelineChart(NamedTuple):
 
 
 class Scale:
-    """Where a moment stands on the axis."""
+    """The cell of a moment on the axis."""
 
     def __init__(self, since: int, until: int, folds: Sequence[Span], cells: int) -> None:
         self.since, self.until, self.folds, self.cells = since, until, folds, cells
-        self._shown = max(until - since - sum(b - a for a, b in folds), 1)
+        self._shown = max(until - since - sum(end - begin for begin, end in folds), 1)
         self._room = max(cells - _FOLD * len(folds), 1)
 
     def cell(self, moment: int) -> int:
         hidden, passed = 0, 0
-        for a, b in self.folds:
-            if moment >= b:
-                hidden, passed = hidden + b - a, passed + _FOLD
-            elif moment > a:
-                passed += (moment - a) * _FOLD // (b - a)
-                hidden += moment - a
+        for begin, end in self.folds:
+            if moment >= end:
+                hidden, passed = hidden + end - begin, passed + _FOLD
+            elif moment > begin:
+                passed += (moment - begin) * _FOLD // (end - begin)
+                hidden += moment - begin
         return min((moment - self.since - hidden) * self._room // self._shown + passed, self.cells)
 
     def fill(self, since: int, until: int) -> range:
@@ -92,14 +92,14 @@ class Scale:
 
     def step(self, least: int) -> int:
         """The smallest round step that leaves so many cells for each label."""
-        return next((s for s in _STEPS if s * self._room >= least * self._shown), _STEPS[-1])
+        return next((step for step in _STEPS if step * self._room >= least * self._shown), _STEPS[-1])
 
     def ticks(self, step: int, shift: int) -> list[int]:
         """Round moments of the local clock, none of them in a fold."""
         moments: list[int] = []
         moment = -(-(self.since + shift) // step) * step - shift
         while moment < self.until and len(moments) < self.cells:
-            fold = next((b for a, b in self.folds if a < moment < b), None)
+            fold = next((end for begin, end in self.folds if begin < moment < end), None)
             if fold is not None:
                 moment = -(-(fold + shift) // step) * step - shift
                 continue
@@ -117,7 +117,7 @@ def chart(paint: Paint, line: TimelineChart, *, most: int = 100) -> Painted:
     totals = _totals(line)
     lengths = [
         format_duration(totals["work"]),
-        *(format_duration(sum(b - a for a, b in lane.runs)) for lane in lanes),
+        *(format_duration(sum(end - begin for begin, end in lane.runs)) for lane in lanes),
     ]
     named = max([4, *(paint.width_of(lane.label) for lane in lanes)])
     named = min(named, paint.width // 5)
@@ -180,9 +180,9 @@ def _axis(paint: Paint, line: TimelineChart, scale: Scale) -> list[str]:
             days.append((cell, day_name(tick, line.until)))
         times.append((cell, there[11:19] if step < MINUTE else there[11:16]))
         ruler[cell] = "+" if paint.ascii_only else "┬"
-    for a, b in scale.folds:
-        first = scale.cell(a)
-        label = age(b - a).center(_FOLD)[:_FOLD]
+    for begin, end in scale.folds:
+        first = scale.cell(begin)
+        label = age(end - begin).center(_FOLD)[:_FOLD]
         ruler[first : first + _FOLD] = list(label)
     if step >= DAY:
         rows = [_labels(days, scale.cells, "now" if line.live else "")]
@@ -266,18 +266,18 @@ def _legend(paint: Paint, totals: dict[str, int], margin: str) -> Painted:
 
 def _listed(paint: Paint, line: TimelineChart) -> Painted:
     """Where nothing is drawn: every stretch as a row, by time."""
-    rows = [(p.since, p.until, _KINDS[p.kind][3], p.reason or "") for p in line.pauses]
-    rows += [(a, b, lane.label, lane.how(b)) for lane in line.lanes for a, b in lane.runs]
+    rows = [(pause.since, pause.until, _KINDS[pause.kind][3], pause.reason or "") for pause in line.pauses]
+    rows += [(begin, end, lane.label, lane.how(end)) for lane in line.lanes for begin, end in lane.runs]
     rows.sort(key=lambda row: (row[0], row[1]))
     columns = [Column("From"), Column("To"), Column("Length", "right"), Column("Who", weight=1), Column("", weight=2)]
     cells = [
         [
-            local(a)[:19].replace("T", " "),
-            "now" if line.live and b == line.until else local(b)[11:19],
-            format_duration(b - a),
+            local(begin)[:19].replace("T", " "),
+            "now" if line.live and end == line.until else local(end)[11:19],
+            format_duration(end - begin),
             who,
             what,
         ]
-        for a, b, who, what in rows
+        for begin, end, who, what in rows
     ]
     return paint.table(cells, columns) if cells else paint.plain("Nothing but work so far.")

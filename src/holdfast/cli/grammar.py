@@ -108,7 +108,7 @@ class Globals(_Values):
 
 
 class Parsed(_Values):
-    """What was asked for. `command` is None only when `--help` or `--version` stands alone.
+    """The parsed command line. `command` is None only if `--help` or `--version` is given alone.
 
     Every declared parameter has a key in `values`: None, False or [] where nothing was given.
     """

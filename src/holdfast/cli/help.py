@@ -26,7 +26,7 @@ def show(call: Call) -> int:
 
 
 ABOUT = "keeps the sessions of AI coding agents: recorded as they happen, resumed where they stopped"
-_LEFT = 30  # beyond it what is explained stands on a line of its own
+_LEFT = 30  # cells; after a longer label, the explanation starts on a new line
 
 
 def find(commands: Sequence[Command], path: Sequence[str]) -> Command | None:
@@ -66,7 +66,7 @@ def usage(path: Sequence[str], command: Command) -> str:
 
 
 def value(param: Argument | Option) -> str:
-    """What stands for the value: its choices if they are few enough to read, else its name."""
+    """The placeholder of the value: its choices if they are few enough to read, else its name."""
     choices = "|".join(param.choices)
     return choices if choices and len(choices) <= 48 else param.metavar
 

@@ -1,4 +1,4 @@
-"""The entry point of hooks: quick, silent, and harmless whatever is wrong.
+"""The entry point of hooks: fast and silent, and never a reason for an agent to fail.
 
 The hook script and `holdfast hook` call it, with only the standard library loaded. It puts a payload into the spool
 before it tries anything else; only an event that may be answered loads the rest. Whatever happens, the exit code is
@@ -11,7 +11,7 @@ import os
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # this module is loaded in a hurry
+if TYPE_CHECKING:  # not at run time: hooks must start fast
     from typing import Final, TextIO
 
     from holdfast.conversations.adapters.base import Reply
@@ -63,14 +63,14 @@ def main(words: list[str], home: str | None = None) -> int:
 
 
 def drain(home: str) -> int:
-    """Drain the spool, in a process of its own."""
+    """Drain the spool; the entry point of a background process."""
     from holdfast.workspace import spool
 
     return main(["drain", spool.FORMAT], home)
 
 
 def prepare(home: str) -> int:
-    """Write the hook script, in a process of its own."""
+    """Write the hook script; the entry point of a background process."""
     from holdfast.conversations.hooks.install import install
 
     try:
@@ -147,7 +147,7 @@ def _nothing_due(home: str, agent: str, payload: bytes) -> bool:
 
 
 def _read_to_end() -> None:
-    """Read the rest: a pipe that nobody reads would be an error for the agent."""
+    """Read the rest: a closed pipe would be an error for the agent."""
     while sys.stdin.buffer.read(_CHUNK):
         pass
 
@@ -164,7 +164,7 @@ def _note_unkept(home: str, agent: str, path: str) -> int:
 
 
 def _print(stream: TextIO, text: str) -> None:
-    """Print in UTF-8, whatever the terminal's encoding: an agent reads it. If the agent is gone, that is no error."""
+    """Print in UTF-8, whatever the terminal's encoding: an agent reads it. That the agent has ended is no error."""
     try:
         stream.buffer.write(text.encode(errors="replace"))
         stream.flush()
@@ -174,7 +174,7 @@ def _print(stream: TextIO, text: str) -> None:
 
 
 def _answer(home: str, name: str, payload: bytes) -> Reply | None:
-    import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
+    import holdfast.cli.fast_msgspec_import  # noqa: F401 (first: it makes the other imports cheaper)
     from holdfast.keeper.hook_process import answer_hook
 
     return answer_hook(home, name, store=os.environ.get("HOLDFAST_STORE") or None, payload=payload)
@@ -182,7 +182,7 @@ def _answer(home: str, name: str, payload: bytes) -> Reply | None:
 
 def _drain(home: str, script_format: str = "") -> int:
     """`script_format` is that of the calling script; the first version did not pass it."""
-    import holdfast.cli.quick  # noqa: F401
+    import holdfast.cli.fast_msgspec_import  # noqa: F401
     from holdfast.keeper.hook_process import drain_spool
     from holdfast.workspace import spool
     from holdfast.workspace.agent_dirs import AgentDirs
@@ -196,7 +196,7 @@ def _drain(home: str, script_format: str = "") -> int:
 
 def _add_trailer(home: str, path: str) -> int:
     """Name the session in the message of the commit that is being made."""
-    import holdfast.cli.quick  # noqa: F401
+    import holdfast.cli.fast_msgspec_import  # noqa: F401
     from holdfast.keeper.hook_process import name_session_in_commit
 
     name_session_in_commit(home, path, store=os.environ.get("HOLDFAST_STORE") or None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli.call import Call, let_go, put
+from holdfast.cli.call import Call, discard_rest, put
 from holdfast.cli.grammar import parse, wants_json
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import HoldfastError
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(Interrupted("interrupted"), call, json=json)
     except BrokenPipeError:
         # The reader has ended (`| head`): no message would be read.
-        let_go(sys.stdout)
+        discard_rest(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
         from holdfast.cli.errors import unexpected
@@ -58,7 +58,7 @@ def _run(call: Call) -> int:
     assert call.parsed.command is not None
     # Only the module of the command's topic is loaded. Completion is a script of the declarations alone.
     if call.parsed.command.name != "completion":
-        import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
+        import holdfast.cli.fast_msgspec_import  # noqa: F401 (first: it makes the other imports cheaper)
     module, _, function = call.parsed.command.handler.partition(":")
     run = getattr(import_module(f"holdfast.cli.commands.{module}"), function)
     code = run(call)
@@ -73,9 +73,9 @@ def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
     if call is not None and error.kind == "unreachable":
         error = call.whether_recorded(error)
     if "postgres" in error.message:
-        from holdfast.cli.passwords import cut
+        from holdfast.cli.passwords import redact
 
-        error.message = cut(error.message)
+        error.message = redact(error.message)
     for as_json in (True, False) if json else (False,):
         try:
             say_error(error, call, json=as_json)
@@ -86,7 +86,7 @@ def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
         try:
             stream.flush()
         except (OSError, ValueError):
-            let_go(stream)
+            discard_rest(stream)
     return error.exit_code
 
 
@@ -98,7 +98,7 @@ def _close(call: Call) -> None:
 
 
 def _prepare_streams() -> None:
-    """Whatever the terminal's encoding, printing must not fail; nor where whoever started us closed a stream."""
+    """Make printing safe with any encoding of the terminal, and where the parent process closed a stream."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # In this order each takes its own number again, and no file of ours can end up under it.

@@ -1,7 +1,7 @@
-"""How things look in a terminal: quiet tables, bars and styles that disappear where colour is unwanted.
+"""Render tables, bars and styles; plain text where colour is off.
 
-Everything `Paint` returns is `Painted`: safe to print as it is. Everything it is given as a plain `str` is
-made safe first, so no stored text reaches the terminal as a control sequence, even by forgetfulness.
+Everything `Paint` returns is `Painted`: safe to print as it is. Every plain `str` that it gets is made safe first,
+so no stored text reaches the terminal as a control sequence, even if a caller forgets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
 
-__all__ = ["Column", "Paint", "Painted", "cut", "safe", "terminal", "width_of", "wrap"]
+__all__ = ["Column", "Paint", "Painted", "cut", "paint_for", "safe", "width_of", "wrap"]
 
 _CODES: dict[str, tuple[str, str]] = {
     "bold": ("\x1b[1m", "\x1b[22m"),
@@ -46,7 +46,7 @@ class Painted(str):
 
 
 class Column:
-    """A column of a table. One with a `weight` gives way when the table is too wide, down to `least`."""
+    """A column of a table. One with a `weight` is cut when the table is too wide, down to `least`."""
 
     __slots__ = ("align", "least", "most", "style", "title", "weight")
 
@@ -69,7 +69,7 @@ class Column:
 
 
 class Paint:
-    """The look of one output stream. `tty` says whether it is a terminal: only there do we draw."""
+    """The look of one output stream. `tty` says whether it is a terminal: only there is anything drawn."""
 
     __slots__ = ("ascii_only", "colour", "tty", "width")
 
@@ -99,7 +99,7 @@ class Paint:
         if not (self.colour and name and text):
             return text
         on, off = _CODES[name]
-        # What a style inside switches off, this one goes on with.
+        # Where a nested style ends, this one starts again.
         return Painted(on + text.replace(off, off + on) + off)
 
     def bold(self, text: str) -> Painted:
@@ -152,7 +152,7 @@ class Paint:
     # Shapes
 
     def bar(self, fraction: float, cells: int, level: str = "") -> Painted:
-        """A bar of exactly `cells`. The least progress shows, and only what is complete looks complete."""
+        """A bar of exactly `cells`. The smallest progress shows, and only what is complete looks complete."""
         share = min(fraction, 1.0) if fraction > 0 else 0.0  # NaN is not more than 0
         if self.ascii_only:
             full = max(int(share * cells), 1 if share and cells > 0 else 0)
@@ -166,7 +166,7 @@ class Paint:
         return self.cut(self.join(self.bold(text), "  " if aside else "", self.dim(aside)), self.width)
 
     def pairs(self, items: Sequence[tuple[str, str]], *, indent: int = 0) -> Painted:
-        """Labels in one column, values in the next; a long value goes on below itself."""
+        """Labels in one column, values in the next; a long value continues on the next lines."""
         most = min(max((self.width_of(label) for label, _ in items), default=0), self.width // 2)
         start = indent + most + _GAP
         lines: list[str] = []
@@ -205,7 +205,7 @@ class Paint:
         return self.cut(Painted((" " * _GAP).join(parts).rstrip()), self.width)
 
     def _fit(self, measured: Sequence[Sequence[int]], columns: Sequence[Column]) -> list[int]:
-        """Column widths whose sum fits: first those with a weight give way, then, if they must, all."""
+        """Column widths whose sum fits: columns with a weight are cut first, then, if necessary, all."""
         room = self.width - _GAP * (len(columns) - 1)
         widths = []
         for index, column in enumerate(columns):
@@ -214,18 +214,18 @@ class Paint:
         flexible = [(column.weight, column.least) for column in columns]
         for shares in (flexible, [(1, 4)] * len(columns), [(1, 1)] * len(columns)):
             while sum(widths) > room:
-                # The column that has most for its weight is the one to spare a cell.
-                able = [n for n, (weight, least) in enumerate(shares) if weight and widths[n] > least]
+                # Cut the column that is widest for its weight.
+                able = [index for index, (weight, least) in enumerate(shares) if weight and widths[index] > least]
                 if not able:
                     break
                 widths[max(able, key=lambda n: widths[n] / shares[n][0])] -= 1
         return widths
 
 
-def terminal(stream: TextIO | None, *, no_color: bool = False, environ: Mapping[str, str]) -> Paint:
-    """How to paint on a stream, from what it is and what the environment asks for.
+def paint_for(stream: TextIO | None, *, no_color: bool = False, environ: Mapping[str, str]) -> Paint:
+    """The paint of a stream, from what it is and what the environment asks for.
 
-    No is stronger than yes: `--no-color` and `NO_COLOR`, then `FORCE_COLOR`, then the terminal.
+    First `--no-color` and `NO_COLOR`, then `FORCE_COLOR`, then whether it is a terminal.
     """
     tty = _is_tty(stream)
     encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")

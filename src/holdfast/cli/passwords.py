@@ -1,8 +1,8 @@
 """Remove passwords from the process's arguments, which every user of a machine can read.
 
-The program runs anew with words that hold none; what was in them comes along in its environment, which only its owner
-can read, and from there into the memory of this module. Everything that parses, shows or repeats words has those
-without a password; only what opens a store asks for the full address.
+The program restarts with arguments that have none. The full addresses go with it in its environment, which only its
+owner can read, and from there into the memory of this module. All code that parses, shows or repeats arguments gets
+them without passwords; only code that opens a store asks for the full address.
 """
 
 from __future__ import annotations
@@ -18,57 +18,59 @@ if TYPE_CHECKING:
 _URL: Final = re.compile(r"(--[a-z-]+=)?(postgres(?:ql)?://\S+)")
 _WITH_PASSWORD: Final = re.compile(r"(postgres(?:ql)?://)[^\s@]*:\S*@")
 _VARIABLE: Final = "HOLDFAST_URL_"
-_INSTEAD: Final = "Say it by HOLDFAST_STORE, PGPASSWORD or ~/.pgpass."
-_moved: dict[str, str] = {}  # full addresses, by what stands in the words
+_INSTEAD: Final = "Pass it in HOLDFAST_STORE, PGPASSWORD or ~/.pgpass."
+_removed: dict[str, str] = {}  # full addresses, by what the arguments have in their place
 
 
-def full(url: str) -> str:
-    """The address that a word means."""
-    return _moved.get(url, url)
+def full_url(url: str) -> str:
+    """The address with its password, if one was removed from it."""
+    return _removed.get(url, url)
 
 
-def moved(words: list[str]) -> list[str]:
-    """The words without passwords. What this process, or the one before it, took out of them is remembered."""
-    while (known := os.environ.pop(f"{_VARIABLE}{len(_moved) + 1}", None)) is not None:
-        _moved[_shown(known)] = known
-    return [_without(word) for word in words]
+def without_passwords(arguments: list[str]) -> list[str]:
+    """The arguments without passwords. Those that this process, or the one before it, removed are remembered."""
+    while (known := os.environ.pop(f"{_VARIABLE}{len(_removed) + 1}", None)) is not None:
+        _removed[_shown(known)] = known
+    return [_without_password(argument) for argument in arguments]
 
 
-def cut(text: str) -> str:
-    """A sentence that may repeat a word of somebody who mistook an address for something else."""
+def redact(text: str) -> str:
+    """A message without the password of an address that it repeats."""
     return _WITH_PASSWORD.sub(r"\1…@", text)
 
 
-def run_anew(words: list[str], without: list[str], *, silent: bool) -> None:
-    """Let this program begin again with words that hold no password; comes back where that is not possible."""
-    program = list(sys.orig_argv[: -len(words)])
-    possible = os.name != "nt" and program and sys.executable and sys.orig_argv[len(program) :] == words
+def reexec(arguments: list[str], without: list[str], *, silent: bool) -> None:
+    """Restart this program with the arguments `without` passwords; returns where that is not possible."""
+    program = list(sys.orig_argv[: -len(arguments)])
+    possible = os.name != "nt" and program and sys.executable and sys.orig_argv[len(program) :] == arguments
     if not silent:
-        seen = "could read it for a moment" if possible else "can read it as long as this runs"
-        sys.stderr.write(f"holdfast: a password was given as an argument: others here {seen}. {_INSTEAD}\n")
+        seen = "could read it briefly" if possible else "can read it as long as this runs"
+        sys.stderr.write(
+            f"holdfast: a password was given as an argument: other users of this machine {seen}. {_INSTEAD}\n"
+        )
         sys.stderr.flush()
     if possible:
-        around = {f"{_VARIABLE}{number}": url for number, url in enumerate(_moved.values(), 1)}
+        variables = {f"{_VARIABLE}{number}": url for number, url in enumerate(_removed.values(), 1)}
         try:
-            os.execve(sys.executable, [sys.executable, *program[1:], *without], {**os.environ, **around})  # noqa: S606
+            os.execve(sys.executable, [sys.executable, *program[1:], *without], {**os.environ, **variables})  # noqa: S606
         except OSError:
-            return  # as it is on Windows
+            return
 
 
-def _without(word: str) -> str:
-    match = _URL.fullmatch(word)
+def _without_password(argument: str) -> str:
+    match = _URL.fullmatch(argument)
     if match is None:
-        return word
+        return argument
     from holdfast.core.errors import Invalid
     from holdfast.store.address import PostgresAddress, address
 
     try:
         named = address(match[2])
     except Invalid:
-        return word  # whoever wants to open it says so, without repeating it
+        return argument  # opening the store reports it, without repeating it
     if not isinstance(named, PostgresAddress) or not named.hides:
-        return word
-    _moved[named.url] = named.secret
+        return argument
+    _removed[named.url] = named.secret
     return (match[1] or "") + named.url
 
 

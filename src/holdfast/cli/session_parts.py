@@ -87,8 +87,8 @@ def agents_table(paint: Paint, agents: Sequence[Agent], apart: Sequence[str] = (
          "" if agent.tokens is None else f"{agent.tokens:,}", doing(paint, agent)]
         for place, agent in enumerate(agents)
     ]  # fmt: skip
-    keep = [n for n in range(len(columns)) if n != 5 or any(row[5] for row in rows)]
-    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+    keep = [index for index in range(len(columns)) if index != 5 or any(row[5] for row in rows)]
+    return paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
 
 
 def agents_line(paint: Paint, agents: Sequence[Agent], most: int, lost_ids: frozenset[str] = frozenset()) -> Painted:
@@ -122,7 +122,7 @@ def _most_urgent(agents: Sequence[Agent], most: int, lost_ids: frozenset[str]) -
     ranked = sorted(agents, key=rank)
     if len(ranked) <= most:
         return ranked
-    # Many failures must not hide what goes on.
+    # Many failures must not hide what is running.
     room = most - 1
     troubled = sum(rank(agent) < _URGENT.index("running") for agent in ranked)
     running = sum(rank(agent) == _URGENT.index("running") for agent in ranked)
@@ -144,7 +144,7 @@ def agents_summary(agents: Sequence[Agent], limit: int | None = None, lost_ids: 
 
 
 def doing(paint: Paint, agent: Agent) -> str:
-    """What an agent is about: its failure, what it waits for, what came of it, or its task."""
+    """The detail of an agent: its failure, what it waits for, its result, or its task."""
     about = agent.task or agent.type
     if agent.error is not None and agent.status in ("error", "timeout"):
         return paint.join(paint.red(f"{agent.error.category}: {agent.error.message}"), paint.dim(f"  {about}"))
@@ -176,8 +176,8 @@ def tasks_table(paint: Paint, tasks: Sequence[Task], apart: Sequence[str] = ()) 
     ]  # fmt: skip
     rows = [[_apart(task.id, apart, place), _task_word(paint, task), task.phase or "", task.agent or "",
              _what(paint, task)] for place, task in enumerate(tasks)]  # fmt: skip
-    keep = [n for n in range(len(columns)) if n not in (2, 3) or any(row[n] for row in rows)]
-    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+    keep = [index for index in range(len(columns)) if index not in (2, 3) or any(row[index] for row in rows)]
+    return paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
 
 
 def tasks_line(paint: Paint, tasks: Sequence[Task], most: int) -> Painted:
@@ -211,7 +211,9 @@ def tasks_summary(tasks: Sequence[Task]) -> str:
 
 def _task_rows(paint: Paint, tasks: Sequence[Task]) -> Painted:
     columns = [Column(""), Column("", weight=1, least=6, most=20), Column(""), Column("", weight=4, least=16)]
-    rows: list[list[str]] = [[mark(paint, t.status), t.id, _task_word(paint, t), _what(paint, t)] for t in tasks]
+    rows: list[list[str]] = [
+        [mark(paint, task.status), task.id, _task_word(paint, task), _what(paint, task)] for task in tasks
+    ]
     # Off a terminal the words are enough.
     return paint.table(rows, columns) if paint.tty else paint.table([row[1:] for row in rows], columns[1:])
 
@@ -232,7 +234,7 @@ def _with_rest(paint: Paint, lines: Painted, left: int, command: str) -> Painted
 
 
 def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
-    """`paused since 14:02 (lunch)`, while nothing goes on."""
+    """`paused since 14:02 (lunch)`, while no work is recorded."""
     rest = open_pause(session)
     if rest is None:
         return paint.yellow("no conversation is open") if session.status == "paused" else None

@@ -111,7 +111,9 @@ def _reopen(conversation: Conversation, clock: Clock) -> str:
 
 def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
     return [
-        ("Waiting for you", "", _rows(paint, [[w.for_, w.text or "", clock.ago(w.at)] for w in session.waiting], 1)),
+        ("Waiting for you", "", _rows(paint, [
+            [wait.for_, wait.text or "", clock.ago(wait.at)] for wait in session.waiting
+        ], 1)),
         ("Agents", agents_summary(session.agents),
          inset(paint, lambda inner: agents_table(inner, session.agents)) if session.agents else Painted("")),
         ("Plan", tasks_summary(session.tasks) if session.tasks else "", _plan(paint, session)),
@@ -125,17 +127,17 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
             [commit.sha[:12], commit.subject, made_by(commit), clock.at(commit.at)] for commit in session.commits
         ], 1)),
         ("Pauses", "", _rows(paint, [
-            [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", format_duration(p.duration_ms),
-             pause_words(p.kind, p.reason, p.duration_ms)]
-            for p in session.time.pauses
+            [clock.at(pause.started_at), clock.at(pause.ended_at) if pause.ended_at else "now",
+             format_duration(pause.duration_ms), pause_words(pause.kind, pause.reason, pause.duration_ms)]
+            for pause in session.time.pauses
         ], 3)),
         ("Context by agent", "", _rows(paint, [
             [agent, f"{tokens:,}"] for agent, tokens in session.context.by_agent.items()
         ], 0)),
         ("Notes", "", _texts(paint, [(clock.at(note.at), note.text) for note in session.notes])),
         ("Errors", "", _texts(paint, [
-            (clock.at(e.at), ": ".join(part for part in (e.agent, e.category, e.message) if part))
-            for e in session.errors
+            (clock.at(error.at), ": ".join(part for part in (error.agent, error.category, error.message) if part))
+            for error in session.errors
         ])),
         ("Conflicts", "", _conflicts(paint, session, clock)),
         ("Extra", "", _texts(paint, _extra(session))),
@@ -182,9 +184,9 @@ def _rows(paint: Paint, rows: list[list[str]], flexible: int) -> Painted:
     """Rows without a head; one column gives way, empty ones disappear."""
     if not rows:
         return Painted("")
-    keep = [n for n in range(len(rows[0])) if any(row[n] for row in rows)]
-    columns = [Column("", weight=3 if n == flexible else 0, least=12) for n in keep]
-    return inset(paint, lambda inner: inner.table([[row[n] for n in keep] for row in rows], columns))
+    keep = [index for index in range(len(rows[0])) if any(row[index] for row in rows)]
+    columns = [Column("", weight=3 if index == flexible else 0, least=12) for index in keep]
+    return inset(paint, lambda inner: inner.table([[row[index] for index in keep] for row in rows], columns))
 
 
 def _texts(paint: Paint, items: list[tuple[str, str]]) -> Painted:

@@ -1,4 +1,4 @@
-"""From one written word to a value, and from a misspelt word to the one that was meant."""
+"""Convert a written word to a value, and find the words that a misspelt one may mean."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DIGITS = 15  # what a double, and so every JSON reader, holds exactly
 
 
 def value_of(kind: Kind, choices: Sequence[str], word: str, label: str, operation: str | None) -> object:
-    """The value a word stands for, or `Invalid` naming `label`, the option or argument it was given for."""
+    """The value of a word, or `Invalid` naming `label`, the option or argument it was given for."""
     if choices and word not in choices:
         near = meant(word, choices)
         start = f"Did you mean {' or '.join(near)}? " if near else ""
         raise Invalid(
-            f"{label}: {shown(word)} is none of its values",
-            hint=f"{start}It takes {', '.join(choices)}.",
+            f"{label}: invalid value {shown(word)}",
+            hint=f"{start}Valid values: {', '.join(choices)}.",
             operation=operation,
         )
     try:
@@ -125,7 +125,7 @@ def _distance(word: str, other: str) -> int:
 
 
 def shown(word: str) -> str:
-    """Someone else's word in our sentence: short, with everything invisible spelled out, and no server's password."""
+    """A word to repeat in a message: shortened, with invisible characters escaped and without passwords."""
     for scheme in ("postgres://", "postgresql://"):
         before, address, _ = word.partition(scheme)
         word = f"{before}{address}…" if address else word

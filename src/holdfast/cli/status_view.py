@@ -47,7 +47,7 @@ def render_status(
     names = agent_names(session.agents)
     lost_ids, lately, retry = (
         frozenset(names.get(id_, id_) for id_ in ids)
-        for ids in (lost_ids, *((failed.lately, failed.retry) if failed is not None else ((), ())))
+        for ids in (lost_ids, *((failed.recent, failed.retry) if failed is not None else ((), ())))
     )
     session = with_readable_names(session)
     blocks = [
@@ -138,7 +138,7 @@ def context_line(paint: Paint, session: Session, cells: int = 20) -> Painted:
 
 
 def travel_words(session: Session, clock: Clock) -> str:
-    """How the session stands with its remote, and since when."""
+    """Whether the session is synced with its remote, and since when."""
     sync = session.sync
     words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
     last = "never synced" if sync.last_sync is None else f"last synced {clock.ago(sync.last_sync)}"

@@ -1,8 +1,8 @@
 """The status line of an agent: one line about the session, drawn from a cached file within a few milliseconds.
 
-The agent runs it after every message, and takes what it prints. So nothing heavy is loaded here: only when a
-conversation asks for the first time is the keeper opened. In passing it hands over what the agent tells of its
-context, cost and limits, and lets a process of its own take in what hooks have left.
+The agent runs it after every message and shows its output, so it loads little: the keeper is opened only for a
+conversation without a cached status. It also spools the payload, with the agent's context, cost and limits, and
+starts a process that drains the spool.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from holdfast.cli.paint import Painted
     from holdfast.conversations.status_cache import Fields
 
-_SPEAKING: Final = ("claude",)  # the agents that have a status line
+_AGENTS: Final = ("claude",)  # those that have a status line
 _MAX_ID_LENGTH: Final = 200  # characters: what is longer is not a conversation's
-_LARGEST: Final = 4 * 1024 * 1024
-_OUTDATED: Final = 10 * 60_000  # ms: if an update of the cache was missed, the line is wrong no longer than this
-_OUTDATED_BY_OTHERS: Final = 60_000  # ms: on a server, sessions go on from other machines too
-_SELDOM: Final = 2.0  # seconds between two payloads handed over, and between two processes that take them in
+_MAX_PAYLOAD: Final = 4 * 1024 * 1024
+_MAX_AGE: Final = 10 * 60_000  # ms: if an update of the cache was missed, the line is wrong no longer than this
+_MAX_AGE_SERVER: Final = 60_000  # ms: on a server, other machines continue sessions too
+_MIN_INTERVAL: Final = 2.0  # seconds between two spooled payloads, and between two drains
 _BAR: Final = 10
 _LEVELS: Final = ((85, "compress"), (70, "warning"), (50, "shown"), (0, "normal"))
 
@@ -38,7 +38,7 @@ def show(home: str, agent: str) -> int:
     """Print the line for the payload on standard input. Always 0: there is nothing an agent could do about it."""
     raw = _input()
     payload = _object(raw)
-    if payload is None or agent not in _SPEAKING:
+    if payload is None or agent not in _AGENTS:
         return 0
     now = Wall().now()
     name = _conversation(agent, payload)
@@ -47,7 +47,7 @@ def show(home: str, agent: str) -> int:
     line = drawn(cached, payload, _paint(os.environ), now=now)
     if line:
         os.write(1, line.encode("utf-8", "replace") + b"\n")
-    _pass_on(home, agent, name, payload, raw, now, store)
+    _spool_and_drain(home, agent, name, payload, raw, now, store)
     return 0
 
 
@@ -62,7 +62,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     columns = _paint(os.environ).width
     line = drawn(cached, payload, Paint(columns, tty=True), now=now)
     try:
-        _pass_on(home, agent, name, payload, raw, now, store)
+        _spool_and_drain(home, agent, name, payload, raw, now, store)
     except OSError as error:
         _note(home, error)
     return {
@@ -71,22 +71,22 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
         "goal": None if cached is None else str(cached.get("goal") or "").encode("utf-8", "replace").decode(),
         "working_ms": worked,
         "pause": pause or None,
-        "context_percent": used(payload),
+        "context_percent": context_percent(payload),
         "cost_usd": _number(_part(payload, "cost").get("total_cost_usd")),
     }
 
 
 def _input() -> bytes:
-    return b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST)
+    return b"" if sys.stdin is None else sys.stdin.buffer.read(_MAX_PAYLOAD)
 
 
-def _pass_on(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
+def _spool_and_drain(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
     if os.path.isdir(home):
-        _hand_over(home, agent, name, payload, raw, now, store)
-        _let_take_in(home, now, store)
+        _spool_payload(home, agent, name, payload, raw, now, store)
+        _start_drain(home, now, store)
 
 
-# ── what is known ────────────────────────────────────────────────────────────────────────────────────────
+# ── payload and cache ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _object(raw: bytes) -> Fields | None:
@@ -107,7 +107,7 @@ def _conversation(agent: str, payload: Fields) -> str:
 
 
 def _directory(payload: Fields) -> str:
-    """Where the conversation is at home; its working directory moves with every `cd`."""
+    """The project directory of the conversation; its working directory changes with every `cd`."""
     space = _part(payload, "workspace")
     for path in (space.get("project_dir"), space.get("current_dir"), payload.get("cwd")):
         if isinstance(path, str) and path.isprintable() and len(path) <= 4096 and os.path.isabs(path):
@@ -119,11 +119,11 @@ def _find_cached(home: str, name: str, where: str, now: int, store: str) -> Fiel
     if not where or not os.path.isdir(home):
         return None
     cached = status_cache.find(home, name, where, store)
-    lasts = _OUTDATED if not server_outage.is_on_a_server(store) else _OUTDATED_BY_OTHERS
-    if cached is not None and (cached.fields is None or now - status_cache.written_at(cached.fields) < lasts):
+    max_age = _MAX_AGE if not server_outage.is_on_a_server(store) else _MAX_AGE_SERVER
+    if cached is not None and (cached.fields is None or now - status_cache.written_at(cached.fields) < max_age):
         return cached.fields
     try:
-        import holdfast.cli.quick  # noqa: F401
+        import holdfast.cli.fast_msgspec_import  # noqa: F401
         from holdfast.keeper.hook_process import status_of_conversation
 
         return status_of_conversation(home, name, where, store=store)
@@ -145,7 +145,7 @@ def _note(home: str, error: Exception) -> None:
 
 
 def drawn(cached: Fields | None, payload: Fields, paint: Paint, *, now: int) -> Painted:
-    """The line: what a session is about gives way to how it stands."""
+    """The line: the goal is cut to leave room for the status."""
     parts: list[Painted] = []
     if cached is None:
         title = paint.plain(_project(payload))
@@ -177,15 +177,15 @@ def _session(cached: Fields, paint: Paint, now: int) -> list[Painted]:
 
 
 def _context(payload: Fields, paint: Paint) -> Painted | None:
-    """How full the context is, as the agent itself says it."""
-    share = used(payload)
+    """How full the context is, as the agent reports it."""
+    share = context_percent(payload)
     if share is None:
         return None
     level = next(level for line, level in _LEVELS if share >= line)
     return paint.join(paint.bar(share / 100, _BAR, level), f" {min(share, 999):.0f}%")
 
 
-def used(payload: Fields) -> float | None:
+def context_percent(payload: Fields) -> float | None:
     """Percent of the context window that is used; None before the agent knows."""
     window = _part(payload, "context_window")
     percentage = _number(window.get("used_percentage"))
@@ -203,7 +203,7 @@ def _cost(payload: Fields, paint: Paint) -> Painted | None:
 
 
 def _reminder(cached: Fields, paint: Paint, now: int) -> list[Painted]:
-    """The farthest line of working time that is crossed, whether or not that was recorded yet."""
+    """The longest limit of working time that is reached, whether or not that was recorded yet."""
     crossed = status_cache.crossed_limits(cached, now)
     if not crossed:
         return []
@@ -211,7 +211,7 @@ def _reminder(cached: Fields, paint: Paint, now: int) -> list[Painted]:
 
 
 def span(ms: int) -> str:
-    """A length of time in little room: `0m`, `12m`, `1h05`, `3d4h`."""
+    """A duration in a few characters: `0m`, `12m`, `1h05`, `3d4h`."""
     minutes = max(ms, 0) // 60_000
     if minutes < 60:
         return f"{minutes}m"
@@ -235,39 +235,39 @@ def _number(value: object) -> float | None:
 
 
 def _paint(environ: Mapping[str, str]) -> Paint:
-    """The agent draws what we print: it is no terminal of ours, but it understands colours and UTF-8."""
+    """For an agent, which shows our output: not a terminal, but it understands colours and UTF-8."""
     asked = environ.get("COLUMNS", "")
     columns = int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 6 else 0
     return Paint(min(columns or 80, 300), not environ.get("NO_COLOR"), tty=True)
 
 
-# ── what is passed on ────────────────────────────────────────────────────────────────────────────────────
+# ── spool ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
-    """Hand the payload over if it is news: drawing the line once more is no sign of work."""
+def _spool_payload(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
+    """Spool the payload if it differs from the last: drawing the line once more is no sign of work."""
     if name.startswith(status_cache.DIRECTORY_PREFIX) or not os.path.isdir(status_cache.directory(home)):
         return
     path = status_cache.input_path(home, name)
-    news = _news(payload)
-    if news is None or _recent(path, now):
+    checksum = _checksum(payload)
+    if checksum is None or _recent(path, now):
         return
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, 0o600)
     try:
-        if os.read(handle, len(news) + 1) == news:
+        if os.read(handle, len(checksum) + 1) == checksum:
             return
-        # No process is named: it is the shell's that the agent started for the line, and not the agent's.
+        # Without a process id: it would be that of the shell that the agent started, not the agent's.
         spool.add_payload(home, agent, spool.STATUS, 0, raw, store=without_password(store))
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)
-        os.write(handle, news)
+        os.write(handle, checksum)
     finally:
         os.close(handle)
 
 
-def _news(payload: Fields) -> bytes | None:
-    """A checksum of what is recorded of a payload: enough for comparison, and nothing of it can be read there."""
+def _checksum(payload: Fields) -> bytes | None:
+    """A checksum of what is recorded of a payload: enough to compare, without its text."""
     import json
     from binascii import crc32
 
@@ -281,8 +281,8 @@ def _news(payload: Fields) -> bytes | None:
     return b"%08x %d" % (crc32(text), len(text))
 
 
-def _let_take_in(home: str, now: int, store: str) -> None:
-    """What hooks left becomes part of the session soon, though nobody waits for it here."""
+def _start_drain(home: str, now: int, store: str) -> None:
+    """Start a process that drains the spool, if payloads wait."""
     if not spool.has_entries(home, None if store else spool.HOME) or not os.path.isdir(status_cache.directory(home)):
         return
     begun = os.path.join(status_cache.directory(home), "drain")
@@ -299,6 +299,6 @@ def _let_take_in(home: str, now: int, store: str) -> None:
 
 def _recent(path: str, now: int) -> bool:
     try:
-        return abs(now / 1000 - os.lstat(path).st_mtime) < _SELDOM
+        return abs(now / 1000 - os.lstat(path).st_mtime) < _MIN_INTERVAL
     except OSError:
         return False

@@ -54,28 +54,28 @@ def running(state: State) -> list[AgentState]:
 class FailedAgents(NamedTuple):
     """The ids of agents that failed or were interrupted, unless the person has written since."""
 
-    lately: frozenset[str] = frozenset()
-    # Of these, those that nobody followed up: what a conversation interrupted, it settles itself.
+    recent: frozenset[str] = frozenset()
+    # Of these, those without follow-up: a conversation follows up the agents that it interrupted itself.
     unattended: frozenset[str] = frozenset()
     # Of the unattended, those that no conversation started: they may be tried again.
     retry: frozenset[str] = frozenset()
 
 
-def failed(state: State) -> FailedAgents:
+def failed_agents(state: State) -> FailedAgents:
     message = last_message(state.time)
     resumed = {mark.at for mark in state.time.marks if mark.kind == "resumed"}
-    lately = [
+    recent = [
         agent
         for agent in state.agents.values()
         if status_of(agent) in FAILED and (message is None or message <= _concluded_at(agent))
     ]
     unattended = [
         agent
-        for agent in lately
+        for agent in recent
         if agent.conversation is None or status_of(agent) != "interrupted" or _concluded_at(agent) in resumed
     ]
     return FailedAgents(
-        frozenset(agent.id for agent in lately),
+        frozenset(agent.id for agent in recent),
         frozenset(agent.id for agent in unattended),
         frozenset(agent.id for agent in unattended if agent.conversation is None),
     )
@@ -86,7 +86,7 @@ def _concluded_at(agent: AgentState) -> int:
     return agent.touched_at if current is None else current.at
 
 
-def started(state: State, event: Event, data: EventData) -> None:
+def apply_started(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, AgentStarted)
     existing = find(state, data.id)
     made = Write(data.task or data.type, event.writer, event.seq, event.hash, event.at)
@@ -105,7 +105,7 @@ def started(state: State, event: Event, data: EventData) -> None:
     state.agent_refs.setdefault(agent.id, []).append(agent.ref)
 
 
-def changed(state: State, event: Event, data: EventData) -> None:
+def apply_change(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, AgentEvent)
     agent = find(state, data.id, data.ref)
     if agent is None:
@@ -175,7 +175,7 @@ def _reopen(state: State, agent: AgentState, concluded_at: int) -> None:
         agent.runs[-1].until = None
 
 
-def settle(agent: AgentState, at: int) -> None:
+def close_run(agent: AgentState, at: int) -> None:
     """Close the run of an agent that has ended by a choice between statuses."""
     if status_of(agent) in _ENDED and agent.runs and agent.runs[-1].until is None:
         _end(agent, at)

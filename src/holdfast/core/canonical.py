@@ -101,7 +101,7 @@ def _is_plain(value: Json) -> bool:
     if kind is int:
         return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER or _too_large(value)  # type: ignore[operator]
     if kind is dict:
-        return all(type(k) is str and k.isascii() and _is_plain(v) for k, v in value.items())  # type: ignore[union-attr]
+        return all(type(key) is str and key.isascii() and _is_plain(member) for key, member in value.items())  # type: ignore[union-attr]
     if kind is list or kind is tuple:  # structs keep their sequences as tuples
         return all(_is_plain(item) for item in value)  # type: ignore[union-attr]
     return False

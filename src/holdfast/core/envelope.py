@@ -88,7 +88,7 @@ def hash_of(event: Event) -> str:
     return digest(LAYOUT, _in_order.encode(envelope))
 
 
-def seal(
+def make_event(
     *,
     session: str,
     writer: str,
@@ -129,8 +129,8 @@ def event_with_hash(
 ) -> Event:
     """An event with the hash of all its other fields."""
     envelope = _Envelope(actor, times.format_time(at), body, clock, key, prev, seen, seq, session, type, v, writer)
-    sealed = digest(LAYOUT, _in_order.encode(envelope))
-    return Event(v, session, writer, seq, clock, at, seen, key, actor, type, body, prev, sealed, data, salt)
+    hash_ = digest(LAYOUT, _in_order.encode(envelope))
+    return Event(v, session, writer, seq, clock, at, seen, key, actor, type, body, prev, hash_, data, salt)
 
 
 def find_problem(event: Event) -> str | None:

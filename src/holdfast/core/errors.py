@@ -1,12 +1,12 @@
-"""Everything that can go wrong, as one small tree. The exit codes are the public contract.
+"""The errors, as one small tree. The exit codes are a public contract.
 
 HoldfastError
-├── Failed        1  it was tried and did not work
-│   ├── Refused   1  the present state does not allow it
+├── Failed        1  the operation failed
+│   ├── Refused   1  the current state does not allow it
 │   └── Busy      1  another process held the store too long; trying again helps
 ├── Usage         2  the command line is wrong
 ├── NotFound      3  there is no such session, agent, task, file
-├── Invalid       4  the input is not what it must be
+├── Invalid       4  invalid input
 ├── Conflict      5  it already exists, is already in progress, or someone else changed it
 ├── Damaged       6  stored data is damaged
 ├── Unreachable   7  a remote or server could not be reached
@@ -107,11 +107,11 @@ def install_command(extra: str) -> str:
     return f"pip install 'holdfast[{extra}]' (from a clone: pip install '.[{extra}]')"
 
 
-def missing_extra(what: str, extra: str, *, otherwise: str = "", operation: str | None = None) -> Failed:
-    """The error for something that needs an extra; `otherwise` is what to do without it."""
+def missing_extra(subject: str, extra: str, *, otherwise: str = "", operation: str | None = None) -> Failed:
+    """The error if `subject` needs an extra that is not installed; `otherwise` is what to do without it."""
     instead = f", or {otherwise}" if otherwise else ""
     return Failed(
-        f"{what} an extra that is not installed: holdfast[{extra}]",
+        f"{subject} needs an extra that is not installed: holdfast[{extra}]",
         hint=f"Install it: {install_command(extra)}{instead}",
         operation=operation,
     )

@@ -551,7 +551,7 @@ def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
     """Apply the consequences of a status that a choice set, not an event of its own."""
     for entry in entries:
         if isinstance(entry, AgentState):
-            agents.settle(entry, event.at)
+            agents.close_run(entry, event.at)
         else:
             tasks.settle(entry, event.at)
 
@@ -601,8 +601,8 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[EventData], ...]], ...] = (
     (_erred, (ErrorNoted,)),
     (_exchanged, (MessageExchanged,)),
     (_nothing, (SessionSaved, EventErased)),
-    (agents.started, agents.CREATES),
-    (agents.changed, agents.CHANGES),
+    (agents.apply_started, agents.CREATES),
+    (agents.apply_change, agents.CHANGES),
     (tasks.added, tasks.CREATES),
     (tasks.changed, tasks.CHANGES),
 )

@@ -231,22 +231,27 @@ def session(state: State, now: int) -> Session:
             for task in state.tasks.values()
         ],
         decisions=[
-            Decision(at=format_time(d.at), chosen=d.chosen, context=d.context, options=list(d.options), why=d.why)
-            for d in state.decisions
+            Decision(
+                at=format_time(decision.at), chosen=decision.chosen, context=decision.context,
+                options=list(decision.options), why=decision.why,
+            )
+            for decision in state.decisions
         ],
         files=[
             FileChange(
-                path=f.path, action=f.action, agent=f.agent, at=format_time(f.at), lines_added=f.lines_added,
-                lines_removed=f.lines_removed, hash_before=f.hash_before, hash_after=f.hash_after,
-                by=None if f.by is None else _CHANGED_BY.get(f.by, "unknown"), among=list(f.among),
+                path=change.path, action=change.action, agent=change.agent, at=format_time(change.at),
+                lines_added=change.lines_added, lines_removed=change.lines_removed,
+                hash_before=change.hash_before, hash_after=change.hash_after,
+                by=None if change.by is None else _CHANGED_BY.get(change.by, "unknown"), among=list(change.among),
             )
-            for f in state.files
+            for change in state.files
         ],
         context=context_of(state),
         time=_time(state, work),
         notes=[Note(at=format_time(note.at), text=note.text) for note in state.notes],
         errors=[
-            Error(at=format_time(f.at), message=f.message, category=f.category, agent=f.agent) for f in state.failures
+            Error(at=format_time(failure.at), message=failure.message, category=failure.category, agent=failure.agent)
+            for failure in state.failures
         ],
         conflicts=conflicts(state),
         commands=Commands(total=state.commands, failed=state.commands_failed, last=state.last_command),
@@ -467,6 +472,12 @@ def native_name(agent: str, conversation: str) -> str:
 def latest_mark(state: State) -> PauseMark | None:
     """The mark that last opened or ended a pause; pauses entered afterwards do not count."""
     return next((mark for mark in reversed(state.time.marks) if mark.kind not in ("away", "worked")), None)
+
+
+def message_ends_pause(state: State, *, message_resumes: bool, limit_holds: bool) -> bool:
+    """Whether a message of the person ends the current pause; one made by a limit may outlast messages."""
+    mark = latest_mark(state)
+    return message_resumes and not (limit_holds and mark is not None and mark.kind == "timeout")
 
 
 def pause_reason(state: State) -> str:

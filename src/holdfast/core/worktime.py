@@ -97,9 +97,9 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
         if lasts and low == high:  # it begins at this moment, and has no length yet
             pauses.append(WorkPause(kind, reason, low, None, 0))
             is_open = True
-        for a, b in _without((low, high), covered):
-            pauses.append(WorkPause(kind, reason, a, None if lasts and b == stop else b, b - a))
-            is_open = is_open or (lasts and b == stop)
+        for left, right in _without((low, high), covered):
+            pauses.append(WorkPause(kind, reason, left, None if lasts and right == stop else right, right - left))
+            is_open = is_open or (lasts and right == stop)
 
     for kind, reason, since, until in _marked(time, runs):
         add_pause(kind, reason, since, until)
@@ -111,12 +111,12 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
             if high - low > time.timer.task or (low == run.since and low in begun):
                 add_pause("task", begun.get(run.since) or run.reason, low, None if lasts else high)
                 _cover(covered, (max(low, start), high))
-    foreground = _union((max(r.since, start), stop if r.until is None else min(r.until, stop)) for r in runs)
+    foreground = _union((max(run.since, start), stop if run.until is None else min(run.until, stop)) for run in runs)
     away = _begun(time, "idle")
-    for a, b, lasts in _gaps(time, start, stop, away):
-        for c, d in [(a, b)] if a == b else _without((a, b), foreground):
-            if d - c > time.timer.idle or c in away:
-                add_pause("idle", away.get(c), c, None if lasts and d == stop else d)
+    for since, until, lasts in _gaps(time, start, stop, away):
+        for low, high in [(since, until)] if since == until else _without((since, until), foreground):
+            if high - low > time.timer.idle or low in away:
+                add_pause("idle", away.get(low), low, None if lasts and high == stop else high)
 
     corrections = _corrections(time)
     pauses = [rest for pause in pauses for rest in _corrected(corrections, pause, stop)]

@@ -115,7 +115,7 @@ class Changes(NamedTuple):
     # The sessions whose events arrived.
     sessions: frozenset[str]
     # Whether something other than events changed: current sessions, remotes, what a sync left in memory.
-    beyond: bool
+    other_changes: bool
 
 
 def state_fingerprint(ws: Workspace) -> str:

@@ -218,7 +218,7 @@ def _need_driver() -> None:
     from importlib.util import find_spec
 
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
-        raise missing_extra("a store on a PostgreSQL server needs", "postgres")
+        raise missing_extra("a store on a PostgreSQL server", "postgres")
 
 
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -72,7 +72,7 @@ def open_branch(
         raise Invalid(f"{name!r} is not a branch name git accepts", operation=operation)
     came_from, commit = git.branch(), git.commit_id()
     parts = name.split("/")
-    for taken in ("/".join(parts[: n + 1]) for n in range(len(parts))):
+    for taken in ("/".join(parts[: depth + 1]) for depth in range(len(parts))):
         if taken == came_from or git.branch_exists(taken):
             raise Conflict(
                 f"Branch {taken} already exists" + ("" if taken == name else f", so {name} cannot be created"),
@@ -245,9 +245,9 @@ def _without_commits(
 def _is_our_squash(git: GitBranches, old: str | None, tip: str, ignore: Sequence[str]) -> bool:
     """Whether the old branch has the staged merge of a `keep` that was killed before its commit."""
     changes = git.changes()
-    if any(c.staged == "u" or (c.loose != "." and not is_under(c.path, ignore)) for c in changes):
+    if any(change.staged == "u" or (change.loose != "." and not is_under(change.path, ignore)) for change in changes):
         return False
-    if all(c.staged == "." for c in changes):
+    if all(change.staged == "." for change in changes):
         return False
     straight = old is None or git.is_ancestor(old, tip)
     expected = git.tree_id(tip) if straight else git.merged_tree(str(old), tip)
@@ -333,7 +333,11 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
 def _mirrors_aside(git: GitBranches, branch: str, ignore: Sequence[str]) -> Iterator[None]:
     name = _aside_name(branch)
     # Untracked mirror files travel along by themselves.
-    paths = [c.path for c in git.changes() if c.loose != "?" and is_under(c.path, ignore)] if ignore else []
+    paths = (
+        [change.path for change in git.changes() if change.loose != "?" and is_under(change.path, ignore)]
+        if ignore
+        else []
+    )
     if paths:
         git.set_aside(name, paths)
     try:
@@ -410,5 +414,5 @@ def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, bra
 
 def _named(paths: Sequence[str]) -> str:
     """Up to five paths, escaped so that they are safe to print."""
-    shown = ", ".join(p if p.isprintable() else ascii(p) for p in paths[:5])
+    shown = ", ".join(path if path.isprintable() else ascii(path) for path in paths[:5])
     return shown if len(paths) <= 5 else f"{shown} and {len(paths) - 5} more"

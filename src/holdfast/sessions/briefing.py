@@ -460,7 +460,11 @@ class _Markdown:
 
     def stump(self, head: list[tuple[str, str]], last: str, room: int) -> str:
         inside = "\n".join(
-            [f"**{last}**", f"- **{head[1][0]}**: {head[1][1]}", *(f"- {n}: {v}" for n, v in head if n != "Goal")]
+            [
+                f"**{last}**",
+                f"- **{head[1][0]}**: {head[1][1]}",
+                *(f"- {name}: {value}" for name, value in head if name != "Goal"),
+            ]
         )
         left = room - len(self._open) - len(self._close)
         return self._marked(inside[:left]) if left > 0 else f"<{MARK}/>"[: max(room, 0)]

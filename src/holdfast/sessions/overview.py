@@ -129,7 +129,7 @@ def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionC
     lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
     where = work_trees.directory(store, state.session, state.project, places=places, prefer=ws.place.root)
-    failed = agents.failed(state)
+    failed = agents.failed_agents(state)
     names = agent_names(document.agents)
     unattended = frozenset(names.get(id_, id_) for id_ in lost | failed.unattended)
     ended = ended_conversations(state, document) if at is None else []

@@ -210,12 +210,12 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], troubled: Sequenc
     if not rows:
         return ""
     # Leave out empty columns.
-    keep = [n for n in range(len(head)) if any(row[n] for row in rows)]
-    top = "".join(f'<th scope="col">{escaped(head[n])}</th>' for n in keep)
+    keep = [index for index in range(len(head)) if any(row[index] for row in rows)]
+    top = "".join(f'<th scope="col">{escaped(head[index])}</th>' for index in keep)
     lines = []
     for number, row in enumerate(rows):
         mark = ' class="error"' if number < len(troubled) and troubled[number] else ""
-        cells = "".join(f"<td{mark if n == keep[-1] else ''}>{_text(row[n])}</td>" for n in keep)
+        cells = "".join(f"<td{mark if index == keep[-1] else ''}>{_text(row[index])}</td>" for index in keep)
         lines.append(f"<tr>{cells}</tr>")
     inside = "\n".join(lines)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>\n{inside}\n</tbody></table></div>'

@@ -84,7 +84,7 @@ class ResumeResult(NamedTuple):
 def look(state: State, root: str) -> ResumeResult:
     """Show what a resume here would report. Records nothing."""
     interrupted, unknown = lost(state)
-    unattended = agents.failed(state).unattended
+    unattended = agents.failed_agents(state).unattended
     settled = frozenset(
         agent.id
         for agent in state.agents.values()

@@ -29,7 +29,7 @@ from holdfast.core.events import (
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
 from holdfast.core.registers import find_target
-from holdfast.core.reminders import crossed_limits
+from holdfast.core.reminders import crossed_limit
 from holdfast.core.state import State
 from holdfast.core.text import MAX_NAME_LENGTH, check_identifier, check_relative_path, check_text, shorten
 from holdfast.core.times import MINUTE
@@ -82,7 +82,7 @@ def described(ws: Workspace, state: State, now: int) -> Session:
     """The same from a state that is already loaded."""
     shown = view.session(state, now)
     shown.over = ws.is_over(state, at=now)
-    shown.time.reminder = None if shown.ended_at else crossed_limits(state, now, ws.limit_rule)
+    shown.time.reminder = None if shown.ended_at else crossed_limit(state, now, ws.limit_rule)
     shown.sync = ws.sync_of(state)
     if shown.waiting and now > ws.now() - MINUTE:  # only the present shows which programs run
         from holdfast.sessions.resume import still_waiting

@@ -157,7 +157,7 @@ def open_store(
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
         from holdfast.core.errors import missing_extra
 
-        raise missing_extra("a store on a PostgreSQL server needs", "postgres", operation="open the store")
+        raise missing_extra("a store on a PostgreSQL server", "postgres", operation="open the store")
     from holdfast.store.postgres import PostgresStore
 
     return PostgresStore(address, writer=writer, wall=wall, here=here, renew=renew, patience=patience)

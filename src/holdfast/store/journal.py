@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core import view
 from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
 from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
-from holdfast.core.envelope import Event, StreamHead, find_problem, seal
+from holdfast.core.envelope import Event, StreamHead, find_problem, make_event
 from holdfast.core.errors import Damaged, NotFound
 from holdfast.core.event_data import collect_erasures, with_remaining_data
 from holdfast.core.events import TYPE_OF, EventData, EventErased, ProjectFacts, SessionDeleted, searched_text
@@ -194,7 +194,7 @@ class Journal:
         kind = TYPE_OF[type(draft.data)]
         own = state.heads.get(writer)
         clock = tick(state.last[0] if state.last else 0, self._wall())
-        event = seal(
+        event = make_event(
             session=session,
             writer=writer,
             seq=own.seq + 1 if own else 1,

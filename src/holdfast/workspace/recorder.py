@@ -27,7 +27,7 @@ from holdfast.core.events import (
     is_activity,
 )
 from holdfast.core.lifecycle import MOVES, refusal, session_allows
-from holdfast.core.reminders import LimitRule, Line, due_lines, limit_of
+from holdfast.core.reminders import Limit, LimitRule, due_limits, limit_ms
 from holdfast.core.state import State
 from holdfast.core.text import MAX_NAME_LENGTH, check_text
 from holdfast.core.times import DAY
@@ -60,7 +60,7 @@ _LEAVING = frozenset(
 class LimitReached(NamedTuple):
     """A line of working time that was crossed (milliseconds); whether that paused the session, until a `resume`."""
 
-    line: Line
+    line: Limit
     limit: int
     pauses: bool
     only_resume: bool
@@ -238,7 +238,7 @@ class Recorder:
             transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
         if status == "in_progress" and kind.name in _LEAVING:
             # Lines crossed by then, although nobody needs the reminder any more.
-            for line in due_lines(state, at, self._limit_rule):
+            for line in due_limits(state, at, self._limit_rule):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
         self.tally.matters = self.tally.matters or kind.name not in _NOT_SENT_ALONE
@@ -249,11 +249,11 @@ class Recorder:
         """Record the lines of working time that were crossed; the last one may pause the session."""
         if view.status_of(state) != "in_progress":
             return
-        for line in due_lines(state, at, self._limit_rule):
+        for line in due_limits(state, at, self._limit_rule):
             transaction.record(state.session, Draft(ReminderReached(line=line), at, self.actor))
             rule = self._limit_rule()
             pauses = line == "timeout_90" and rule.pauses
-            self.tally.reached.append(LimitReached(line, limit_of(state, line), pauses, rule.only_resume))
+            self.tally.reached.append(LimitReached(line, limit_ms(state, line), pauses, rule.only_resume))
             if pauses:
                 transaction.record(state.session, Draft(SessionTimedOut(), at, self.actor))
                 self.tally.matters = True

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.events import TimerRules
-from holdfast.core.reminders import LINES, NEVER
+from holdfast.core.reminders import LIMITS, NEVER
 from holdfast.core.times import DAY, MINUTE
 from holdfast.machine import files
 from holdfast.machine.private_paths import refuse_leading_outside
@@ -146,7 +146,7 @@ class Settings:
     def limits_off(self) -> frozenset[str]:
         """The limits of working time that are switched off."""
         timer = self.timer
-        return frozenset(line for line in LINES if getattr(timer, line) == NEVER)
+        return frozenset(line for line in LIMITS if getattr(timer, line) == NEVER)
 
     @property
     def archive_after(self) -> int:

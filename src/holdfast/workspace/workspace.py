@@ -18,7 +18,7 @@ from holdfast.core import fold, view
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError, NotFound, Unreachable
 from holdfast.core.model import Sync, SyncFacts
-from holdfast.core.reminders import LimitRule, message_ends_pause
+from holdfast.core.reminders import LimitRule
 from holdfast.core.state import State
 from holdfast.core.text import check_text
 from holdfast.machine import error_log, host
@@ -441,7 +441,7 @@ class Workspace:
 
     def message_ends_pause(self, state: State) -> bool:
         """Whether the person's next message ends the pause that lasts, or only `resume` does."""
-        return message_ends_pause(
+        return view.message_ends_pause(
             state, message_resumes=bool(self.settings["timer.message_resumes"]),
             limit_holds=bool(self.settings["capture.block_at_timeout"]),
         )  # fmt: skip

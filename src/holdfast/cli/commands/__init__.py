@@ -1,1 +1,1 @@
-"""One file per command."""
+"""Commands, grouped by subject; each module is imported when one of its commands runs."""

@@ -250,7 +250,7 @@ def public_connection(connected: ConnectResult) -> dict[str, object]:
 
 
 def _paint_connection(paint: Paint, connected: ConnectResult, verdict: str, *, lines: bool = True) -> list[Painted]:
-    """One agent: what it is now, its files, what was added to them, what stands in the way."""
+    """One agent: its state, its files, what was added to them, and what prevents it from running hooks."""
     from holdfast.conversations.adapters.index import title
 
     name = connected.agent if connected.agent == "git" else title(connected.agent)

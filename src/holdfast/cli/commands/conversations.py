@@ -8,11 +8,10 @@ import sys
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.home_location import home
-from holdfast.cli.paint import Column, Paint, Painted, terminal
+from holdfast.cli.paint import Column, Paint, Painted, paint_for
 from holdfast.core.model import Conversation
 from holdfast.core.times import format_duration
 from holdfast.core.wording import count
-from holdfast.machine.wall import midnight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +59,8 @@ def _conversations_table(paint: Paint, conversations: list[Conversation], clock:
          "" if conversation.cost_usd is None else f"{conversation.cost_usd:,.2f} USD"]
         for conversation in conversations
     ]  # fmt: skip
-    keep = [n for n in range(len(columns)) if n < 3 or any(row[n] for row in rows)]
-    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+    keep = [index for index in range(len(columns)) if index < 3 or any(row[index] for row in rows)]
+    return paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
 
 
 def _tokens_of(conversation: Conversation) -> str:
@@ -87,7 +86,7 @@ def backfill(call: Call) -> int:
             load_adapter(name)  # raises before anything is read
     bar = _BackfillBar(call)
     try:
-        results = backfill(call.keeper, call.agent_dirs(), names, since=_since(call), progress=bar.draw)
+        results = backfill(call.keeper, call.agent_dirs(), names, since=call.since, progress=bar.draw)
     finally:
         bar.clear()
     shown = [backfilled for backfilled in results if backfilled.sources or names or backfilled.unread]
@@ -105,11 +104,6 @@ def backfill(call: Call) -> int:
         call.note(f"… and {len(problems) - _MAX_PROBLEMS:,} more; --json names them.")
     call.tell()
     return code
-
-
-def _since(call: Call) -> int | None:
-    written = call.parsed.text("since")
-    return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
 
 
 def _backfill_document(result: BackfillResult) -> dict[str, object]:
@@ -149,7 +143,7 @@ class _BackfillBar:
     """One line on the terminal that fills up; nothing anywhere else."""
 
     def __init__(self, call: Call) -> None:
-        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
         self._wanted = self._paint.tty and not call.json and not call.quiet
         self._shown = ""
 
@@ -206,7 +200,7 @@ def mcp(call: Call) -> int:
     from holdfast.core.errors import missing_extra
 
     if find_spec("mcp") is None:
-        raise missing_extra("the MCP server needs", "mcp")
+        raise missing_extra("the MCP server", "mcp")
     from holdfast.mcp import streams
 
     by_hand = sys.stdin.isatty()

@@ -123,7 +123,7 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
         about = ["this device"] if device.this else []
         about.append(_STATUSES.get(device.status, device.status))
         about += ["lets others in"] if device.admin else []
-        about += [f"heard {ago(now - device.last_word)}"] if device.last_word else []
+        about += [f"last contact {ago(now - device.last_word)}"] if device.last_word else []
         colour = {"pending": paint.yellow, "removed": paint.red}.get(device.status, paint.green)
         name = paint.bold(device.name) if device.name else paint.dim("(no name yet)")
         lines.append(paint.join("  ", name, "  ", colour(", ".join(about))))
@@ -188,8 +188,8 @@ def device_admit(call: Call) -> None:
     if done.left:
         which = "1 push of it was" if done.left == 1 else f"{done.left:,} pushes of it were"
         call.note(
-            f"{which} not taken in: what is in there cannot be read, is not its own word, or goes on from something"
-            " that is not here. It stays where it is."
+            f"{which} not accepted: unreadable, not signed by that device, or based on events missing here."
+            " Left at the remote."
         )
 
 
@@ -197,10 +197,10 @@ def _paint_admitted(paint: Paint, done: LateAcceptance, *, quiet: bool) -> Paint
     if quiet:
         return ""
     if not done.events:
-        return paint.join("Nothing of ", paint.bold(done.name), " is held back" if not done.left else " was taken in")
+        return paint.join("Nothing of ", paint.bold(done.name), " is held back" if not done.left else " was accepted")
     counts = f" {count(done.events, 'event')} of {count(done.sessions, 'session')} by "
     return paint.join(
-        paint.green("Took in"), counts, paint.bold(done.name), paint.dim(f" at {', '.join(done.remotes)}")
+        paint.green("Accepted"), counts, paint.bold(done.name), paint.dim(f" at {', '.join(done.remotes)}")
     )
 
 

@@ -26,14 +26,14 @@ def import_(call: Call) -> int:
     paths, name = call.parsed.texts("paths"), call.parsed.text("format")
     results = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
     notes = [note for imported in results for note in imported.notes]
-    failed = _combined_error(imported.error for imported in results)
+    failure = _combined_error(imported.error for imported in results)
     call.answer(
         {"files": [_import_document(imported) for imported in results], "notes": _notes_document(notes),
          "sessions": list(dict.fromkeys(imported.session for imported in results if imported.session is not None))},
         lambda paint: _paint_imports(paint, results, quiet=call.quiet),
-        error=failed[0] if failed else None,
+        error=failure,
     )  # fmt: skip
-    code = call.failed(failed)
+    code = call.failed([failure] if failure is not None else [])
     for imported in results:
         _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(results) > 1 else "")
     # The notes have reported them, file by file.
@@ -68,8 +68,7 @@ def _paint_imports(paint: Paint, results: list[Imported], *, quiet: bool) -> Pai
 
 def export(call: Call) -> None:
     from holdfast.formats import registry
-    from holdfast.formats.export import export_document
-    from holdfast.formats.export import write_document as put_file
+    from holdfast.formats.export import export_document, write_document
     from holdfast.formats.import_context import configured, models
 
     rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
@@ -77,7 +76,7 @@ def export(call: Call) -> None:
     state = session.state(at=call.at)
     document, notes = export_document(call.keeper, state, rules)
     out = call.parsed.text("out")
-    paths = [] if out is None or out == "-" else put_file(out, document, rules)
+    paths = [] if out is None or out == "-" else write_document(out, document, rules)
     if call.json:
         call.answer(
             {"id": session.id, "format": rules.name, "document": document, "paths": paths,
@@ -98,15 +97,14 @@ def convert(call: Call) -> None:
     from holdfast.formats import registry
     from holdfast.formats.convert import convert
     from holdfast.formats.discover import single_source
-    from holdfast.formats.export import is_layout
-    from holdfast.formats.export import write_document as put_file
+    from holdfast.formats.export import is_layout, write_document
 
     target = registry.named(call.parsed.need("to"))
     source = single_source(call.parsed.need("path"), call.parsed.text("from_"))
     out = call.parsed.text("out")
     single_file = not is_layout(out, target)
     document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"), one_file=single_file)
-    paths = [] if out is None or out == "-" else put_file(out, document, target)
+    paths = [] if out is None or out == "-" else write_document(out, document, target)
     if call.json:
         call.answer(
             {"from": source.rules.name, "to": target.name, "document": document, "paths": paths,
@@ -123,8 +121,8 @@ def convert(call: Call) -> None:
 
 
 _INVALID = 4
-# A blank at which no line is broken, while lines are broken.
-_GLUE = "\ue000"
+# Stands for a blank at which a line is not broken.
+_NO_BREAK = "\ue000"
 
 
 def validate(call: Call) -> int:
@@ -192,12 +190,12 @@ def _paint_problem(paint: Paint, problem: FileProblem) -> list[Painted]:
     if problem.line is not None and not problem.message.startswith(f"line {problem.line}:"):
         where += f" (line {problem.line})"
     where, message, cells = paint.plain(where), paint.plain(problem.message), paint.width - 11
-    glued = f"{where}  ".replace(" ", _GLUE)
+    glued = f"{where}  ".replace(" ", _NO_BREAK)
     if paint.width_of(glued + message.partition(" ")[0]) > cells:
         broken = [*wrap(where, cells), *wrap(message, cells)]
     else:
         broken = wrap(glued + message, cells)
-    first, *rest = (Painted(line.replace(_GLUE, " ")) for line in broken)
+    first, *rest = (Painted(line.replace(_NO_BREAK, " ")) for line in broken)
     return [paint.join("  ", mark, "  ", first), *(Painted(" " * 11 + line) for line in rest)]
 
 
@@ -223,7 +221,7 @@ def recover(call: Call) -> int:
         about = f"{_named(rescue.path)} " if len(rescues) > 1 else ""
         _print_notes(call, [*rescue.notes, *more.get(number, [])], about=about)
         if number in failed:
-            call.note(f"{about}no session was made of it: {failed[number].message}")
+            call.note(f"{about}could not start a session from it: {failed[number].message}")
     if call.parsed.flag("start"):
         call.tell()
     return 0
@@ -232,7 +230,7 @@ def recover(call: Call) -> int:
 def _start_sessions(
     call: Call, rescues: list[Rescue]
 ) -> tuple[dict[int, str], dict[int, list[FormatNote]], dict[int, HoldfastError]]:
-    """The session of every file it can be made of. Of a directory, sound files are left alone."""
+    """Start a session from every damaged file that has content; sound files only if they were named themselves."""
     from holdfast.formats.recover import start
 
     sessions: dict[int, str] = {}
@@ -280,9 +278,9 @@ def _paint_rescues(
         new = not sessions and any(
             rescue.rules is not None and rescue.known is None and rescue.error is None for rescue in rescues
         )
-        them = f"{_named(path)} takes {'it' if len(rescues) == 1 else 'them'} in"
-        take = f" holdfast import {them}." if new and path != "-" else ""
-        lines.append(paint.plain(f"{verdict}: nothing needs to be recovered.{take}"))
+        them = "it" if len(rescues) == 1 else "them"
+        advice = f" To import {them}: holdfast import {path}" if new and path != "-" else ""
+        lines.append(paint.plain(f"{verdict}: nothing needs to be recovered.{advice}"))
     return Painted("\n".join(lines))
 
 
@@ -354,13 +352,13 @@ def migrate(call: Call) -> int:
 
     path = call.parsed.need("path")
     results = migrate.undo(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
-    failed = _combined_error(migrated.error for migrated in results)
+    failure = _combined_error(migrated.error for migrated in results)
     call.answer(
         {"files": [_migration_document(migrated) for migrated in results]},
         lambda paint: _paint_migrations(paint, results, quiet=call.quiet),
-        error=failed[0] if failed else None,
+        error=failure,
     )
-    code = call.failed(failed)
+    code = call.failed([failure] if failure is not None else [])
     for migrated in results:
         _print_notes(call, migrated.notes, about=f"{migrated.path} " if len(results) > 1 else "")
     return code
@@ -405,13 +403,13 @@ def _failure(error: HoldfastError, path: str) -> str:
     return message if error.hint is None else f"{message}. {error.hint}"
 
 
-def _combined_error(errors: Iterable[HoldfastError | None]) -> list[HoldfastError]:
-    """What went wrong with files that have a line each: the first of it, or invalid input where the codes differ."""
+def _combined_error(errors: Iterable[HoldfastError | None]) -> HoldfastError | None:
+    """The first error of files that have a line each, or invalid input where their exit codes differ."""
     failures = [error for error in errors if error is not None]
     if len({error.exit_code for error in failures}) > 1:
         first = failures[0]
-        return [Invalid(f"{len(failures)} files failed, the first: {first.message}", file=first.file)]
-    return failures[:1]
+        return Invalid(f"{len(failures)} files failed, the first: {first.message}", file=first.file)
+    return next(iter(failures), None)
 
 
 def _notes_document(notes: Sequence[FormatNote]) -> list[dict[str, str]]:

@@ -15,7 +15,6 @@ from holdfast.core.times import format_duration
 from holdfast.core.view import other_names
 from holdfast.core.wording import count, percent
 from holdfast.machine import files
-from holdfast.machine.wall import midnight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def history(call: Call) -> None:
     words, keeper, at = call.parsed, call.keeper, call.at
     asked = words.integer("limit")
     limit = round(keeper.settings.number("history.limit")) if asked is None else asked
-    since, everywhere = _since(call), words.flag("all_projects")
+    since, everywhere = call.since, words.flag("all_projects")
     search, status = words.text("search"), words.text("status")
     rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere, at=at)
     archived = archives(keeper) if (search, status, since, at) == (None, None, None, None) else Archives([], 0)
@@ -56,12 +55,6 @@ def _paint_history(call: Call, paint: Paint, rows: Sequence[Row], archived: Arch
     listed = _history_table(paint, rows, aliases, clock, everywhere=everywhere) if rows else _no_history(call, paint)
     unread = [paint.plain(f"unreadable  {path}: {reason}") for path, reason in archived.unreadable]
     return Painted("\n".join([listed, *unread]))
-
-
-def _since(call: Call) -> int | None:
-    written = call.parsed.text("since")
-    # A date alone is the midnight it began with, here.
-    return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
 
 
 def _history_table(
@@ -137,7 +130,7 @@ def _log_table(paint: Paint, events: Sequence[Event]) -> Painted:
     from holdfast.core.wording import describe_event
 
     titles = ("When", "Event", "By", "What") if paint.tty else ("", "", "", "")
-    if not paint.tty:  # whoever filters lines wants them whole, and nothing but them
+    if not paint.tty:  # programs that filter lines need them whole, and nothing else
         paint = Paint(_MAX_LINE, paint.colour, ascii_only=paint.ascii_only)
     columns = [
         Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1, most=16),
@@ -226,8 +219,8 @@ def _agent_hours(paint: Paint, lines: Sequence[AgentLine], total: AgentLine, nam
 
 
 def _without_empty(paint: Paint, rows: list[list[str]], columns: list[Column]) -> Painted:
-    keep = [n for n in range(len(columns)) if any(row[n] for row in rows)]
-    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+    keep = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    return paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
 
 
 def _hill(paint: Paint, position: int) -> str:

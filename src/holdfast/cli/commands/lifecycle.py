@@ -130,7 +130,7 @@ def _take_up_latest(call: Call, *, force: bool = False) -> None:
 
 
 def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
-    """The file that was worked on later; raises if it cannot be continued, or if nobody confirmed it.
+    """The file that was worked on later; raises if it cannot be continued, or if it was not confirmed.
 
     What git tracks and what is older than the latest session here may have been put there by anybody.
     """
@@ -355,7 +355,7 @@ def _correct_time(call: Call, which: str, word: str) -> None:
 
 
 def _named_or_current(call: Call) -> SessionHandle:
-    """The one that is named, else the current one: which other one is meant, nobody guesses."""
+    """The session that is named, else the current one; never a guess."""
     named = call.parsed.text("session")
     if named is not None:
         return call.keeper.session(named)

@@ -1,4 +1,4 @@
-"""Commands for what other programs read in the project: mirrored files, the cycle file, the contract."""
+"""Commands for files that other programs read in the project: mirrored files, the cycle file, the contract."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def mirror_on(call: Call) -> None:
 
 
 def _keep_current(call: Call, name: str) -> bool | None:
-    """Where a file holds another session than the current one: whether the current one stays, if somebody says so."""
+    """Ask whether the current session stays current if a mirrored file holds another; None if nothing was asked."""
     if call.parsed.globals.yes or not call.asks():
         return None
     stays = call.keeper.mirrors.current_stays(name)
     if stays is None:
         return None
-    which = "was worked on before the current one. Keep the current one" if stays else "is newer. Go on with that one"
+    which = "was worked on before the current one. Keep the current one" if stays else "is newer. Continue that one"
     answer = call.ask(f"The {name} file holds another session, which {which}? [Y/n]")
     return stays if (answer or "y").lower() in ("y", "yes") else not stays
 
@@ -108,10 +108,10 @@ def cycle(call: Call) -> None:
     out, start, weeks = call.parsed.text("out"), call.parsed.text("start"), call.parsed.integer("weeks")
     path = None if out in (None, "-") else out
     # A file is of one cycle, however late it is updated.
-    stands = None if path is None or start is not None or weeks is not None else cycle.in_file(path)
-    if stands is not None:
-        start, weeks = stands
-    current = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=stands is not None, at=call.at)
+    existing = None if path is None or start is not None or weeks is not None else cycle.in_file(path)
+    if existing is not None:
+        start, weeks = existing
+    current = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=existing is not None, at=call.at)
     if path is not None:
         cycle.update(path, current)
     if call.json:

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
-from holdfast.cli.paint import Paint, Painted, terminal, wrap
+from holdfast.cli.paint import Paint, Painted, paint_for, wrap
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.times import format_time
@@ -56,7 +56,7 @@ def remote_add(call: Call) -> None:
 
 
 def _recovery_code(call: Call) -> str:
-    """The recovery code, from whoever is there: never from the command line, which others can see."""
+    """Ask for the recovery code: never on the command line, which others can see."""
     written = (
         call.ask("Recovery code:") if sys.stdin.isatty() and not call.json else sys.stdin.readline(_MAX_CODE_LENGTH)
     )
@@ -93,7 +93,7 @@ def _next_steps(done: AddedRemote) -> list[str]:
         "founded": "holdfast sync sends what is recorded here.\n"
                    "For the day when all devices are lost: holdfast device recovery-code",
         "asked": "Once that is done: holdfast sync",
-        "member": "holdfast sync brings what is there.",
+        "member": "holdfast sync fetches its sessions.",
     }  # fmt: skip
     sentences = [steps[done.outcome]]
     if (known := caveat(done.remote.url)) is not None:
@@ -287,7 +287,7 @@ class _SyncBar:
     """One line on the terminal that says how far a long sync is; nothing anywhere else."""
 
     def __init__(self, call: Call) -> None:
-        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
         self._wanted = self._paint.tty and not call.json and not call.quiet
         self._next = monotonic() + _DRAWN_AFTER
         self._shown = False

@@ -252,7 +252,7 @@ def _paint_outcome(paint: Paint, root: str, setups: list[AgentSetup], done: Init
     lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in done.mirrors]
     if done.backfilled is not None:
         sessions = sum(backfilled.sessions for backfilled in done.backfilled)
-        summary = f" {count(sessions, 'past session')} taken in" if sessions else " nothing new in past conversations"
+        summary = f" {count(sessions, 'past session')} added" if sessions else " nothing new in past conversations"
         lines.append(paint.join(paint.green(mark), summary))
     lines += [paint.plain(sentence, lines=True) for sentence in notes]
     if done.next:

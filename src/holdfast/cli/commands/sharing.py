@@ -105,7 +105,7 @@ def accept(call: Call) -> None:
     if name is None and call.asks():
         name = _choose_offer(call, shares.offers(call.keeper, url=url, keys=keys))
     done = shares.accept(call.keeper, url=url, keys=keys, name=name)
-    # By the whole id: what somebody chose for one may be the beginning of another.
+    # By the whole id: the beginning of one may be that of another.
     accepted_sessions = [(accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in done]
     call.answer(
         {"sessions": [
@@ -289,7 +289,7 @@ def _grouped(texts: list[OutgoingText]) -> list[list[OutgoingText]]:
 
 
 def _text_rows(texts: list[OutgoingText]) -> list[list[str]]:
-    # The new ones are why somebody looks.
+    # New ones first: they are the reason to look.
     ordered = sorted(texts, key=lambda outgoing: outgoing.sent)
     rows = [
         [text.where, "sent" if text.sent else "new", " ".join(text.text.split())] for text in ordered[:_MAX_TEXTS]

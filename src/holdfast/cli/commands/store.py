@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from holdfast.cli.call import Call
 from holdfast.cli.home_location import home
-from holdfast.cli.paint import Paint, Painted, terminal
+from holdfast.cli.paint import Paint, Painted, paint_for
 from holdfast.core.errors import HoldfastError, Interrupted, Usage
 from holdfast.core.text import shorten
 from holdfast.core.wording import count, one_line
@@ -128,7 +128,7 @@ def _next_step(made: store_admin.SetUpResult) -> str:
 
 
 def _switch_command(target: Address) -> str:
-    """What to type so that commands use a store from now on; a password is nobody's to print."""
+    """The environment variable that selects a store from now on, without its password."""
     import shlex
 
     return f"export HOLDFAST_STORE={shlex.quote(target.url)}"
@@ -191,7 +191,7 @@ def store_unshare(call: Call) -> None:
 
 
 def _whom(call: Call) -> str | None:
-    """A person, or nobody in particular: everyone."""
+    """A person; None means everyone."""
     person, everyone = call.parsed.text("person"), call.parsed.flag("everyone")
     if (person is None) != everyone:
         wrong = "PERSON and --everyone cannot be used together" if everyone else "PERSON is missing"
@@ -240,7 +240,7 @@ def store_copy(call: Call) -> int:
         bar.clear()
         raise Interrupted(
             "interrupted: nothing of the source was changed, and what was copied by then is whole",
-            hint="The same command goes on from there.",
+            hint="The same command continues from there.",
         ) from None
     finally:
         bar.clear()
@@ -283,7 +283,7 @@ class _CopyBar:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
         self._wanted = not call.json and not call.quiet
         self._announced: set[str] = set()
         self._shown = False
@@ -364,12 +364,12 @@ def _left_out_documents(left: Sequence[NotCopied]) -> list[dict[str, str]]:
 
 
 def _end_with(call: Call, left: Sequence[NotCopied], error: HoldfastError | None) -> int:
-    """A line for each, with `--quiet` too; then the error, of which a JSON document has told already."""
+    """Print a line for each, with `--quiet` too; then the error, which a JSON document already has."""
     if error is None:
         return 0
     if call.json:
         return error.exit_code
-    paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+    paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
     for rest in left:
         goal = f"  {one_line(rest.goal)}" if rest.goal else ""
         line = paint.join(paint.yellow("left out "), paint.plain(f"{rest.session}{goal}: {one_line(rest.reason)}"))

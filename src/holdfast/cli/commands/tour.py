@@ -188,7 +188,7 @@ def _crash(tour: Tour) -> None:
 # ── tour ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_PATIENCE = 30.0  # seconds for another process to do its part
+_TIMEOUT = 30.0  # seconds for another process to do its part
 
 
 class TourFailed(Exception):
@@ -321,17 +321,17 @@ class Tour:
         """The same, of a hook that has something to say. On a machine that is busy it would rather say nothing than
         hold the agent up: then the agent is opened once more.
         """
-        until = monotonic() + _PATIENCE
+        until = monotonic() + _TIMEOUT
         while not (answer := self.hook(event, **fields)):
             if monotonic() > until:
-                raise TourFailed(f"the hook of {event} did not answer in {_PATIENCE:.0f} s")
+                raise TourFailed(f"the hook of {event} did not answer in {_TIMEOUT:.0f} s")
         return json.loads(answer)
 
     def wait(self, happened: Callable[[], bool], label: str) -> None:
-        until = monotonic() + _PATIENCE
+        until = monotonic() + _TIMEOUT
         while not happened():
             if monotonic() > until:
-                raise TourFailed(f"{label} did not appear in {_PATIENCE:.0f} s")
+                raise TourFailed(f"{label} did not appear in {_TIMEOUT:.0f} s")
             time.sleep(0.01)
 
     def ask(self, *words: str) -> Any:

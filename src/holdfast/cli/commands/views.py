@@ -8,7 +8,7 @@ from holdfast.cli.call import Call, put
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core import agents, tasks, view
-from holdfast.core.agents import failed as failed_agents
+from holdfast.core.agents import failed_agents
 from holdfast.core.display_names import agent_names, with_readable_names
 from holdfast.core.errors import Usage
 from holdfast.core.model import Session
@@ -338,7 +338,7 @@ def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alon
             paint, shown.session, clock, lost_ids=shown.lost, failed=shown.failed, hint=not call.quiet
         )
     if not cards:
-        return paint.join("No session is unfinished. Start one: ", paint.bold("holdfast start GOAL"))
+        return paint.join("No unfinished sessions. Start one: ", paint.bold("holdfast start GOAL"))
     from holdfast.cli.paint import Column
     from holdfast.cli.session_parts import status_word
     from holdfast.core.times import format_duration
@@ -369,7 +369,7 @@ def ui(call: Call) -> None:
     from holdfast.core.errors import missing_extra
 
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-        raise missing_extra("the dashboard needs", "ui")
+        raise missing_extra("the dashboard", "ui")
     from holdfast.web.serve import Dashboard
 
     where = call.agent_dirs()

@@ -133,7 +133,7 @@ _Entry = TypeVar("_Entry", AgentState, TaskState)
 
 
 def place_of(entries: Iterable[_Entry], id_: str, ref: str | None) -> int:
-    """Where the entry stands in the document, which has them in this order: by `ref`, else the newest of its id."""
+    """The index of an entry in the document, which has the same order: by `ref`, else the newest of its id."""
     matches = [(place, entry) for place, entry in enumerate(entries) if entry.id == id_]
     return next((place for place, entry in matches if entry.ref == ref), matches[-1][0])
 
@@ -141,15 +141,15 @@ def place_of(entries: Iterable[_Entry], id_: str, ref: str | None) -> int:
 def _note_which(
     call: Call, state: State, entries: Iterable[_Entry], place: int, event: str, status_of: Callable[[_Entry], str]
 ) -> None:
-    """Say which one was meant, while the same command would mean another."""
+    """Print which one was meant, if the same command would now mean another."""
     known = list(entries)
     own, kind = known[place], event.partition(".")[0]
     others = [item for item in known if item.id == own.id and item is not own]
     if any(allows(TABLES[kind], status_of(other), event) for other in others):
         device = disambiguating_labels(state, known)[place]
         call.note(
-            f"There are {len(others) + 1} {kind}s {own.id}. This was the one of {device} "
-            f"({shorten(str(own.made.value), 60)}); the same command again means the next."
+            f"There are {len(others) + 1} {kind}s {own.id}. This was {device}'s "
+            f"({shorten(str(own.made.value), 60)}); run the command again for the next one."
         )
 
 
@@ -360,7 +360,7 @@ def _was_here(path: str, root: str) -> bool:
     """Whether a file that is not here is meant to have been here: deleted, and not there in the project either."""
     try:
         here = os.path.realpath(os.curdir)
-    except FileNotFoundError:  # the directory one stands in is gone
+    except FileNotFoundError:  # the working directory was removed
         return False
     within = here == root or here.startswith(root + os.sep)
     return within and not os.path.lexists(os.path.join(root, path))

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) -> str:
-    """Do it; gives the sentences for the person. `prepare` tells a keeper what only the surface knows."""
-    there = at_its_place(keeper, action.session)
-    prepare(there)
-    sentences = _run_verb(there.session(action.session), action)
-    return " ".join([*sentences, *_side_notes(there)])
+    """Run the action and return sentences to show. `prepare` sets what only the surface knows."""
+    keeper = at_its_place(keeper, action.session)
+    prepare(keeper)
+    sentences = _run_verb(keeper.session(action.session), action)
+    return " ".join([*sentences, *_side_notes(keeper)])
 
 
-def asks_others(keeper: Keeper, action: KeyAction) -> bool:
-    """Whether it takes a while, because it syncs with other devices first."""
+def syncs_first(keeper: Keeper, action: KeyAction) -> bool:
+    """Whether the action takes a while, because it syncs with other devices first."""
     return action.verb == "resume" and os.path.lexists(keeper.home.remotes)
 
 
@@ -55,7 +55,7 @@ def _resume(session: SessionHandle, name: str) -> list[str]:
 
 
 def _side_notes(keeper: Keeper) -> list[str]:
-    """What the person should know as well: mirrored files set aside, secrets cut out, a break due."""
+    """Notices in addition to the result: mirrored files in quarantine, removed secrets, a break that is due."""
     recorder, sentences = keeper.recorder, [*keeper.notices]
     keeper.notices.clear()
     if recorder.tally.redacted:
@@ -69,7 +69,7 @@ def _side_notes(keeper: Keeper) -> list[str]:
 
 
 class BackgroundCall:
-    """Begins at once, and wakes whoever waits when it is over."""
+    """An action that runs in a thread; calls `wake` when it ends."""
 
     def __init__(
         self,
@@ -83,27 +83,27 @@ class BackgroundCall:
         self._result = ""
         self._error: BaseException | None = None
         self._over = threading.Event()
-        # Whoever leaves without it may: the store takes in a action as a whole, or nothing of it.
-        threading.Thread(target=self._do, name="doing", daemon=True).start()
+        # A daemon thread, so that the person can leave: the store records an action as a whole or not at all.
+        threading.Thread(target=self._run, name="action", daemon=True).start()
 
     def over(self, within: float = 0.0) -> bool:
-        """Whether it has come to an end, waiting for it so many seconds."""
+        """Whether it has ended; waits up to `within` seconds."""
         return self._over.wait(within)
 
     def result(self) -> str:
-        """What came of it, in sentences; raises what went wrong."""
+        """The sentences to show; raises the error of an action that failed."""
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _do(self) -> None:
+    def _run(self) -> None:
         try:
             with self._open() as keeper:
                 try:
                     self._result = act(keeper, self.action, self._prepare)
                 except Unreachable as error:
                     raise explain_outage(keeper, error) from None
-        except BaseException as error:  # noqa: BLE001 (it is raised where somebody can tell of it)
+        except BaseException as error:  # noqa: BLE001 (raised by `result`, where it can be shown)
             self._error = error
         self._over.set()
         self._wake()

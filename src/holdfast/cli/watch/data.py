@@ -1,4 +1,4 @@
-"""What the view shows, asked of the keeper as rarely as possible."""
+"""The data of the view, read from the keeper as rarely as possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_EVENTS: Final = 200
 
 
 class WatchData:
-    """Looks through one keeper, at every unfinished session or at one."""
+    """Reads every unfinished session, or one, through one keeper."""
 
     def __init__(self, keeper: Keeper, only: str | None) -> None:
         self.keeper = keeper
@@ -45,7 +45,7 @@ class WatchData:
         return self._with_events(self._with_cards(scene, cards))
 
     def changed(self, scene: Scene, sessions: Collection[str]) -> Scene:
-        """Which sessions there are now, and in which order; only these and those that differ are looked into."""
+        """The sessions there are now, in their order; only `sessions` and those that differ are read."""
         self.reopen()
         if self._only is not None:
             return self._with_events(self._with_cards(scene, self._card_if_any(self._only)))
@@ -72,7 +72,7 @@ class WatchData:
         try:
             return overview.session_card(self.keeper, card.session.id)
         except NotFound:
-            return card  # it has just been deleted: the next look at everything is without it
+            return card  # it has just been deleted: the next full refresh is without it
 
     def _card_if_any(self, session: str) -> list[SessionCard]:
         try:
@@ -81,17 +81,17 @@ class WatchData:
             return []
 
     def _with_cards(self, scene: Scene, cards: list[SessionCard]) -> Scene:
-        """With another session chosen, and a word about it, where the chosen one is not unfinished any more."""
+        """Choose another session, with a message about it, if the chosen one is no longer unfinished."""
         chosen_before = scene.chosen
         if chosen_before is None or any(card.session.id == chosen_before for card in cards):
             return scene._replace(cards=cards).settled()
         place = min(scene.place, len(cards) - 1)
         chosen = cards[place].session.id if cards else None
         page = "list" if scene.page == "detail" else scene.page
-        message = scene.message if scene.prompt is not None else ActionResult(self._fate(chosen_before))
+        message = scene.message if scene.prompt is not None else ActionResult(self._what_happened(chosen_before))
         return scene._replace(cards=cards, chosen=chosen, page=page, scroll=0, message=message)
 
-    def _fate(self, session: str) -> str:
+    def _what_happened(self, session: str) -> str:
         try:
             status = overview.session_card(self.keeper, session).session.status
         except NotFound:
@@ -105,7 +105,7 @@ class WatchData:
         return scene._replace(now=self.keeper.now(), events=events)
 
     def _read_on(self, session: str) -> None:
-        """What was added to the end of the log; what arrives late and belongs further up is not the latest."""
+        """Read what was added to the end of the log; events that arrive late and belong further up are not shown."""
         if session != self._of:
             self._of, self._last = session, None
             self._events.clear()
@@ -122,12 +122,12 @@ class WatchData:
                 self._events.append(EventLine(event.at, event.type, describe_event(event)))
 
     def reopen(self) -> None:
-        """A repair or a restore puts another file in the place of the store. Where there is none any more, nobody
-        can say what became of the sessions: what was seen last stays.
+        """Open the store again if a repair or a restore replaced its file. If the file is missing, fail: the last
+        known state stays on the screen.
         """
         path = self.keeper.address.path
         if path is None:
-            return  # of a server, the store itself finds out
+            return  # the store itself notices what a server does
         file: int | None = None
         try:
             file = os.stat(path).st_ino
@@ -136,7 +136,7 @@ class WatchData:
                 why = (error.strerror or "the system gave no reason").lower()
                 raise Failed(
                     f"the store cannot be read ({why})",
-                    hint="What is shown was true before; it goes on as soon as the store is there again.",
+                    hint="Showing the last known state; updates resume when the store can be read.",
                     file=path,
                 ) from None
         if file != self._file:

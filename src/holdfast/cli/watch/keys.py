@@ -14,7 +14,7 @@ from holdfast.core.text import MAX_TEXT_LENGTH
 class KeyPress(NamedTuple):
     """A key by its name; what was written is `text`, what was pasted `paste`, both with what it is.
 
-    `flood` is a paste that nobody can mean: nothing of it is kept.
+    `flood` is a paste that is too long: nothing of it is kept.
     """
 
     name: str
@@ -131,7 +131,7 @@ _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 
 
 class EditedLine(NamedTuple):
-    """What stands before the cursor, and behind it."""
+    """The text before the cursor, and the text after it."""
 
     before: str = ""
     after: str = ""
@@ -178,7 +178,7 @@ def edit(line: EditedLine, key: KeyPress) -> EditedLine:
 
 
 def shown(paint: Paint, line: EditedLine, cells: int) -> tuple[Painted, int]:
-    """As much of the line around the cursor as fits, and the cell the cursor stands in."""
+    """As much of the line around the cursor as fits, and the cell of the cursor."""
     near = _PER_CELL * max(cells, 1)
     before, after = str(paint.plain(line.before[-near:])), str(paint.plain(line.after[:near]))
     room = max(cells - 1, 0)

@@ -1,4 +1,4 @@
-"""What is shown at one moment, and what a key makes of it: another scene, perhaps an action. Pure."""
+"""What is shown at one moment. A key changes it to another scene, and may start an action. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TextPrompt(NamedTuple):
 
 
 class ActionResult(NamedTuple):
-    """What came of a key."""
+    """The result of a key, as a message."""
 
     text: str
     hint: str = ""
@@ -56,8 +56,8 @@ class Scene(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Where the chosen session stands in the list."""
-        return next((n for n, card in enumerate(self.cards) if card.session.id == self.chosen), 0)
+        """The index of the chosen session in the list."""
+        return next((index for index, card in enumerate(self.cards) if card.session.id == self.chosen), 0)
 
     @property
     def card(self) -> SessionCard | None:
@@ -149,7 +149,7 @@ def _verb(scene: Scene, verb: Verb) -> tuple[Scene, KeyAction | None]:
     if verb == "resume":
         return scene, KeyAction("resume", session.id)
     if verb == "pause" and not session_allows(session.status, "session.paused"):
-        # Nobody is asked for the reason of what cannot be done.
+        # Do not ask for the reason of a pause that is refused anyway.
         error = refusal("the session", session.status, "session.paused", session.id)
         return scene._replace(message=ActionResult(error.message, error.hint or "", wrong=True)), None
     return scene._replace(prompt=TextPrompt(verb, session.id)), None
@@ -179,5 +179,5 @@ def _in_detail(scene: Scene, name: str, page: int) -> Scene:
         return scene._replace(page="list", scroll=0)
     far = 1 << 30
     step = {"down": 1, "up": -1, "page down": page, "page up": -page, "home": -far, "end": far}.get(name, 0)
-    # Drawing knows where the end is, and puts it right.
+    # Drawing limits it to the last line.
     return scene._replace(scroll=max(scene.scroll + step, 0))

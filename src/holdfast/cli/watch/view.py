@@ -1,7 +1,7 @@
-"""The whole picture: a scene and the size of the screen give its lines. Pure, and everything in it is painted.
+"""Draw `holdfast watch`: a scene and the size of the screen give its lines. Pure, and everything is painted.
 
-Narrow screens have the list above the chosen session, wide ones next to it. What does not fit gives way, and what
-waits for the person stays longest.
+Narrow screens have the list above the chosen session, wide ones next to it. What does not fit is left out; what
+waits for the person is left out last.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ from holdfast.sessions.overview import with_names
 if TYPE_CHECKING:
     from holdfast.sessions.overview import SessionCard
 
-_ROOMY: Final = 12  # lines from which nothing need be brief
+_ROOMY: Final = 12  # lines from which nothing is shortened
 _MAX_ROWS: Final = 100  # rows of one block, however large the screen is
 
-Block = tuple[Painted, int, Callable[[int], Painted]]  # its heading, the rows it would like, so many of them drawn
+Block = tuple[
+    Painted, int, Callable[[int], Painted]
+]  # its heading, its number of rows, and a function that draws so many of them
 
 
 def pane(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: int, room: int) -> list[Painted]:
@@ -59,8 +61,8 @@ def pane(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: int,
          lambda most: tasks_line(paint, session.tasks, most)),
         (paint.heading("Latest"), len(events), lambda most: _latest(paint, events[-most:], clock)),
     ]  # fmt: skip
-    there = [block for block, some in zip(blocks, (session.agents, session.tasks, events), strict=True) if some]
-    return [*lines, *_shared(there, room - len(lines), apart=roomy)][:room]
+    filled = [block for block, some in zip(blocks, (session.agents, session.tasks, events), strict=True) if some]
+    return [*lines, *_shared(filled, room - len(lines), apart=roomy)][:room]
 
 
 def _shared(blocks: Sequence[Block], room: int, *, apart: bool) -> list[Painted]:
@@ -69,10 +71,10 @@ def _shared(blocks: Sequence[Block], room: int, *, apart: bool) -> list[Painted]
     blocks = blocks[: max(room // (cost + 1), 0)]
     left = room - cost * len(blocks)
     given = [0] * len(blocks)
-    while left > 0 and any(given[n] < min(block[1], _MAX_ROWS) for n, block in enumerate(blocks)):
-        for n, block in enumerate(blocks):
-            if left > 0 and given[n] < min(block[1], _MAX_ROWS):
-                given[n], left = given[n] + 1, left - 1
+    while left > 0 and any(given[index] < min(block[1], _MAX_ROWS) for index, block in enumerate(blocks)):
+        for index, block in enumerate(blocks):
+            if left > 0 and given[index] < min(block[1], _MAX_ROWS):
+                given[index], left = given[index] + 1, left - 1
     lines: list[Painted] = []
     for (heading, _, draw), most in zip(blocks, given, strict=True):
         lines += [Painted("")] * (cost - 1) + [heading]
@@ -154,18 +156,18 @@ def _split_lines(drawn: Painted) -> list[Painted]:
     return [Painted(line) for line in drawn.split("\n")]
 
 
-LEAST: Final = os.terminal_size((40, 10))
+MIN_SIZE: Final = os.terminal_size((40, 10))
 _WIDE: Final = 120  # columns from which list and session stand side by side
-_MESSAGE_LINES: Final = 3  # lines for what came of a key
+_MAX_MESSAGE_LINES: Final = 3  # for the result of a key
 _HELP: Final = (
     ("↑ ↓  j k", "up down j k", "the session above, below; in the detail, a line"),
     ("Enter →", "Enter, right", "everything about the session"),
     ("PgUp PgDn", "PgUp PgDn", "a page of it; g and G: its beginning and end"),
-    ("Esc ←", "Esc, left", "back; while writing, never mind"),
+    ("Esc ←", "Esc, left", "back; while writing, cancel input"),
     ("p", "p", "pause, with a reason if you like"),
     ("r", "r", "resume"),
     ("n", "n", "write a note"),
-    ("?", "?", "this help; Ctrl-L draws everything anew"),
+    ("?", "?", "this help; Ctrl-L redraws the screen"),
     ("q", "q", "leave; Ctrl-C does too"),
 )
 _WRITING: Final = {"pause": "Reason (may be empty): ", "note": "Note: ", "resume": ""}
@@ -182,7 +184,7 @@ class WatchFrame(NamedTuple):
 
 def frame(look: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
     paint = Paint(size.columns, look.colour, ascii_only=look.ascii_only, tty=True)
-    if size.columns < LEAST.columns or size.lines < LEAST.lines:
+    if size.columns < MIN_SIZE.columns or size.lines < MIN_SIZE.lines:
         return WatchFrame(_too_small(paint, size))
     foot, cursor = _foot(paint, scene)
     room = size.lines - 1 - len(foot)
@@ -252,7 +254,7 @@ def _narrowed(paint: Paint, width: int) -> Paint:
 
 
 def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
-    """As many sessions as there is room for, with the chosen one among them."""
+    """At most so many sessions, with the chosen one among them."""
     first = min(max(scene.place - most // 2, 0), max(len(scene.cards) - most, 0))
     columns = [
         Column(""), Column("", weight=4, least=12), Column(""), Column("", "right"), Column("", "right"),
@@ -268,19 +270,22 @@ def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
             paint.join(paint.bold(">") if chosen else Painted(" "), sign), paint.bold(goal) if chosen else goal,
             status_word(paint, session), percent(session.progress), list_time(session), session.project.name,
         ])  # fmt: skip
-    keep = [n for n in range(6) if paint.width >= 60 or n not in (4, 5)]
-    table = paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+    keep = [index for index in range(6) if paint.width >= 60 or index not in (4, 5)]
+    table = paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
     return [Painted(line) for line in table.split("\n")]
 
 
 def _foot(paint: Paint, scene: Scene) -> tuple[list[Painted], int | None]:
-    """What came of the last key, then the line being written or the keys there are; and where the cursor stands."""
+    """The result of the last key, then the line being written or the keys; and the cursor's cell in the last line."""
     lines: list[Painted] = []
     if scene.message is not None:
         words = " ".join(f"{scene.message.text} {scene.message.hint}".split())
         wrapped = wrap(paint.plain(words), paint.width)
-        if len(wrapped) > _MESSAGE_LINES:
-            wrapped = [*wrapped[: _MESSAGE_LINES - 1], " ".join(wrapped[_MESSAGE_LINES - 1 : _MESSAGE_LINES + 1])]
+        if len(wrapped) > _MAX_MESSAGE_LINES:
+            wrapped = [
+                *wrapped[: _MAX_MESSAGE_LINES - 1],
+                " ".join(wrapped[_MAX_MESSAGE_LINES - 1 : _MAX_MESSAGE_LINES + 1]),
+            ]
         style = paint.red if scene.message.wrong else paint.green
         lines = [style(paint.cut(Painted(line), paint.width)) for line in wrapped]
     if scene.prompt is None:
@@ -303,7 +308,7 @@ def _keys(paint: Paint, scene: Scene) -> Painted:
     }
     keys = [*pages[scene.page], ("?", "help"), ("q", "quit")]
     while len(keys) > 2 and sum(len(key) + len(word) + 3 for key, word in keys) - 2 > paint.width:
-        del keys[-3]  # help tells of it, and the way out stays
+        del keys[-3]  # it is in the help; `?` and `q` stay
     return paint.join(*(paint.join(paint.bold(key), " ", paint.dim(word)) for key, word in keys), sep="  ")
 
 
@@ -315,10 +320,10 @@ def _help(paint: Paint) -> list[Painted]:
 
 def _nothing(paint: Paint, scene: Scene) -> list[Painted]:
     lines: Sequence[Painted] = (
-        [paint.plain("The session is not there any more.")]
+        [paint.plain("This session no longer exists.")]
         if scene.only
         else [
-            paint.plain("No session is unfinished."),
+            paint.plain("No unfinished sessions."),
             Painted(""),
             paint.plain("Start one in the directory of a project:"),
             paint.join("  ", paint.bold("holdfast start GOAL")),
@@ -331,8 +336,6 @@ def _nothing(paint: Paint, scene: Scene) -> list[Painted]:
 
 
 def _too_small(paint: Paint, size: os.terminal_size) -> list[Painted]:
-    sentence = (
-        f"Too small: {size.columns}x{size.lines}. It takes {LEAST.columns}x{LEAST.lines} to show sessions. q quits."
-    )
+    sentence = f"Too small: {size.columns}x{size.lines}. Needs at least {MIN_SIZE.columns}x{MIN_SIZE.lines}. q quits."
     lines = [paint.cut(Painted(line), size.columns) for line in wrap(sentence, max(size.columns, 2))]
     return lines[: size.lines]

@@ -48,9 +48,13 @@ class GitBranches(GitReader):
         partial clone has not fetched yet cannot be written at all.
         """
         settings = self._settings(self.place())
-        filters = {s.name for s in settings if s.section == "filter" and s.key in ("smudge", "process")}
-        filters -= {s.name for s in self._personal_settings() if s.section == "filter"}
-        partial = any(s.key in ("partialclone", "promisor") for s in settings)
+        filters = {
+            setting.name
+            for setting in settings
+            if setting.section == "filter" and setting.key in ("smudge", "process")
+        }
+        filters -= {setting.name for setting in self._personal_settings() if setting.section == "filter"}
+        partial = any(setting.key in ("partialclone", "promisor") for setting in settings)
         if not filters and not partial:
             return None
         raw = self._ask("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new).out.split(b"\0")
@@ -106,7 +110,7 @@ class GitBranches(GitReader):
         self._done("branch", "--quiet", "-D", "--end-of-options", name)
         # Git takes what it followed out of the configuration, and here that is another file.
         place = self.place()
-        if any((s.section, s.name) == ("branch", name) for s in self._settings(place)):
+        if any((setting.section, setting.name) == ("branch", name) for setting in self._settings(place)):
             config = os.path.join(place.common_dir or "", "config")
             self._write("config", "--file", config, "--remove-section", f"branch.{name}")
 
@@ -119,7 +123,7 @@ class GitBranches(GitReader):
         )
         if answer.code == 0:
             return []
-        unmerged = sorted({c.path for c in self.changes() if c.staged == "u"})
+        unmerged = sorted({change.path for change in self.changes() if change.staged == "u"})
         if not unmerged:
             raise self._failed("merge", answer)
         return unmerged
@@ -169,8 +173,8 @@ class GitBranches(GitReader):
         listing = self._try("ls-tree", "-r", "-z", "--name-only", "--full-tree", ref)
         if listing.code:
             return []
-        newer = {c.path for c in self.changes()}
-        paths = [p for p in os.fsdecode(listing.out).split("\0") if p and p not in newer]
+        newer = {change.path for change in self.changes()}
+        paths = [path for path in os.fsdecode(listing.out).split("\0") if path and path not in newer]
         if paths:
             source = f"--source={ref}"
             self._done(

@@ -202,7 +202,7 @@ def normalise_remote(url: str) -> str:
     >>> normalise_remote("git@github.com:o/r")
     'github.com/o/r'
     """
-    url = "".join(c for c in url.strip() if c.isprintable())
+    url = "".join(char for char in url.strip() if char.isprintable())
     helper, double, rest = url.partition("::")
     if double and helper.replace("-", "").isalnum():
         if "://" not in rest:

@@ -176,7 +176,7 @@ class GitProgram:
 
 
 def verb_of(args: Sequence[str]) -> str:
-    return next(a for a in args if not a.startswith("-") and "=" not in a)
+    return next(arg for arg in args if not arg.startswith("-") and "=" not in arg)
 
 
 def words_of(err: bytes) -> str:

@@ -241,7 +241,7 @@ class GitReader(GitProgram):
 
     def dirty(self, ignore: Sequence[str] = ()) -> list[str]:
         """The paths that are not as committed. An unmerged one counts even if it is to be ignored."""
-        return [c.path for c in self.changes() if c.staged == "u" or not is_under(c.path, ignore)]
+        return [change.path for change in self.changes() if change.staged == "u" or not is_under(change.path, ignore)]
 
     def unmerged(self) -> list[str]:
         """The paths that a merge left for a person to settle."""
@@ -281,7 +281,7 @@ class GitReader(GitProgram):
             settings = config.parse(text or "")
         except ValueError:
             return []
-        paths = [s.value for s in settings if (s.section, s.key) == ("submodule", "path")]
+        paths = [setting.value for setting in settings if (setting.section, setting.key) == ("submodule", "path")]
         submodules: list[str] = []
         for path in paths[:_MAX_SUBMODULES]:
             full = os.path.join(self.root, path)

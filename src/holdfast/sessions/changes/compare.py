@@ -314,7 +314,7 @@ class _Recording:
         elif maker.conversation is not None:
             sessions = [turn.session for turn in self._turns if turn.conversation == maker.conversation][-1:]
         elif maker.among:
-            sessions = list(dict.fromkeys(t.session for t in self._turns if t.conversation in maker.among))
+            sessions = list(dict.fromkeys(turn.session for turn in self._turns if turn.conversation in maker.among))
         else:
             sessions = self._at(commit)
         data = msgspec.structs.replace(

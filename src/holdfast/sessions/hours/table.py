@@ -142,13 +142,13 @@ def share(state: State, *, now: int, offset: Offset) -> SessionHours:
         work = work._replace(pauses=work.pauses[:-1])
     lasted: dict[str, int] = {day_of(start, offset): 0}
     rested: dict[str, int] = {}
-    for a, b in by_midnight(start, stop, offset):
-        day = day_of(a, offset)
-        lasted[day] = lasted.get(day, 0) + b - a
+    for since, until in by_midnight(start, stop, offset):
+        day = day_of(since, offset)
+        lasted[day] = lasted.get(day, 0) + until - since
     for rest in work.pauses:
-        for a, b in by_midnight(rest.since, rest.since + rest.length, offset):
-            day = day_of(a, offset)
-            rested[day] = rested.get(day, 0) + b - a
+        for since, until in by_midnight(rest.since, rest.since + rest.length, offset):
+            day = day_of(since, offset)
+            rested[day] = rested.get(day, 0) + until - since
     first, last = day_of(start, offset), None if end is None else day_of(end, offset)
     days = dict.fromkeys((*lasted, *rested, *(() if last is None else (last,))))
     project = state.project
@@ -374,7 +374,9 @@ def csv_of(by: str, lines: Sequence[Line] | Sequence[AgentLine], kind: type[Line
     writer.writerow([by, *fields])
     for line in lines:
         values = [getattr(line, name) for name in fields]
-        writer.writerow([cell(line.key), *(cell(" ".join(v)) if isinstance(v, list) else v for v in values)])
+        writer.writerow(
+            [cell(line.key), *(cell(" ".join(value)) if isinstance(value, list) else value for value in values)]
+        )
     return text.getvalue()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.clock import adjusted_clocks, log_position
-from holdfast.core.envelope import Event, find_problem, seal
+from holdfast.core.envelope import Event, find_problem, make_event
 from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
@@ -102,7 +102,7 @@ def foreign(
 ) -> Event:  # fmt: skip
     """An event as another program could have written it."""
     written = canonical_json(msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data)
-    return seal(
+    return make_event(
         session=session, writer=writer, seq=seq, prev=prev.hash if prev else None, clock=clock, at=at, actor="ben",
         type=kind, version=version, data=written, salt=bytes(16), key=key,
         seen=tuple(sorted({event.head for event in seen})),

@@ -334,7 +334,7 @@ def _client() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError:
-        raise missing_extra("S3 remotes need", "s3", operation="open") from None
+        raise missing_extra("an S3 remote", "s3", operation="open") from None
 
 
 def _provider(keys: S3Keys) -> S3CredentialProvider:

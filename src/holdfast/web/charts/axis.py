@@ -75,17 +75,17 @@ class Axis:
     def __init__(self, period: Period, quiet: Iterable[Span] = ()) -> None:
         self.period = period
         self.folds = _folds(period, quiet)
-        self._shown = max(period.until - period.since - sum(b - a for a, b in self.folds), 1)
+        self._shown = max(period.until - period.since - sum(end - begin for begin, end in self.folds), 1)
         self._room = 100 - _FOLD * len(self.folds)
 
     def x(self, moment: int) -> float:
         """Per cent from the left, within 0 and 100."""
         moment = min(max(moment, self.period.since), self.period.until)
         hidden, passed = 0, 0.0
-        for a, b in self.folds:
-            inside = min(max(moment - a, 0), b - a)
+        for begin, end in self.folds:
+            inside = min(max(moment - begin, 0), end - begin)
             hidden += inside
-            passed += _FOLD * inside / (b - a)
+            passed += _FOLD * inside / (end - begin)
         return round(min(max((moment - self.period.since - hidden) / self._shown * self._room + passed, 0), 100), 2)
 
     def stretch(self, since: int, until: int, least: float = 0.4) -> tuple[float, float]:
@@ -105,7 +105,7 @@ class Axis:
         day, last = "", -_APART_NARROW
         moment = -(-(since + shift) // step) * step - shift
         while moment <= until and len(ticks) <= 2 * _TICKS:
-            fold = next((b for a, b in self.folds if a < moment < b), None)
+            fold = next((end for begin, end in self.folds if begin < moment < end), None)
             if fold is not None:
                 moment = -(-(fold + shift) // step) * step - shift
                 continue
@@ -127,11 +127,11 @@ class Axis:
         """Grid, folded stretches and labels; the labels take the first 18 units of the height."""
         top = 18 if labels else 0
         parts: list[Markup] = []
-        for a, b in self.folds:
-            left, wide = self.stretch(a, b)
+        for begin, end in self.folds:
+            left, wide = self.stretch(begin, end)
             parts.append(
                 Markup('<rect class="fold" x="{}%" y="{}" width="{}%" height="{}"><title>{}</title></rect>').format(
-                    left, top, wide, height - top, f"{age(b - a)} in which nothing happened"
+                    left, top, wide, height - top, f"{age(end - begin)} in which nothing happened"
                 )
             )
             if labels:
@@ -146,7 +146,7 @@ class Axis:
                     tick.place, top, tick.place, height
                 )
             )
-            if labels and not any(self.x(a) - 3 < tick.place < self.x(b) + 3 for a, b in self.folds):
+            if labels and not any(self.x(begin) - 3 < tick.place < self.x(end) + 3 for begin, end in self.folds):
                 anchor = "start" if tick.place < 3 else "end" if tick.place > 96 else "middle"
                 parts.append(
                     Markup('<text class="tick{}" x="{}%" y="12" text-anchor="{}">{}</text>').format(
@@ -171,12 +171,12 @@ def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
     work = sorted(busy)
     for since, until in pauses:
         low = since
-        for a, b in work:
-            if low >= until or a >= until:
+        for begin, end in work:
+            if low >= until or begin >= until:
                 break
-            if a > low:
-                stretches.append((low, min(a, until)))
-            low = max(low, b)
+            if begin > low:
+                stretches.append((low, min(begin, until)))
+            low = max(low, end)
         if low < until:
             stretches.append((low, until))
     return stretches
@@ -185,15 +185,15 @@ def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
 def _folds(period: Period, quiet: Iterable[Span]) -> list[Span]:
     length = period.end - period.since
     least = max(min(int(length * _SHARE), _ALWAYS), _LEAST)
-    within = [(max(a, period.since), min(b, period.end)) for a, b in quiet]
-    long_enough = [(a, b) for a, b in within if b - a > least]
+    within = [(max(begin, period.since), min(end, period.end)) for begin, end in quiet]
+    long_enough = [(begin, end) for begin, end in within if end - begin > least]
     longest = sorted(long_enough, key=lambda stretch: stretch[0] - stretch[1])[:_FOLDS]
     folds: list[Span] = []
-    for a, b in sorted(longest):
-        if not folds or a >= folds[-1][1]:
-            folds.append((a, b))
+    for begin, end in sorted(longest):
+        if not folds or begin >= folds[-1][1]:
+            folds.append((begin, end))
     # Something must be left to see.
-    return folds if length - sum(b - a for a, b in folds) >= MINUTE else []
+    return folds if length - sum(end - begin for begin, end in folds) >= MINUTE else []
 
 
 def _local(moment: int, shift: int) -> datetime:

@@ -60,7 +60,7 @@ class HillPage:
         return Shot({**about, **regions}, {"hills": tuple(regions)})
 
     def concerns(self, change: Changes, _: PageRequest, /) -> bool:
-        return bool(change.sessions) or change.beyond
+        return bool(change.sessions) or change.other_changes
 
     def extras(self, _keeper: Keeper, _asked: PageRequest, /) -> dict[str, object]:
         return {}

@@ -103,7 +103,7 @@ class HoursPage:
         return Shot(regions, {"hours-days": tuple(named)})
 
     def concerns(self, change: Changes, _: PageRequest, /) -> bool:
-        return bool(change.sessions) or change.beyond
+        return bool(change.sessions) or change.other_changes
 
     def extras(self, keeper: Keeper, asked: PageRequest, /) -> dict[str, object]:
         chosen = _chosen(asked)

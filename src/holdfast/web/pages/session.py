@@ -144,7 +144,7 @@ class SessionPage:
         if asked.text("at"):
             return False  # the past does not change
         wanted = asked.path["id"].lower()
-        return change.beyond or len(wanted) != _WHOLE or wanted in change.sessions
+        return change.other_changes or len(wanted) != _WHOLE or wanted in change.sessions
 
     def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
         at = moment(keeper, asked)

@@ -224,7 +224,7 @@ def _keyring() -> ModuleType:
         import keyring
     except ImportError:
         raise missing_extra(
-            "the OS keyring needs",
+            "the OS keyring",
             "keyring",
             otherwise="keep the keys in a private file.",
             operation="use the keyring",
