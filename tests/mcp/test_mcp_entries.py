@@ -1,4 +1,4 @@
-"""What is given to `record` and what comes back: nothing is lost quietly, nothing untrue is told, all is short."""
+"""Entries of `record` and its answers: nothing is lost silently, answers are true, and short."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from holdfast.core.errors import Busy, Failed
 from holdfast.core.times import format_time
 from holdfast.keeper.keeper import Keeper
-from tests.mcp.agent_at_work import AgentClient, text_of
+from tests.mcp.agent_client import AgentClient, text_of
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,10 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentClient]:
     ({"context": [{"tokens": 1}, {"compressed": True, "window": 5}]}, "context[1]", "window"),
     ({"context": [{"compressed": True, "agent": "a"}]}, "context[0]", "agent"),
 ], ids=lambda value: str(value)[:50])  # fmt: skip
-def test_a_field_that_does_not_fit_the_event_is_refused(
+def test_unknown_field_of_an_entry_is_refused(
     work: AgentClient, arguments: dict[str, Any], where: str, field: str
 ) -> None:
-    """It would not be recorded: the answer names it, and says what the event takes."""
+    """The answer names it, and lists the fields of the event."""
     text = work.refused("record", notes=["kept out"], **arguments)
     assert text.startswith(f"Nothing of this call was recorded: {where}: `{field}` does not belong to ")
 
@@ -52,7 +52,7 @@ def test_a_field_that_does_not_fit_the_event_is_refused(
     {"progress": True}, {"progress": False}, {"agents": [{"id": "a", "event": "progressed", "progress": True}]},
     {"context": [{"tokens": True}]}, {"context": [{"tokens": 1, "window": True}]},
 ], ids=str)  # fmt: skip
-def test_true_is_no_number(work: AgentClient, arguments: dict[str, Any]) -> None:
+def test_true_is_not_accepted_as_a_number(work: AgentClient, arguments: dict[str, Any]) -> None:
     """A flag where a number belongs is refused, not taken for one."""
     assert "not true or false" in work.refused("record", **arguments)
 
@@ -80,8 +80,8 @@ def test_unwritable_store_is_reported_and_no_entry_blamed(work: AgentClient, mon
     assert work.done("get_status")["session"]["notes"] == []
 
 
-def test_no_hint_to_compress_after_a_compression(work: AgentClient) -> None:
-    """How much is left was not said: what was measured before is no longer true."""
+def test_compression_clears_the_hint_to_compress(work: AgentClient) -> None:
+    """The earlier measurement is no longer valid."""
     full = work.done("record", context=[{"tokens": 199_000, "window": 200_000}])
     assert "compress now" in full["notes"][-1]
     after = work.done("record", context=[{"compressed": True}])
@@ -90,8 +90,8 @@ def test_no_hint_to_compress_after_a_compression(work: AgentClient) -> None:
     assert work.done("record", context=[{"tokens": 20_000}])["context"]["tokens"] == 20_000
 
 
-def test_hints_name_the_tools(work: AgentClient) -> None:
-    """What a person does by a command is named as an entry of `record`; what is missing is named."""
+def test_hints_name_entries_and_missing_values(work: AgentClient) -> None:
+    """An entry of `record` instead of a command."""
     text = work.refused("record", agents=[{"id": "a", "event": "started"}])
     assert 'record with agents: [{"id": "a", "event": "retried"}]' in text
     assert "holdfast agent" not in text
@@ -101,8 +101,8 @@ def test_hints_name_the_tools(work: AgentClient) -> None:
     assert "Leave `cursor` out" in work.refused("search_history", cursor="ffffffff")
 
 
-def test_schemas_say_what_is_taken(work: AgentClient) -> None:
-    """Unknown arguments are refused, and the schema says so; lengths are the real ones."""
+def test_schemas_describe_the_accepted_arguments(work: AgentClient) -> None:
+    """Unknown arguments are refused, and lengths are the real limits."""
     for tool in work.tools.values():
         assert tool.input_schema["additionalProperties"] is False
     agent = work.tools["record"].input_schema["properties"]["agents"]["items"]
@@ -123,8 +123,8 @@ def test_goal_scope_and_mode_can_be_edited(work: AgentClient) -> None:
     assert "mode" in work.refused("record", edit={"mode": "reckless"})
 
 
-def test_a_pause_can_be_recorded_after_the_fact(work: AgentClient, tmp_path: Path) -> None:
-    """Nobody said so at the time: it counts as a pause all the same; what cannot have been is refused."""
+def test_past_pause_can_be_recorded(work: AgentClient, tmp_path: Path) -> None:
+    """It counts as a pause; an impossible one is refused."""
     at_work = AgentClient(tmp_path)
     with at_work.keeper() as keeper:
         now = keeper.now()
@@ -139,8 +139,8 @@ def test_a_pause_can_be_recorded_after_the_fact(work: AgentClient, tmp_path: Pat
     assert work.done("get_status")["session"]["goal"]
 
 
-def test_answers_stay_short_however_much_there_is(tmp_path: Path) -> None:
-    """Goals in listings, tokens by agent and documents are cut; what was left out is counted."""
+def test_answers_stay_short(tmp_path: Path) -> None:
+    """Goals in listings, tokens by agent and documents are cut, and omissions are counted."""
     at_work = AgentClient(tmp_path)
     with at_work.keeper() as keeper:
         for number in range(50):

@@ -1,6 +1,6 @@
-"""A client that is not ours: the MCP inspector's command line, started anew for every question.
+"""A client of another project: the MCP inspector's command line, started for every request.
 
-`make inspector` brings it, with a node to run it; without it these tests are skipped.
+`make inspector` installs it, with a node to run it; without it these tests are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parents[2] / ".inspector" / "node_modules" / ".bin"
 PATIENCE = 60.0
-_OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+_OURS = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 
 pytestmark = pytest.mark.skipif(
     not _OURS and not (PROGRAMS / "mcp-inspector").exists(), reason="the MCP inspector is not here: make inspector"
@@ -31,7 +31,7 @@ class Inspector:
         self.env = {
             **os.environ, "HOLDFAST_HOME": str(root / "home"), "HOME": str(root),
             "PATH": os.pathsep.join([str(PROGRAMS), os.environ["PATH"]]),
-            # Node compiles the inspector once, not for every question.
+            # Node compiles the inspector once, not for every request.
             "NODE_COMPILE_CACHE": str(root / "compiled"),
         }  # fmt: skip
 
@@ -61,8 +61,8 @@ def inspector(tmp_path_factory: pytest.TempPathFactory) -> Inspector:
     return Inspector(tmp_path_factory.mktemp("inspector"))
 
 
-def test_the_lists(inspector: Inspector) -> None:
-    """Tools, resources, templates and prompts are listed, and the inspector finds no fault with any schema."""
+def test_tools_resources_templates_and_prompts_are_listed(inspector: Inspector) -> None:
+    """The inspector accepts every schema."""
     strict = inspector.run("tools/list", "--strict")
     assert strict.returncode == 0
     assert "Warning" not in strict.stderr
@@ -72,8 +72,8 @@ def test_the_lists(inspector: Inspector) -> None:
     assert [item["name"] for item in inspector.ask("prompts/list")["prompts"]] == ["continue", "hand_over", "wrap_up"]
 
 
-def test_every_tool_resource_and_prompt(inspector: Inspector) -> None:
-    """Each answers a real client: good questions with answers that fit their schemas, bad ones with errors."""
+def test_every_tool_resource_and_prompt_answers(inspector: Inspector) -> None:
+    """Valid requests with matching answers, invalid ones with errors."""
     begun = inspector.call("start_session", goal="Look at me")
     assert begun["structuredContent"]["goal"] == "Look at me"
     recorded = inspector.call(

@@ -1,4 +1,4 @@
-"""Resources and prompts: what can be read by its address, and what a person picks for the agent to do."""
+"""Resources and prompts: what has an address, and what a person can choose for the agent to do."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from holdfast.mcp.answers import Found, Standing, schema
-from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AgentClient
+from tests.mcp.agent_client import CURRENT, PREVIOUS, AgentClient
 
 
-@pytest.fixture(params=[PRESENT, PREVIOUS])
+@pytest.fixture(params=[CURRENT, PREVIOUS])
 def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClient]:
     at_work = AgentClient(tmp_path, request.param)
     yield at_work
@@ -23,7 +23,7 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClient
 
 
 def test_resources_are_listed(work: AgentClient) -> None:
-    """Three addresses that always stand, two patterns for any session."""
+    """Three fixed addresses, two patterns for any session."""
     listed = work.talk(lambda client: client.list_resources()).resources
     assert [resource.uri for resource in listed] == [
         "holdfast://session/current", "holdfast://briefing/current", "holdfast://history",
@@ -32,8 +32,8 @@ def test_resources_are_listed(work: AgentClient) -> None:
     assert [template.uri_template for template in patterns] == ["holdfast://session/{id}", "holdfast://briefing/{id}"]
 
 
-def test_the_session_its_briefing_and_history(work: AgentClient) -> None:
-    """Each is there by its address, current or by id, and the documents fit their schemas."""
+def test_session_briefing_and_history_can_be_read(work: AgentClient) -> None:
+    """Current or by id, matching their schemas."""
     empty = json.loads(work.read("holdfast://session/current"))
     assert empty["session"] is None
     assert "start_session" in work.read("holdfast://briefing/current")
@@ -58,15 +58,15 @@ def test_the_session_its_briefing_and_history(work: AgentClient) -> None:
      "briefing/" + "x" * 5000, "session/", "nothing", "session/'; DROP TABLE sessions"],
 )  # fmt: skip
 def test_missing_resource_is_an_error(work: AgentClient, address: str) -> None:
-    """Unknown and hostile addresses are refused in a sentence; the server goes on."""
+    """Unknown and hostile addresses get a message; the server continues."""
     with pytest.raises(MCPError) as problem:
         work.read(f"holdfast://{address}")
     assert "Traceback" not in str(problem.value)
     assert work.done("get_status")["session"] is None
 
 
-def test_a_session_whose_project_is_not_here_can_be_read(work: AgentClient) -> None:
-    """It came from another device, or its directory is gone: it is shown all the same, and not acted on."""
+def test_session_without_a_local_project_can_be_read(work: AgentClient) -> None:
+    """From another device, or with a deleted directory: it can be read, not changed."""
     begun = work.done("start_session", goal="Left alone")
     work.project.rename(work.root / "moved")
     work.project.mkdir()
@@ -80,8 +80,8 @@ def test_a_session_whose_project_is_not_here_can_be_read(work: AgentClient) -> N
 
 
 @pytest.mark.parametrize("name", ["continue", "hand_over", "wrap_up"])
-def test_prompts_carry_the_briefing(work: AgentClient, name: str) -> None:
-    """Each prompt says what to do and brings the present briefing; session and remark are optional."""
+def test_prompts_contain_the_briefing(work: AgentClient, name: str) -> None:
+    """Each prompt says what to do; session and remark are optional."""
     listed = {prompt.name: prompt for prompt in work.talk(lambda client: client.list_prompts()).prompts}
     assert [argument.required for argument in listed[name].arguments or []] == [False, False]
     assert "No session is in progress" in work.prompt(name)
@@ -97,8 +97,8 @@ def test_prompts_carry_the_briefing(work: AgentClient, name: str) -> None:
         work.prompt(name, session="ffffffff")
 
 
-def test_a_prompt_with_a_wrong_argument_says_which(work: AgentClient) -> None:
-    """Unknown arguments and prompts, and texts too long, are wrong parameters, told in words."""
+def test_prompt_error_names_the_wrong_argument(work: AgentClient) -> None:
+    """Unknown arguments and prompts, and too long texts."""
     for name, arguments, words in (
         ("continue", {"sesion": "x"}, "Unknown argument 'sesion'"),
         ("continue", {"remark": "x" * 20_001}, "remark"),

@@ -1,4 +1,4 @@
-"""`holdfast mcp` as agents start it: the real program, on real pipes, in every revision, to every end."""
+"""`holdfast mcp` as agents start it: the real program, with real pipes, in every protocol revision."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ sys.exit(main(["mcp"]))
 """
 
 
-class Server:
-    """The program, and what is said to it line by line."""
+class ServerProcess:
+    """The program, addressed line by line."""
 
     def __init__(self, root: Path, program: str = PLAIN) -> None:
         (root / "webshop").mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ class Server:
         self.process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
-        """The next line, which must be a message of the protocol and nothing else."""
+        """The next line, which must be a message of the protocol."""
         assert self.process.stdout is not None
         while b"\n" not in self._received:
             assert select.select([self.process.stdout], [], [], PATIENCE)[0], "no answer"
@@ -92,8 +92,8 @@ class Server:
 
 
 @contextmanager
-def serving(root: Path, program: str = PLAIN) -> Iterator[Server]:
-    server = Server(root, program)
+def serving(root: Path, program: str = PLAIN) -> Iterator[ServerProcess]:
+    server = ServerProcess(root, program)
     try:
         yield server
     finally:
@@ -101,8 +101,8 @@ def serving(root: Path, program: str = PLAIN) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_previous_revisions(tmp_path: Path, revision: str) -> None:
-    """A client of an earlier revision greets in its own, works, and leaves; we end with it, quietly."""
+def test_previous_revision_works(tmp_path: Path, revision: str) -> None:
+    """The client greets, works and leaves; the server ends silently."""
     with serving(tmp_path) as server:
         greeted = server.greet(revision)
         assert greeted["protocolVersion"] == revision
@@ -115,8 +115,8 @@ def test_previous_revisions(tmp_path: Path, revision: str) -> None:
         assert server.end() == (0, b"", b"")
 
 
-def test_the_present_revision(tmp_path: Path) -> None:
-    """The library's own client finds us without a greeting, and works."""
+def test_current_revision_works(tmp_path: Path) -> None:
+    """The library's own client connects without a greeting."""
     (tmp_path / "webshop").mkdir()
     parameters = StdioServerParameters(
         command=sys.executable, args=["-c", PLAIN], cwd=tmp_path / "webshop",
@@ -136,8 +136,8 @@ def test_the_present_revision(tmp_path: Path) -> None:
     assert "New friends" in text
 
 
-def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> None:
-    """Prints of ours, of C code and of children go to standard error; a child that reads finds nothing."""
+def test_standard_output_contains_only_the_protocol(tmp_path: Path) -> None:
+    """Output of our code, C code and children goes to standard error; a child that reads gets no input."""
     with serving(tmp_path, NOISY) as server:
         server.greet("2025-11-25")
         for _ in range(3):
@@ -148,8 +148,8 @@ def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> None:
         assert err.count(part) == 3
 
 
-def test_garbage_is_survived(tmp_path: Path) -> None:
-    """Lines that are no messages, absurd ones, and one too large to be any: the next question is answered."""
+def test_server_continues_after_garbage(tmp_path: Path) -> None:
+    """Invalid, absurd and too large lines: the next request is answered."""
     with serving(tmp_path) as server:
         server.greet("2025-11-25")
         server.call("start_session", goal="Still here")
@@ -174,8 +174,8 @@ def test_garbage_is_survived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_quietly(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    """Stopped while it waits: it goes at once, without a word, and what was recorded is there."""
+def test_signal_ends_the_server_silently(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """While it waits: recorded events are stored."""
     with serving(tmp_path) as server:
         server.greet("2025-11-25")
         server.call("start_session", goal="Interrupted")
@@ -189,8 +189,8 @@ def test_a_signal_ends_it_quietly(tmp_path: Path, number: signal.Signals, code: 
         assert server.call("get_status")["structuredContent"]["session"]["goal"] == "Interrupted"
 
 
-def test_a_client_that_no_longer_reads(tmp_path: Path) -> None:
-    """Nobody reads our answers any more, though our input stays open: we go, quietly."""
+def test_server_ends_when_nobody_reads_its_answers(tmp_path: Path) -> None:
+    """Silently, even though its input stays open."""
     with serving(tmp_path) as server:
         server.greet("2025-11-25")
         assert server.process.stdout is not None
@@ -202,8 +202,8 @@ def test_a_client_that_no_longer_reads(tmp_path: Path) -> None:
         server.process.stdout = None
 
 
-def test_a_client_that_reads_late_gets_everything(tmp_path: Path) -> None:
-    """Answers that do not fit into the pipe wait for the reader; meanwhile questions are still taken in."""
+def test_slow_reader_gets_every_answer(tmp_path: Path) -> None:
+    """Requests are still accepted while answers wait for the pipe."""
     with serving(tmp_path) as server:
         server.greet("2025-11-25")
         for number in range(100, 120):
@@ -213,8 +213,8 @@ def test_a_client_that_reads_late_gets_everything(tmp_path: Path) -> None:
         assert sorted(ids) == [*range(100, 120), 200]
 
 
-def test_from_a_file(tmp_path: Path) -> None:
-    """Input and output may be plain files, which no system can wait for."""
+def test_input_and_output_may_be_files(tmp_path: Path) -> None:
+    """No system can poll these."""
     (tmp_path / "in").write_bytes(
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
         b'"clientInfo":{"name":"t","version":"1"}}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
@@ -228,8 +228,8 @@ def test_from_a_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out").read_bytes())["id"] == 1
 
 
-def test_by_hand_it_says_what_it_waits_for(tmp_path: Path) -> None:
-    """On a terminal it says in one line on standard error what it is; the end of input ends it."""
+def test_server_in_a_terminal_says_what_it_waits_for(tmp_path: Path) -> None:
+    """In one line on standard error; the end of input ends it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", PLAIN], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path,
@@ -250,8 +250,8 @@ def test_by_hand_it_says_what_it_waits_for(tmp_path: Path) -> None:
         os.close(ours)
 
 
-def test_without_the_extra_it_says_which_to_install(tmp_path: Path) -> None:
-    """Where the library is not installed, the command fails with the words to install it, also as a document."""
+def test_missing_extra_is_named(tmp_path: Path) -> None:
+    """As text and as JSON."""
     program = (
         "import sys; sys.modules['mcp'] = None; from holdfast.cli.entry import main; sys.exit(main(sys.argv[1:]))"
     )

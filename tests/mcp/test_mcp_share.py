@@ -1,4 +1,4 @@
-"""Sharing asks the person: by the client's question, at both revisions, and never by an argument."""
+"""Sharing asks the person, by a question of the client in both revisions, and cannot be approved by an argument."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mcp_types import (
 from holdfast.keeper.keeper import Keeper
 from holdfast.sync import devices, people, remote_setup, shares
 from mcp import Client
-from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AgentClient, text_of
+from tests.mcp.agent_client import CURRENT, PREVIOUS, AgentClient, text_of
 
 ADA = "ada@example.org"
 EVE = "eve@example.org"
 
 
-class Asked:
-    """A person at the client: what they were asked, and what they say."""
+class Person:
+    """A person at the client: records the questions and gives these answers."""
 
     def __init__(self, action: str = "accept", content: dict[str, Any] | None = None) -> None:
         self.questions: list[ElicitRequestFormParams] = []
@@ -44,9 +44,9 @@ class Asked:
         return ElicitResult.model_validate({"action": self.action, "content": self.content})
 
 
-@pytest.fixture(params=[PRESENT, PREVIOUS])
+@pytest.fixture(params=[CURRENT, PREVIOUS])
 def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentClient]:
-    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)  # trying again need not take time here
+    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)  # retries need not wait here
     at_work = AgentClient(tmp_path, request.param)
     with at_work.keeper() as keeper:
         keeper.start("Build the shop")
@@ -64,12 +64,12 @@ def shared_with(work: AgentClient) -> list[str]:
         return keeper.session(row.id).document().sync.shared_with
 
 
-def yes() -> Asked:
-    return Asked("accept", {"share": True})
+def yes() -> Person:
+    return Person("accept", {"share": True})
 
 
-def test_the_person_says_yes(work: AgentClient) -> None:
-    """They are asked once, in words that say who, what and how; then it is shared, and the other can accept it."""
+def test_share_happens_after_a_yes(work: AgentClient) -> None:
+    """One question says who, what and how; the other person can accept the share."""
     work.options["elicitation_callback"] = asked = yes()
     done = work.done("share_session", email=ADA.upper(), read_only=True, days=7)["share"]
     assert len(asked.questions) == 1
@@ -86,11 +86,11 @@ def test_the_person_says_yes(work: AgentClient) -> None:
 
 
 def test_share_is_refused_without_a_clear_yes(work: AgentClient) -> None:
-    """Declined, closed, left unticked or answered otherwise: nothing is shared, and the agent is told."""
+    """Declined, closed, unticked or answered differently: nothing is shared, and the agent gets the reason."""
     for person in (
-        Asked("decline"), Asked("cancel"), Asked("accept", {"share": False}), Asked("accept", {}), Asked("accept"),
-        Asked("accept", {"share": "certainly not"}), Asked("accept", {"share": "true"}),
-        Asked("accept", {"share": 1}),
+        Person("decline"), Person("cancel"), Person("accept", {"share": False}), Person("accept", {}),
+        Person("accept"), Person("accept", {"share": "certainly not"}), Person("accept", {"share": "true"}),
+        Person("accept", {"share": 1}),
     ):  # fmt: skip
         work.options["elicitation_callback"] = person
         text = work.refused("share_session", email=ADA)
@@ -101,8 +101,8 @@ def test_share_is_refused_without_a_clear_yes(work: AgentClient) -> None:
     assert shared_with(work) == []
 
 
-def test_a_client_that_cannot_ask_gets_the_command(work: AgentClient) -> None:
-    """Nothing is shared; the answer is an error with what the person can type themselves."""
+def test_client_without_questions_gets_the_command(work: AgentClient) -> None:
+    """Nothing is shared; the error contains a command for the person."""
     text = work.refused("share_session", email=ADA, read_only=True, days=3, remote="home")
     with work.keeper() as keeper:
         short = keeper.session().id[:8]
@@ -119,7 +119,7 @@ def test_no_argument_replaces_the_persons_answer(work: AgentClient) -> None:
 
 
 def test_share_concerns_the_session_the_person_was_asked_about(work: AgentClient) -> None:
-    """Another session becomes current while the question stands: the answer does not count for that one."""
+    """Another session becomes current meanwhile: the answer does not count for that one."""
     work.options["elicitation_callback"] = person = yes()
 
     def meanwhile() -> None:
@@ -133,17 +133,17 @@ def test_share_concerns_the_session_the_person_was_asked_about(work: AgentClient
     done = work.done("share_session", email=ADA)["share"]
     about = [question.message for question in person.questions]
     assert "Build the shop" in about[0]
-    # At the present revision the call is made anew and the new session is asked about; before, the first one stands.
-    last = "Private thoughts" if work.mode == PRESENT else "Build the shop"
+    # In the current revision the call is repeated and asks about the new session; in earlier ones the first counts.
+    last = "Private thoughts" if work.mode == CURRENT else "Build the shop"
     assert last in about[-1]
-    assert (done["session"] == asked_about) is (work.mode != PRESENT)
+    assert (done["session"] == asked_about) is (work.mode != CURRENT)
 
 
-def test_stored_text_cannot_word_the_question(work: AgentClient) -> None:
-    """A goal full of tricks is one quoted line, cut and harmless."""
+def test_stored_text_cannot_change_the_question(work: AgentClient) -> None:
+    """A malicious goal is one quoted line, cut and defused."""
     with work.keeper() as keeper:
         keeper.session().edit(goal="nothing” at all.\n\nJust press yes \x1b[2J\u202e" + "x" * 5000)
-    work.options["elicitation_callback"] = person = Asked("decline")
+    work.options["elicitation_callback"] = person = Person("decline")
     work.refused("share_session", email=ADA)
     words = person.questions[0].message
     assert "\n" not in words
@@ -154,16 +154,16 @@ def test_stored_text_cannot_word_the_question(work: AgentClient) -> None:
 
 
 def test_person_is_not_asked_about_an_impossible_share(work: AgentClient) -> None:
-    """Unknown people and sessions are refused before the person is bothered."""
+    """Unknown people and sessions are refused first."""
     work.options["elicitation_callback"] = person = yes()
     assert "holdfast people add" in work.refused("share_session", email="nobody@example.org")
     assert "No session" in work.refused("share_session", email=ADA, session="ffffffff")
     assert person.questions == []
 
 
-@pytest.mark.parametrize("work", [PRESENT], indirect=True)  # the previous revisions ask within the call
+@pytest.mark.parametrize("work", [CURRENT], indirect=True)  # the previous revisions ask within the call
 def test_yes_counts_only_for_the_question_asked(work: AgentClient) -> None:
-    """A client that sends the answer about Ada along with a call about Eve is not obeyed."""
+    """An answer about Ada sent with a call about Eve is ignored."""
 
     async def conversation(client: Client) -> str:
         first = await client.session.call_tool("share_session", {"email": ADA}, allow_input_required=True)
@@ -192,9 +192,9 @@ def test_yes_counts_only_for_the_question_asked(work: AgentClient) -> None:
     assert shared_with(work) == [ADA]
 
 
-@pytest.mark.parametrize("work", [PRESENT], indirect=True)
-def test_yes_is_good_for_one_share(work: AgentClient) -> None:
-    """The same answer sent twice shares once; asked anew, the person may say yes again."""
+@pytest.mark.parametrize("work", [CURRENT], indirect=True)
+def test_yes_is_valid_for_one_share(work: AgentClient) -> None:
+    """Repeating the answer shares nothing; asked again, the person may agree again."""
 
     async def conversation(client: Client) -> list[CallToolResult]:
         done = []
@@ -217,9 +217,9 @@ def test_yes_is_good_for_one_share(work: AgentClient) -> None:
     assert "used before; nothing more was shared" in text_of(results[1])
 
 
-@pytest.mark.parametrize("work", [PREVIOUS], indirect=True)  # the present revision has no such answer
-def test_a_client_that_fails_to_ask_gets_a_result(work: AgentClient) -> None:
-    """The question comes back as an error of the protocol: the call is answered, and nothing was shared."""
+@pytest.mark.parametrize("work", [PREVIOUS], indirect=True)  # the current revision has no such answer
+def test_failed_question_gives_a_result(work: AgentClient) -> None:
+    """The question returns a protocol error: the call is answered, nothing is shared."""
 
     async def fails(_context: Any, _params: Any) -> ErrorData:
         return ErrorData(code=-32000, message="no window")
@@ -232,7 +232,7 @@ def test_a_client_that_fails_to_ask_gets_a_result(work: AgentClient) -> None:
 
 
 def test_sync_exchanges_and_reports_the_result(work: AgentClient) -> None:
-    """What was recorded here is sent; a second sync has nothing to send; a remote that is gone is an error."""
+    """A second sync has nothing to send; a missing remote is an error."""
     first = work.done("sync")
     assert first["pushed"] > 0
     assert first["remotes"] == [{"name": "home", "error": None}]

@@ -1,4 +1,4 @@
-"""The tools, called by the library's own client, at the present and the previous revision of the protocol."""
+"""The tools, called by the library's own client, in the current and the previous protocol revision."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
 from holdfast.mcp import sync_tools
 from mcp import Client
-from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AgentClient, text_of
+from tests.mcp.agent_client import CURRENT, PREVIOUS, AgentClient, text_of
 
 
-@pytest.fixture(params=[PRESENT, PREVIOUS])
+@pytest.fixture(params=[CURRENT, PREVIOUS])
 def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClient]:
     at_work = AgentClient(tmp_path, request.param)
     yield at_work
@@ -32,14 +32,14 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClient
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[AgentClient]:
-    """Where the revision makes no difference."""
+    """For tests that do not depend on the revision."""
     at_work = AgentClient(tmp_path)
     yield at_work
     at_work.close()
 
 
-def test_few_tools_honest_hints_and_sound_schemas(work: AgentClient) -> None:
-    """Nine tools; each says in a valid schema what it takes and answers, and whether it changes or sends anything."""
+def test_tools_have_correct_hints_and_valid_schemas(work: AgentClient) -> None:
+    """Nine tools; each declares arguments, answer, and whether it changes or sends anything."""
     tools = work.tools
     assert list(tools) == [
         "start_session", "resume_session", "get_status", "search_history", "record", "pause_session",
@@ -58,8 +58,8 @@ def test_few_tools_honest_hints_and_sound_schemas(work: AgentClient) -> None:
     assert len(json.dumps([tool.model_dump() for tool in tools.values()])) < 60_000
 
 
-def test_a_session_from_beginning_to_end(work: AgentClient) -> None:
-    """An agent begins a session, records all kinds of things, pauses, goes on, looks, and finishes."""
+def test_agent_works_in_a_session_from_start_to_finish(work: AgentClient) -> None:
+    """It records all kinds of entries, pauses, resumes, reads, and finishes."""
     assert work.done("get_status")["session"] is None
     begun = work.done("start_session", goal="Add OAuth", mode="optimize", scope="auth", tags=["a", "b"], model="m-1")
     assert (begun["goal"], begun["status"], begun["project"]) == ("Add OAuth", "in_progress", "webshop")
@@ -114,7 +114,7 @@ def test_a_session_from_beginning_to_end(work: AgentClient) -> None:
         assert keeper.session(begun["id"]).document().summary == "Done"
 
 
-def test_the_document_is_that_of_the_command_line(quick: AgentClient) -> None:
+def test_status_document_equals_the_librarys(quick: AgentClient) -> None:
     """What get_status gives as the session is the very document the library gives."""
     quick.done("start_session", goal="Same everywhere")
     quick.done("record", notes=["x"], tasks=[{"event": "added", "text": "t"}])
@@ -126,8 +126,8 @@ def test_the_document_is_that_of_the_command_line(quick: AgentClient) -> None:
     assert document == ours
 
 
-def test_a_record_is_whole_or_nothing(work: AgentClient) -> None:
-    """One entry that is refused keeps all others of the call out, and the answer names it."""
+def test_record_is_all_or_nothing(work: AgentClient) -> None:
+    """One refused entry stops all entries of the call, and the answer names it."""
     work.done("start_session", goal="All or nothing")
     text = work.refused(
         "record", notes=["kept out"], agents=[{"id": "a", "event": "started"}, {"id": "gone", "event": "completed"}]
@@ -138,8 +138,8 @@ def test_a_record_is_whole_or_nothing(work: AgentClient) -> None:
     assert "`progress` is missing" in work.refused("record", agents=[{"id": "a", "event": "progressed"}])
 
 
-def test_finishing_otherwise(quick: AgentClient) -> None:
-    """A session is given up with a reason, or fails with one; failing without says what is missing."""
+def test_session_can_be_abandoned_or_failed(quick: AgentClient) -> None:
+    """Each with a reason; without one, the error asks for it."""
     quick.done("start_session", goal="One")
     assert quick.done("finish_session", outcome="aborted", reason="no use", summary="Tried")["status"] == "aborted"
     quick.done("start_session", goal="Two")
@@ -147,8 +147,8 @@ def test_finishing_otherwise(quick: AgentClient) -> None:
     assert quick.done("finish_session", outcome="failed", reason="no key")["status"] == "error"
 
 
-def test_errors_say_which_tool_helps(quick: AgentClient) -> None:
-    """An error names what to do, in commands for the person and in tools for the agent."""
+def test_errors_name_the_tool_that_helps(quick: AgentClient) -> None:
+    """Commands for the person, tools for the agent."""
     assert "start_session" in quick.refused("record", notes=["x"])
     quick.done("start_session", goal="One")
     text = quick.refused("start_session", goal="Two")
@@ -164,8 +164,8 @@ def test_errors_say_which_tool_helps(quick: AgentClient) -> None:
     assert "notes" in text
 
 
-def test_a_long_session_is_cut_and_says_so(work: AgentClient) -> None:
-    """However much was recorded, answers stay short, and what was left out is counted."""
+def test_answers_about_a_long_session_are_cut(work: AgentClient) -> None:
+    """Omissions are counted."""
     work.done("start_session", goal="Much " * 100)
     for start in range(0, 300, 100):
         work.done("record", notes=[f"{start + number} " + "long " * 300 for number in range(100)])
@@ -186,7 +186,7 @@ def test_a_long_session_is_cut_and_says_so(work: AgentClient) -> None:
 
 
 def test_history_comes_in_pages(work: AgentClient) -> None:
-    """Pages follow each other without gap or overlap, also while sessions are searched and filtered."""
+    """Without gap or overlap, also with search and filters."""
     with work.keeper() as keeper:
         for number in range(23):
             keeper.start(f"Goal {number} {'odd' if number % 2 else 'even'}", replace=True)
@@ -204,8 +204,8 @@ def test_history_comes_in_pages(work: AgentClient) -> None:
     assert work.done("search_history", since="2120-01-01T00:00:00Z")["sessions"] == []
 
 
-def test_another_project_by_directory_or_by_id(quick: AgentClient, tmp_path: Path) -> None:
-    """A call may name another project, or a session of one: what it records belongs there."""
+def test_call_can_name_another_project_or_session(quick: AgentClient, tmp_path: Path) -> None:
+    """Its records belong there."""
     other = tmp_path / "api"
     other.mkdir()
     (other / "main.py").write_text("x\n")
@@ -222,10 +222,10 @@ def test_another_project_by_directory_or_by_id(quick: AgentClient, tmp_path: Pat
     assert "not a directory" in quick.refused("start_session", goal="x", project=str(other / "main.py"))
 
 
-def test_a_server_started_nowhere_wants_to_know_the_project(
+def test_server_started_in_the_home_directory_asks_for_the_project(
     quick: AgentClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Started in the person's home, as programs with windows do, it does not take that for a project."""
+    """As graphical programs do."""
     monkeypatch.setenv("HOME", str(quick.project))
     assert "which project" in quick.refused("start_session", goal="x")
     other = tmp_path / "api"
@@ -236,8 +236,8 @@ def test_a_server_started_nowhere_wants_to_know_the_project(
     assert quick.done("get_status", project=str(other))["session"]["id"] == begun["id"]
 
 
-def test_the_latest_is_taken_up_again(work: AgentClient) -> None:
-    """Without a current session, resume takes up the one worked on last; with none at all it says what to do."""
+def test_resume_takes_the_latest_session_without_a_current_one(work: AgentClient) -> None:
+    """Without any session it says what to do."""
     assert "start_session" in work.refused("resume_session")
     first = work.done("start_session", goal="First")
     work.done("start_session", goal="Second", replace=True)
@@ -258,8 +258,8 @@ def test_secrets_are_removed_and_reported_to_the_agent(quick: AgentClient) -> No
     assert quick.done("record", notes=["nothing"])["notes"] == []
 
 
-def test_a_full_context_is_pointed_out(quick: AgentClient) -> None:
-    """When the context nears its end, the answer says so at once, and the status puts it before the person."""
+def test_nearly_full_context_is_reported(quick: AgentClient) -> None:
+    """At once in the answer, and in the status for the person."""
     quick.done("start_session", goal="Full")
     answer = quick.done("record", context=[{"tokens": 199_000, "window": 200_000}])
     assert answer["context"]["level"] == "compress"
@@ -268,7 +268,7 @@ def test_a_full_context_is_pointed_out(quick: AgentClient) -> None:
 
 
 def test_unexpected_error_is_a_result_and_logged(quick: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of ours is an error result without a word of what was in hand; the error log tells where."""
+    """Without any content; the error log has the place."""
     quick.done("start_session", goal="x")
 
     def broken(*_: Any, **__: Any) -> None:
@@ -287,8 +287,8 @@ def test_unexpected_error_is_a_result_and_logged(quick: AgentClient, monkeypatch
     assert quick.done("get_status")["session"]["goal"] == "x"
 
 
-def test_a_store_that_was_replaced_is_opened_anew(quick: AgentClient, tmp_path: Path) -> None:
-    """A repair or a restored copy puts another file in the store's place: the next call reads that one."""
+def test_replaced_store_is_reopened(quick: AgentClient, tmp_path: Path) -> None:
+    """A repair or restore replaces the file: the next call reads the new one."""
     quick.done("start_session", goal="Before")
     with quick.keeper() as keeper:
         keeper.backup(str(tmp_path / "copy"))
@@ -327,7 +327,7 @@ def test_slow_sync_does_not_block_other_calls(work: AgentClient, monkeypatch: py
 
 
 def test_session_files_of_the_project_are_named_while_their_mirror_is_off(quick: AgentClient) -> None:
-    """By every tool that says where one stands, in the words of the commands."""
+    """By every tool that reports the state, in the words of the commands."""
     path = quick.project / ".claude" / "orchestrator-session.json"
     path.parent.mkdir()
     path.write_text(

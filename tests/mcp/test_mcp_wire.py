@@ -1,4 +1,4 @@
-"""The wire: every line is answered, reads do not wait for writers, and what was called is answered before the end."""
+"""The wire: every line is answered, reads do not wait for writers, and pending calls are answered before the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.mcp.connection import BadMessage, OverlongLine, read
 from holdfast.mcp.server import InputLines
 from holdfast.sync import devices, people
 from mcp import Client
-from tests.mcp.agent_at_work import AgentClient, text_of
+from tests.mcp.agent_client import AgentClient, text_of
 
 GREETING = [
     (
@@ -38,7 +38,7 @@ def work(tmp_path: Path) -> Iterator[AgentClient]:
     at_work.close()
 
 
-class Page:
+class Output:
     """Where a client reads."""
 
     def __init__(self) -> None:
@@ -51,14 +51,14 @@ class Page:
         pass
 
 
-def replies(work: AgentClient, *lines: str) -> list[dict[str, Any]]:
-    """What comes back for lines that are followed by the end of the input."""
+def replies_to(work: AgentClient, *lines: str) -> list[dict[str, Any]]:
+    """The answers to these lines, followed by the end of input."""
 
     async def each() -> AsyncIterator[str]:
         for line in (*GREETING, *lines):
             yield line
 
-    page = Page()
+    page = Output()
     asyncio.run(work.server.answer(each(), page))
     return [entry for entry in page.lines if entry.get("id") != "hello"]
 
@@ -82,15 +82,15 @@ def call(tool: str, arguments: str, name: str = "7") -> str:
     ('{"jsonrpc":"2.0","id":3}', -32600, 3), ('{"jsonrpc":"1.0","id":3,"method":"ping"}', -32600, 3),
 ], ids=lambda value: str(value)[:40])  # fmt: skip
 def test_invalid_line_gets_an_error(work: AgentClient, line: str, code: int, name: int | str | None) -> None:
-    """Half a character, no JSON, a batch, a line too long: an error with the request's id where it can be seen."""
-    (answer,) = replies(work, line)
+    """Invalid UTF-8 or JSON, a batch, a too long line: an error, with the request's id if readable."""
+    (answer,) = replies_to(work, line)
     assert (answer["id"], answer["error"]["code"]) == (name, code)
     assert answer["error"]["message"]
     assert "rejected a line" in str(error_log.lines(str(work.home))[-1]["message"])
 
 
-def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it comes in pieces, it is one line, and the next one is read as ever."""
+def test_too_long_line_keeps_only_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In however many pieces; the next line is read normally."""
     monkeypatch.setattr("holdfast.mcp.server._MAX_MESSAGE", 100)
     lines = InputLines(0)
     assert list(lines._whole(b'{"jsonrpc":"2.0","id":7,"x":"' + b"x" * 90)) == []
@@ -103,44 +103,44 @@ def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.Mo
     assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [OverlongLine]
 
 
-def test_answers_of_the_client_that_cannot_be_read_are_not_answered() -> None:
+def test_unreadable_answer_of_the_client_gets_no_error() -> None:
     """An error about an answer would be an answer to nothing."""
     message = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
     assert isinstance(message, BadMessage)
     assert (message.id, message.is_response) == (3, True)
 
 
-def test_a_call_is_answered_though_the_input_has_ended(work: AgentClient) -> None:
-    """The input is closed right after the calls: all of them are done and answered, in order of writing."""
+def test_calls_are_answered_after_the_end_of_input(work: AgentClient) -> None:
+    """In order of writing."""
     calls = [call("start_session", '{"goal":"Last words"}', "1")]
     calls += [call("record", f'{{"notes":["{number}"]}}', str(number)) for number in range(2, 12)]
-    answers = {entry["id"]: entry["result"] for entry in replies(work, *calls)}
+    answers = {entry["id"]: entry["result"] for entry in replies_to(work, *calls)}
     assert sorted(answers) == list(range(1, 12))
     assert not any(answer["isError"] for answer in answers.values())
     notes = work.done("get_status")["session"]["notes"]
     assert [note["text"] for note in notes] == [str(number) for number in range(2, 12)]
 
 
-def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AgentClient, tmp_path: Path) -> None:
-    """The input ended while the person was to be asked: nothing is shared, and the call says so, at once."""
+def test_question_without_a_client_ends_the_call(work: AgentClient, tmp_path: Path) -> None:
+    """The input ended before the person could be asked: nothing is shared."""
     with work.keeper() as keeper, Keeper.open(str(tmp_path), home=str(tmp_path / "ada")) as theirs:
         keeper.start("Share me")
         people.add(keeper.home, "ada@example.org", devices.public(theirs).age)
-    answers = replies(work, call("share_session", '{"email":"ada@example.org"}'))
+    answers = replies_to(work, call("share_session", '{"email":"ada@example.org"}'))
     assert [answer["method"] for answer in answers if "method" in answer] == ["elicitation/create"]
     result = answers[-1]["result"]
     assert result["isError"]
     assert "nothing was shared" in result["content"][0]["text"]
 
 
-def test_a_cancelled_call_does_not_hold_up_the_end(work: AgentClient) -> None:
+def test_cancelled_call_does_not_delay_the_end(work: AgentClient) -> None:
     """What the client gave up is not waited for."""
     cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}'
-    assert all(entry.get("id") == 7 for entry in replies(work, call("get_status", "{}"), cancel))
+    assert all(entry.get("id") == 7 for entry in replies_to(work, call("get_status", "{}"), cancel))
 
 
-def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
-    """The same through real pipes: the input is closed as soon as the call is written."""
+def test_program_answers_the_last_call(tmp_path: Path) -> None:
+    """With real pipes: the input closes right after the call."""
     lines = [*GREETING, call("start_session", '{"goal":"Bye"}', "1"), call("record", '{"notes":["\\ud83d"]}', "2")]
     done = subprocess.run(
         [sys.executable, "-c", "import sys; from holdfast.cli.entry import main; sys.exit(main(['mcp']))"],
@@ -153,8 +153,8 @@ def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
     assert answers[2]["error"]["code"] == -32700
 
 
-def test_the_status_does_not_wait_for_a_record_that_waits(work: AgentClient) -> None:
-    """Somebody holds the store: what is to be written waits for it, and what is only read is answered."""
+def test_status_does_not_wait_for_a_blocked_record(work: AgentClient) -> None:
+    """While another process has locked the store."""
     work.done("start_session", goal="Patience")
     locked, release = threading.Event(), threading.Event()
 

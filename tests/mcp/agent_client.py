@@ -1,4 +1,4 @@
-"""An agent at work through the server: a project, a home, and the library's own client in the same process."""
+"""An agent that uses the server: a project, a home, and the library's own client in the same process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from holdfast.mcp.server import HoldfastServer
 from mcp import Client
 
 T = TypeVar("T")
-PRESENT, PREVIOUS = "2026-07-28", "legacy"
+CURRENT, PREVIOUS = "2026-07-28", "legacy"
 
 
 class AgentClient:
-    def __init__(self, root: Path, mode: str = PRESENT, **options: Any) -> None:
+    def __init__(self, root: Path, mode: str = CURRENT, **options: Any) -> None:
         self.root = root
         self.project = root / "webshop"
         self.home = root / "home"
@@ -46,7 +46,7 @@ class AgentClient:
                 try:
                     return await work(client)
                 except MCPError as error:
-                    return error  # raised from within, it would come out in a group
+                    return error  # raised here, it would be wrapped in an exception group
 
         outcome = asyncio.run(conversation())
         if isinstance(outcome, MCPError):
@@ -54,7 +54,7 @@ class AgentClient:
         return outcome
 
     def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
-        """Call a tool; what is no error fits the schema the tool publishes."""
+        """Call a tool; a result without an error must match the tool's published schema."""
 
         tools = self.tools
 
@@ -111,7 +111,7 @@ class AgentClient:
         return Keeper.open(str(project or self.project), home=str(self.home), actor="ada")
 
     def events(self) -> list[Event]:
-        """Everything that was ever recorded."""
+        """All recorded events."""
         with self.keeper() as keeper:
             store = keeper.existing_store()
             return [] if store is None else [event for name in store.sessions() for event in store.events(name)]

@@ -1,4 +1,4 @@
-"""Whose session a call is about: the agent's own, at its own place, and never somebody else's by accident."""
+"""Which session a call concerns: the agent's own, in its own work tree, and never somebody else's by accident."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.agent_at_work import AgentClient, text_of
+from tests.mcp.agent_client import AgentClient, text_of
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def work(tmp_path: Path) -> Iterator[AgentClient]:
 
 
 def replaced(work: AgentClient, goal: str) -> str:
-    """A person begins something else in the same directory."""
+    """A person starts another session in the same directory."""
     with work.keeper() as keeper:
         return keeper.start(goal, replace=True).id
 
 
-def test_an_agent_does_not_write_into_a_session_somebody_else_began(work: AgentClient) -> None:
-    """Its own was put away for another: what it records, pauses or finishes is refused, and says which is which."""
+def test_agent_cannot_write_into_a_session_somebody_else_started(work: AgentClient) -> None:
+    """Its own was replaced: records, pauses and ends are refused, and both sessions are named."""
     mine = work.done("start_session", goal="Mine")["id"]
     other = replaced(work, "Theirs")
     for tool, arguments in (("record", {"notes": ["x"]}), ("finish_session", {}), ("pause_session", {})):
@@ -41,7 +41,7 @@ def test_an_agent_does_not_write_into_a_session_somebody_else_began(work: AgentC
 
 
 def test_agent_learns_that_somebody_completed_its_session(work: AgentClient) -> None:
-    """Stopped elsewhere: it is told so, not to begin one as if there had been none; a new one is its own again."""
+    """Instead of "no session"; it can then start a new one."""
     mine = work.done("start_session", goal="Mine")["id"]
     with work.keeper() as keeper:
         keeper.session(mine).complete()
@@ -64,8 +64,8 @@ def test_agent_learns_that_its_session_was_deleted(work: AgentClient) -> None:
     assert "was deleted" in text_of(work.call("record", notes=["x"]))
 
 
-def test_resuming_a_session_of_another_project_leaves_this_one_its_own(work: AgentClient, tmp_path: Path) -> None:
-    """It goes on in its own directory, and the answer says how to speak of it."""
+def test_resuming_a_session_elsewhere_does_not_change_the_current_one(work: AgentClient, tmp_path: Path) -> None:
+    """It resumes in its own directory, and the answer says how to refer to it."""
     other = tmp_path / "api"
     other.mkdir()
     theirs = work.done("start_session", goal="Theirs", project=str(other))["id"]
@@ -85,7 +85,7 @@ def test_resuming_a_session_of_another_project_leaves_this_one_its_own(work: Age
 def test_missing_directory_asks_for_the_project(
     work: AgentClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server's own directory was deleted: every call says what to pass, and with that it works."""
+    """The server's directory was deleted: every call says what to pass, and works with that."""
     missing = tmp_path / "gone"
     missing.mkdir()
     monkeypatch.chdir(missing)
@@ -101,16 +101,16 @@ def test_missing_directory_asks_for_the_project(
         os.chdir(tmp_path)
 
 
-def test_a_home_that_is_a_file_is_not_an_empty_one(work: AgentClient, tmp_path: Path) -> None:
-    """Where Holdfast's directory is a file, nobody is told that there is no session."""
+def test_home_that_is_a_file_is_an_error(work: AgentClient, tmp_path: Path) -> None:
+    """Not reported as having no session."""
     (tmp_path / "file").write_text("x")
     work.context.options = work.context.options._replace(home=str(tmp_path / "file"))
     assert "is not a directory" in text_of(work.call("get_status"))
     assert "HOLDFAST_HOME" in text_of(work.call("start_session", goal="x"))
 
 
-def test_from_nowhere_the_status_asks_for_the_project(work: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Started in no project, it does not speak of "this project"."""
+def test_status_outside_a_project_asks_for_the_project(work: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not say "this project"."""
     monkeypatch.setenv("HOME", str(work.project))
     text = text_of(work.call("get_status"))
     assert "outside any project" in text
