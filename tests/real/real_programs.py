@@ -1,4 +1,4 @@
-"""Where the agents' real programs are, and whether they can be run here: on request only, and without any network.
+"""Where the agents' real programs are, and whether they can run here: on request only, and without a network.
 
 `make real-agents` installs them and names the directory in HOLDFAST_REAL_AGENTS; without it, everything that needs
 them is skipped.
@@ -33,9 +33,9 @@ _WHERE: Final = {
 def find(name: str) -> str | None:
     """The file of a program, if it is installed."""
     for pattern in _WHERE[name]:
-        found = sorted(glob.glob(os.path.join(_MODULES, pattern)))
-        if found:
-            return os.path.abspath(found[0])
+        paths = sorted(glob.glob(os.path.join(_MODULES, pattern)))
+        if paths:
+            return os.path.abspath(paths[0])
     return None
 
 
@@ -51,18 +51,18 @@ def command(name: str) -> list[str]:
 
 
 @functools.cache
-def _can_be_cut_off() -> bool:
+def _can_be_isolated() -> bool:
     unshare = shutil.which("unshare")
     if unshare is None:
         return False
     return subprocess.run([unshare, "-rn", "true"], capture_output=True, check=False).returncode == 0
 
 
-def wanted() -> None:
-    """Called where a module begins: skips all of it unless real agents were asked for."""
+def skip_unless_requested() -> None:
+    """Called at the start of a module: skip all of it unless real agents were requested."""
     if not ROOT:
         pytest.skip("runs real agents: `make real-agents` installs and runs them", allow_module_level=True)
-    if not _can_be_cut_off():
+    if not _can_be_isolated():
         pytest.skip("runs real agents without a network: `unshare -rn` does not work here", allow_module_level=True)
 
 

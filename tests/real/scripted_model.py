@@ -1,7 +1,7 @@
-"""A model that says what a script tells it to, in the dialect of whichever agent program asks, and the room it is in.
+"""A scripted model that speaks the API of whichever agent program calls it, in a network namespace.
 
-Run as a program inside a network namespace: it brings the loopback up, listens there, runs the command after `--`,
-writes every request down, and ends with the command's exit code. No packet can leave: there is no other network.
+Run as a program inside a namespace: it brings the loopback up, listens there, runs the command after `--`, writes
+down every request, and ends with the command's exit code. No packet can leave: there is no other network.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, Final
 
 PORT: Final = 8765
 ADDRESS: Final = f"http://127.0.0.1:{PORT}"
-# In a prompt that one agent writes for another: it is the other who asks.
+# Marks a prompt that one agent writes for another: the other one is asking.
 ERRAND: Final = "ERRAND"
 LAST_WORDS: Final = "All done."
 ERRAND_WORDS: Final = "The cart is fine."
-# A step at which the model falls silent for good, and the program waits.
+# A step without an answer, at which the program waits forever.
 SILENCE: Final = "silence"
-# A step at which the model's maker says that all that was paid for is used up.
+# A step at which the API reports an exhausted usage limit.
 USED_UP: Final = "used up"
 
-# As each of the three says it.
+# In the words of each API.
 _USED_UP: Final = {
     "type": "error",
     "error": {
@@ -37,7 +37,7 @@ Step = dict[str, Any]
 
 
 class Script:
-    """What the model says: one call of a tool after another, then its last words."""
+    """The model's answers: one tool call after another, then its last words."""
 
     def __init__(self, steps: list[Step], errand: list[Step]) -> None:
         self._steps = {False: steps, True: errand}
@@ -51,7 +51,7 @@ class Script:
 
 
 class NoAnswer(Exception):
-    """The script has the model not answer."""
+    """The script makes the model not answer."""
 
 
 def anthropic(script: Script, asked: dict[str, Any]) -> bytes:
@@ -98,9 +98,9 @@ def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def responses(script: Script, asked: dict[str, Any]) -> bytes:
     """An answer of the Responses API, streamed."""
-    said = asked.get("input", [])
-    errand = any(ERRAND in json.dumps(item) for item in said if item.get("type") == "agent_message")
-    done = sum(item.get("type") in ("function_call", "custom_tool_call") for item in said)
+    items = asked.get("input", [])
+    errand = any(ERRAND in json.dumps(item) for item in items if item.get("type") == "agent_message")
+    done = sum(item.get("type") in ("function_call", "custom_tool_call") for item in items)
     step = script.step(done, errand=errand)
     name = f"{'errand' if errand else 'main'}_{done}"
     item: dict[str, Any]
@@ -128,14 +128,14 @@ def responses(script: Script, asked: dict[str, Any]) -> bytes:
 
 
 def generate_content(script: Script, asked: dict[str, Any]) -> bytes:
-    """An answer of Gemini's API, streamed; a question without tools is about which model suits, and gets one."""
+    """A streamed answer of Gemini's API; a request without tools asks which model to use, and gets an answer."""
     contents = asked.get("contents", [])
     parts = [part | {"role": item.get("role")} for item in contents for part in item.get("parts", [])]
-    # A briefing may tell of an earlier errand.
-    told = [
+    # A briefing may mention an earlier errand.
+    user_texts = [
         text for part in parts if part["role"] == "user" and "holdfast-record" not in (text := part.get("text", ""))
     ]
-    errand = ERRAND in json.dumps([told, asked.get("systemInstruction")])
+    errand = ERRAND in json.dumps([user_texts, asked.get("systemInstruction")])
     done = sum("functionCall" in part for part in parts)
     step = script.step(done, errand=errand) if "functionDeclarations" in json.dumps(asked.get("tools")) else None
     part: dict[str, Any]
@@ -158,12 +158,12 @@ def _stream(events: list[dict[str, Any]]) -> bytes:
 
 
 def answer(script: Script, path: str, asked: dict[str, Any]) -> tuple[str, bytes]:
-    """The kind and the bytes of what a request gets, told apart by its path."""
+    """Kind and bytes of the answer to a request, chosen by its path."""
     if "countTokens" in path or "count_tokens" in path:
         return "application/json", b'{"totalTokens": 1000, "input_tokens": 1000}'
     if "/messages" in path:
-        said = anthropic(script, asked)
-        return "text/event-stream" if asked.get("stream") else "application/json", said
+        reply = anthropic(script, asked)
+        return "text/event-stream" if asked.get("stream") else "application/json", reply
     if "/responses" in path:
         return "text/event-stream", responses(script, asked)
     if "streamGenerateContent" in path:
@@ -193,18 +193,18 @@ def serve(script: Script, requests: str) -> http.server.ThreadingHTTPServer:
                 asked = {}
             code, silent = 200, False
             try:
-                kind, said = answer(script, self.path, asked if isinstance(asked, dict) else {})
+                kind, data = answer(script, self.path, asked if isinstance(asked, dict) else {})
             except NoAnswer as why:
-                code, kind, said, silent = 429, "application/json", json.dumps(_USED_UP).encode(), str(why) == SILENCE
+                code, kind, data, silent = 429, "application/json", json.dumps(_USED_UP).encode(), str(why) == SILENCE
             with writing, open(requests, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"path": self.path, "body": asked, "silent": silent}) + "\n")
             if silent:
                 threading.Event().wait()
             self.send_response(code)
             self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(data)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(data)
 
     return http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Asked)
 
@@ -220,13 +220,13 @@ def loopback_up() -> None:
 
 
 def main(script: str, requests: str, command: list[str]) -> int:
-    """Without a script there is no model: the program finds nobody who answers."""
+    """Without a script there is no model: the program finds no listener."""
     loopback_up()
     if script == "-":
         return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
     with open(script, encoding="utf-8") as file:
-        told = json.load(file)
-    with serve(Script(told["steps"], told["errand"]), requests) as server:
+        document = json.load(file)
+    with serve(Script(document["steps"], document["errand"]), requests) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode

@@ -1,35 +1,35 @@
-"""What only Gemini CLI does, with its real program: it works nowhere it has not been told to trust."""
+"""Behaviour of the real Gemini CLI alone: it works only in trusted folders."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.real import real_programs
-from tests.real.real_plays import GEMINI, GOAL
+from tests.real.agent_tasks import GEMINI, GOAL
 
-real_programs.wanted()
+real_programs.skip_unless_requested()
 pytestmark = real_programs.needs("gemini")
 
 
-def test_a_folder_that_is_not_trusted_is_named_as_an_obstacle(tmp_path: Path) -> None:
-    """Where Gemini refuses to work, Holdfast says why nothing is recorded; once trusted, nothing is in the way."""
-    stage = GEMINI.stage(tmp_path)
-    settings = stage.home / GEMINI.settings
+def test_untrusted_folder_is_reported(tmp_path: Path) -> None:
+    """Once trusted, there is no obstacle."""
+    machine = GEMINI.machine(tmp_path)
+    settings = machine.home / GEMINI.settings
     settings.write_text(settings.read_text().replace('"enabled": false', '"enabled": true'))
-    ran = stage.run("gemini", *GEMINI.words, GOAL, steps=[], environ=GEMINI.environ)
+    ran = machine.run("gemini", *GEMINI.words, GOAL, steps=[], environ=GEMINI.environ)
     assert ran.code != 0
-    assert stage.sessions() == []
-    obstacles = {item["name"]: item["obstacles"] for item in stage.holdfast("agents")["agents"]}
+    assert machine.sessions() == []
+    obstacles = {item["name"]: item["obstacles"] for item in machine.holdfast("agents")["agents"]}
     assert "trust" in " ".join(obstacles["gemini"])
-    (stage.home / ".gemini" / "trustedFolders.json").write_text(f'{{"{stage.project}": "TRUST_FOLDER"}}')
-    obstacles = {item["name"]: item["obstacles"] for item in stage.holdfast("agents")["agents"]}
+    (machine.home / ".gemini" / "trustedFolders.json").write_text(f'{{"{machine.project}": "TRUST_FOLDER"}}')
+    obstacles = {item["name"]: item["obstacles"] for item in machine.holdfast("agents")["agents"]}
     assert obstacles["gemini"] == []
-    GEMINI.speaks(stage, GOAL)
-    assert [session["goal"] for session in stage.sessions()] == [GOAL]
+    GEMINI.run_prompt(machine, GOAL)
+    assert [session["goal"] for session in machine.sessions()] == [GOAL]
 
 
-def test_a_command_that_failed_is_counted_as_such(tmp_path: Path) -> None:
-    """Gemini hands over the exit code."""
-    stage = GEMINI.stage(tmp_path)
-    GEMINI.works(stage)
-    assert stage.session()["commands"]["failed"] == 1
+def test_failed_command_is_counted_as_failed(tmp_path: Path) -> None:
+    """By its exit code."""
+    machine = GEMINI.machine(tmp_path)
+    GEMINI.run_task(machine)
+    assert machine.session()["commands"]["failed"] == 1

@@ -1,4 +1,4 @@
-"""The MCP server, registered by `connect`, as the real programs see it: listed, and started where they do that."""
+"""The MCP server registered by `connect`, in the real programs: listed, and started where they do that."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.real import real_programs
+from tests.real.machine import Machine
 from tests.real.real_programs import needs
-from tests.real.real_stage import Stage
 
-real_programs.wanted()
+real_programs.skip_unless_requested()
 
 TRUSTING = {
     "GEMINI_CLI_TRUST_WORKSPACE": "true",
-    "PATH": os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])),  # where holdfast is
+    "PATH": os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])),  # the directory of holdfast
 }
 PROGRAMS = [
     pytest.param("claude", "Connected", id="claude", marks=needs("claude")),
@@ -26,30 +26,30 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("agent", "well"), PROGRAMS)
-def test_a_person_s_server_is_listed_and_answers(agent: str, well: str, tmp_path: Path) -> None:
-    """`mcp list` names it with our script; where the program tries it, it is connected; disconnected, it is gone."""
-    stage = Stage(tmp_path)
-    stage.holdfast("connect", agent)
-    listed = stage.run(agent, "mcp", "list", environ=TRUSTING)
-    assert listed.code == 0, listed.said
-    [line] = [line for line in listed.said.splitlines() if "holdfast-mcp" in line]
-    assert str(stage.kept / "hooks" / "holdfast-mcp") in line
+def test_server_of_user_scope_is_listed_and_answers(agent: str, well: str, tmp_path: Path) -> None:
+    """`mcp list` names our script; it is connected where the program tries, and removed by disconnecting."""
+    machine = Machine(tmp_path)
+    machine.holdfast("connect", agent)
+    listed = machine.run(agent, "mcp", "list", environ=TRUSTING)
+    assert listed.code == 0, listed.output
+    [line] = [line for line in listed.output.splitlines() if "holdfast-mcp" in line]
+    assert str(machine.kept / "hooks" / "holdfast-mcp") in line
     assert well in line
-    stage.holdfast("disconnect", agent)
-    assert "holdfast-mcp" not in stage.run(agent, "mcp", "list", environ=TRUSTING).said
+    machine.holdfast("disconnect", agent)
+    assert "holdfast-mcp" not in machine.run(agent, "mcp", "list", environ=TRUSTING).output
 
 
 @pytest.mark.parametrize(("agent", "well"), PROGRAMS)
-def test_a_project_s_server_is_listed(agent: str, well: str, tmp_path: Path) -> None:
-    """What the project shares is read, as far as the program trusts the project."""
-    stage = Stage(tmp_path)
+def test_server_of_project_scope_is_listed(agent: str, well: str, tmp_path: Path) -> None:
+    """As far as the program trusts the project."""
+    machine = Machine(tmp_path)
     if agent == "codex":
-        config = stage.home / ".codex" / "config.toml"
+        config = machine.home / ".codex" / "config.toml"
         config.parent.mkdir()
-        config.write_text(f'[projects."{stage.project}"]\ntrust_level = "trusted"\n')
-    stage.holdfast("connect", agent, "--scope", "project")
-    listed = stage.run(agent, "mcp", "list", environ=TRUSTING)
-    assert listed.code == 0, listed.said
-    [line] = [line for line in listed.said.splitlines() if "mcp" in line.split() and "holdfast" in line]
-    # Claude Code asks a person once before it starts what a project brings.
+        config.write_text(f'[projects."{machine.project}"]\ntrust_level = "trusted"\n')
+    machine.holdfast("connect", agent, "--scope", "project")
+    listed = machine.run(agent, "mcp", "list", environ=TRUSTING)
+    assert listed.code == 0, listed.output
+    [line] = [line for line in listed.output.splitlines() if "mcp" in line.split() and "holdfast" in line]
+    # Claude Code asks once before it starts a project's server.
     assert well in line or (agent == "claude" and "approv" in line), line

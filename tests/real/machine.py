@@ -1,5 +1,6 @@
-"""A person's machine in a scratch directory: a home, a project in git, a home of Holdfast, and agents' real programs
-that are run in it with nobody to talk to but a scripted model.
+"""A person's machine in a scratch directory: a home, a git project, a home of Holdfast, and real agent programs.
+
+The programs run with a scripted model as their only peer.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _PATIENCE: Final = 150  # seconds; a program that cannot reach its model tries a
 
 
 @dataclass
-class Ran:
-    """What came of one run of a program."""
+class RunResult:
+    """The result of one run of a program."""
 
     code: int
-    said: str
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    output: str
+    model_requests: list[dict[str, Any]] = field(default_factory=list)
 
-    def heard_by_the_model(self) -> str:
-        """Everything the program told the model, as text."""
-        return "\n".join(json.dumps(entry["body"], ensure_ascii=False) for entry in self.asked)
+    def model_input(self) -> str:
+        """Everything the program sent to the model, as text."""
+        return "\n".join(json.dumps(entry["body"], ensure_ascii=False) for entry in self.model_requests)
 
 
-class Stage:
+class Machine:
     """One person's machine."""
 
     def __init__(self, root: Path) -> None:
@@ -64,7 +65,7 @@ class Stage:
         subprocess.run(["git", *words], cwd=self.project, env=self.environment(), check=True, capture_output=True)
 
     def holdfast(self, *words: str, kept: Path | None = None) -> dict[str, Any]:
-        """The one JSON document of a command that must succeed."""
+        """The JSON document of a command that must succeed."""
         done = subprocess.run(
             [_HOLDFAST, *words, "--json"], cwd=self.project, capture_output=True, text=True, check=False, timeout=60,
             env=self.environment(**({} if kept is None else {"HOLDFAST_HOME": str(kept)})),
@@ -76,11 +77,9 @@ class Stage:
         self, agent: str, *words: str, steps: list[scripted_model.Step] | None = None,
         errand: list[scripted_model.Step] | None = None, environ: dict[str, str] | None = None,
         until: Callable[[], bool] | None = None,
-    ) -> Ran:  # fmt: skip
-        """Run an agent's program offline, with a scripted model, or with none where there are no steps; and kill it
-        as soon as `until` holds.
-        """
-        script, said = self.root / "script.json", self.root / "said.txt"
+    ) -> RunResult:  # fmt: skip
+        """Run an agent offline with a scripted model (without steps: none), and kill it once `until` is true."""
+        script, output = self.root / "script.json", self.root / "said.txt"
         self._requests.write_text("")
         if steps is not None:
             script.write_text(json.dumps({"steps": steps, "errand": errand or []}))
@@ -89,7 +88,7 @@ class Stage:
             str(self._requests), "--", *real_programs.command(agent), *words,
         ]  # fmt: skip
         with (
-            said.open("wb") as out,
+            output.open("wb") as out,
             subprocess.Popen(
                 command, cwd=self.project, env=self.environment(**(environ or {})), stdin=subprocess.DEVNULL,
                 stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
@@ -100,7 +99,7 @@ class Stage:
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-        return Ran(process.returncode, said.read_text(errors="replace"), self.asked())
+        return RunResult(process.returncode, output.read_text(errors="replace"), self.model_requests())
 
     def _wait(self, process: subprocess.Popen[bytes], until: Callable[[], bool] | None) -> None:
         for _ in range(_PATIENCE):
@@ -113,20 +112,20 @@ class Stage:
                 return
         pytest.fail(f"after {_PATIENCE} seconds it is still running: {(self.root / 'said.txt').read_text()}")
 
-    def asked(self) -> list[dict[str, Any]]:
-        """What the model has been asked so far."""
+    def model_requests(self) -> list[dict[str, Any]]:
+        """The requests to the model so far."""
         return [json.loads(line) for line in self._requests.read_text().splitlines(keepends=True) if line[-1] == "\n"]
 
-    def silent(self) -> bool:
-        """Whether the model has fallen silent, so that the program waits in the middle of its work."""
-        return any(entry["silent"] for entry in self.asked())
+    def is_model_silent(self) -> bool:
+        """Whether the model does not answer, so that the program waits in the middle of its work."""
+        return any(entry["silent"] for entry in self.model_requests())
 
-    # ── what Holdfast kept of it ─────────────────────────────────────────────────────────────────────────
+    # ── what Holdfast recorded ───────────────────────────────────────────────────────────────────────────────
 
     def session(self, which: str = "@", *, kept: Path | None = None) -> dict[str, Any]:
-        found = self.holdfast("status", which, kept=kept)["session"]
-        assert isinstance(found, dict)
-        return found
+        session = self.holdfast("status", which, kept=kept)["session"]
+        assert isinstance(session, dict)
+        return session
 
     def sessions(self, *, kept: Path | None = None) -> list[dict[str, Any]]:
         return list(self.holdfast("history", "--all-projects", kept=kept)["sessions"])

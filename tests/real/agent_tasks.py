@@ -1,5 +1,6 @@
-"""The same piece of work for each of the real agents: how its program is started without a person, what its settings
-were before Holdfast came, and which tools a model calls in its words.
+"""The same task for each real agent.
+
+How its program is started without a person, its settings before Holdfast, and which tools the model calls.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests.real.machine import Machine, RunResult
 from tests.real.real_programs import needs
-from tests.real.real_stage import Ran, Stage
 from tests.real.scripted_model import ADDRESS, ERRAND, Step
 
 GOAL: Final = "Fix the cart"
@@ -20,47 +21,47 @@ FIRST, SECOND = "one\ntwo\n", "one\n2\n"
 
 
 @dataclass(frozen=True)
-class Play:
+class AgentTask:
     agent: str
-    # The file that `connect` changes, below the home, and what is in it before; None where there is none.
+    # The file that `connect` changes, below the home, and its content before; None if it does not exist.
     settings: str
     before: str | None
     # Other files of a person's, below the home.
     others: dict[str, str]
-    # Before the prompt, and to go on with an earlier conversation.
+    # Arguments before the prompt, and to resume a conversation.
     words: tuple[str, ...]
     resuming: tuple[str, ...]
     environ: dict[str, str]
     steps: tuple[Step, ...]
     errand: tuple[Step, ...] = ()
-    # What a conversation that is reopened is called with, as Holdfast tells people.
+    # The command that Holdfast gives people to reopen a conversation.
     reopening: str = ""
 
-    def stage(self, root: Path) -> Stage:
+    def machine(self, root: Path) -> Machine:
         """A machine on which this agent is connected."""
-        stage = Stage(root)
+        machine = Machine(root)
         for name, text in (*self.others.items(), *([(self.settings, self.before)] if self.before else [])):
-            path = stage.home / name
+            path = machine.home / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        stage.holdfast("connect", self.agent)
-        return stage
+        machine.holdfast("connect", self.agent)
+        return machine
 
-    def script(self, stage: Stage) -> list[Step]:
-        return list(json.loads(json.dumps(self.steps).replace("PROJECT", str(stage.project))))
+    def script(self, machine: Machine) -> list[Step]:
+        return list(json.loads(json.dumps(self.steps).replace("PROJECT", str(machine.project))))
 
-    def works(self, stage: Stage) -> Ran:
-        """The program does its whole piece of work."""
-        ran = stage.run(
-            self.agent, *self.words, GOAL, steps=self.script(stage), errand=list(self.errand), environ=self.environ
+    def run_task(self, machine: Machine) -> RunResult:
+        """Run the program until its whole task is done."""
+        ran = machine.run(
+            self.agent, *self.words, GOAL, steps=self.script(machine), errand=list(self.errand), environ=self.environ
         )  # fmt: skip
-        assert ran.code == 0, ran.said
+        assert ran.code == 0, ran.output
         return ran
 
-    def speaks(self, stage: Stage, prompt: str, *before: str) -> Ran:
-        """The program asks its model once, and is content with the answer."""
-        ran = stage.run(self.agent, *(before or self.words), prompt, steps=[], environ=self.environ)
-        assert ran.code == 0, ran.said
+    def run_prompt(self, machine: Machine, prompt: str, *before: str) -> RunResult:
+        """Run the program for one prompt, to which the model answers without tools."""
+        ran = machine.run(self.agent, *(before or self.words), prompt, steps=[], environ=self.environ)
+        assert ran.code == 0, ran.output
         return ran
 
 
@@ -68,7 +69,7 @@ def _step(tool: str, given: dict[str, object] | str, **more: str) -> Step:
     return {"tool": tool, "input": given, **more}
 
 
-CLAUDE: Final = Play(
+CLAUDE: Final = AgentTask(
     agent="claude",
     settings=".claude/settings.json",
     before='{\n  "theme":   "dark",\n  "hooks": {"Stop": []}\n}\n',
@@ -91,7 +92,7 @@ CLAUDE: Final = Play(
 )  # fmt: skip
 
 _CODEX: Final = ("exec", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox")
-CODEX: Final = Play(
+CODEX: Final = AgentTask(
     agent="codex",
     settings=".codex/hooks.json",
     before=None,
@@ -114,7 +115,7 @@ CODEX: Final = Play(
     reopening="codex resume ID",
 )  # fmt: skip
 
-GEMINI: Final = Play(
+GEMINI: Final = AgentTask(
     agent="gemini",
     settings=".gemini/settings.json",
     before='{\n  // as I like it\n  "security": {"auth": {"selectedType": "gemini-api-key"},\n'
@@ -134,4 +135,4 @@ GEMINI: Final = Play(
     reopening="gemini --resume ID",
 )  # fmt: skip
 
-PLAYS: Final = [pytest.param(play, id=play.agent, marks=needs(play.agent)) for play in (CLAUDE, CODEX, GEMINI)]
+TASKS: Final = [pytest.param(task, id=task.agent, marks=needs(task.agent)) for task in (CLAUDE, CODEX, GEMINI)]
