@@ -17,7 +17,7 @@ import pytest
 from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.machine import command
 from holdfast.machine.command import CommandOutcome, run_command
-from holdfast.machine.process import fate, identify
+from holdfast.machine.process import identify, liveness
 from tests.support.processes import end
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_caller_gets_the_pid_while_the_process_runs() -> None:
     identities: list[ProcessIdentity | None] = []
     run_command(["cat", "/dev/null"], started=lambda pid: identities.append(identify(pid)))
     assert identities[0] is not None
-    assert fate(identities[0]) == "dead"
+    assert liveness(identities[0]) == "dead"
 
 
 def test_process_is_killed_when_the_caller_fails() -> None:
@@ -201,7 +201,7 @@ def test_process_is_killed_when_the_caller_fails() -> None:
 
     with pytest.raises(RuntimeError):
         run_command(["sleep", "60"], started=fail)
-    assert fate(identities[0]) == "dead"
+    assert liveness(identities[0]) == "dead"
 
 
 # --- time ------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def living_family(folder: Path) -> list[ProcessIdentity]:
     written = [int((folder / name).read_text()) for name in "ab"]
     left: list[ProcessIdentity] = []
     for _ in range(100):
-        left = [who for who in map(identify, written) if who is not None and fate(who) == "alive"]
+        left = [who for who in map(identify, written) if who is not None and liveness(who) == "alive"]
         if not left:
             break
         time.sleep(0.02)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.machine import host, process
-from holdfast.machine.process import ProcessIdentity, fate, identify
+from holdfast.machine.process import ProcessIdentity, identify, liveness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def test_own_process_is_alive() -> None:
     me = known(os.getpid())
     assert me.pid == os.getpid()
     assert me == identify(os.getpid())
-    assert fate(me) == "alive"
+    assert liveness(me) == "alive"
 
 
 def test_identity_survives_being_stored() -> None:
@@ -54,10 +54,10 @@ def test_identity_survives_being_stored() -> None:
 
 def test_child_is_alive_until_it_was_killed(sleeper: subprocess.Popen[bytes]) -> None:
     who = known(sleeper.pid)
-    assert fate(who) == "alive"
+    assert liveness(who) == "alive"
     sleeper.kill()
     sleeper.wait()
-    assert fate(who) == "dead"
+    assert liveness(who) == "dead"
     assert identify(sleeper.pid) is None
 
 
@@ -65,24 +65,24 @@ def test_stopped_process_is_alive(sleeper: subprocess.Popen[bytes]) -> None:
     """As after Ctrl-Z."""
     who = known(sleeper.pid)
     sleeper.send_signal(signal.SIGSTOP)
-    assert fate(who) == "alive"
+    assert liveness(who) == "alive"
 
 
 def test_zombie_counts_as_dead() -> None:
     """Although nobody has asked for its exit code."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     who = known(child.pid)
-    assert fate(who) == "alive"
+    assert liveness(who) == "alive"
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert fate(who) == "dead"
+    assert liveness(who) == "dead"
     child.communicate()
 
 
 def test_process_is_dead_when_its_pid_was_reused(sleeper: subprocess.Popen[bytes]) -> None:
     """The same number has another start time."""
     who = known(sleeper.pid)
-    assert fate(who._replace(started="1")) == "dead"
+    assert liveness(who._replace(started="1")) == "dead"
 
 
 def test_process_of_another_boot_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
@@ -90,28 +90,28 @@ def test_process_of_another_boot_is_dead(sleeper: subprocess.Popen[bytes]) -> No
     if host.boot_id().startswith("time:"):
         pytest.skip("this system tells boots by the clock only")
     who = known(sleeper.pid)._replace(boot="another")
-    assert fate(who) == "dead"
-    assert fate(who._replace(namespace="pid:[1]")) == "dead"
+    assert liveness(who) == "dead"
+    assert liveness(who._replace(namespace="pid:[1]")) == "dead"
 
 
 def test_process_of_another_machine_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
     """Another machine also has another boot."""
     who = known(sleeper.pid)._replace(machine="elsewhere", boot="another")
-    assert fate(who) == "unknown"
-    assert fate(who._replace(pid=2**30)) == "unknown"
-    assert fate(who._replace(boot="")) == "unknown"
+    assert liveness(who) == "unknown"
+    assert liveness(who._replace(pid=2**30)) == "unknown"
+    assert liveness(who._replace(boot="")) == "unknown"
 
 
 def test_process_of_another_namespace_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
     """Pid 7 of a container is not our pid 7."""
-    assert fate(known(sleeper.pid)._replace(namespace="pid:[1]")) == "unknown"
+    assert liveness(known(sleeper.pid)._replace(namespace="pid:[1]")) == "unknown"
 
 
 @pytest.mark.parametrize("pid", [0, -1, -7, 2**31, 2**63, 10**30])
 def test_impossible_pids_are_no_process(pid: int) -> None:
     """Zero and below mean groups to the system; too large numbers do not overflow."""
     assert identify(pid) is None
-    assert fate(known(os.getpid())._replace(pid=pid)) == "dead"
+    assert liveness(known(os.getpid())._replace(pid=pid)) == "dead"
 
 
 @linux
@@ -125,7 +125,7 @@ def test_start_time_is_read_behind_names_with_spaces_and_parentheses(tmp_path: P
         who = known(child.pid)
         assert who.started.isdecimal()
         assert abs(int(who.started) - int(known(os.getpid()).started)) < 10**8
-        assert fate(who) == "alive"
+        assert liveness(who) == "alive"
     finally:
         child.kill()
         child.wait()
@@ -149,7 +149,7 @@ def test_fate_is_unknown_when_proc_has_an_unusual_format(
         return real(tmp_path / "stat" if str(path).endswith("/stat") else path, *args, **kwargs)
 
     monkeypatch.setattr("builtins.open", read_unusual)
-    assert fate(me) == "unknown"
+    assert liveness(me) == "unknown"
     assert known(os.getpid()).started == ""
 
 
@@ -168,9 +168,9 @@ def test_hidden_process_is_unknown_and_not_dead(monkeypatch: pytest.MonkeyPatch)
         raise PermissionError(pid)
 
     monkeypatch.setattr("builtins.open", hidden)
-    assert fate(me) == "unknown"
+    assert liveness(me) == "unknown"
     monkeypatch.setattr(os, "kill", not_ours)
-    assert fate(me) == "unknown"
+    assert liveness(me) == "unknown"
 
 
 @linux
@@ -183,14 +183,14 @@ def test_proc_of_another_namespace_is_not_trusted(monkeypatch: pytest.MonkeyPatc
         return "1" if path == "/proc/self" else real(path)
 
     monkeypatch.setattr(os, "readlink", shifted)
-    assert fate(me) == "unknown"
+    assert liveness(me) == "unknown"
 
     def missing(path: str) -> str:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "readlink", missing)
-    assert fate(me._replace(namespace="")) == "unknown"
-    assert fate(me._replace(namespace="", pid=2**22 + 1)) == "dead"
+    assert liveness(me._replace(namespace="")) == "unknown"
+    assert liveness(me._replace(namespace="", pid=2**22 + 1)) == "dead"
 
 
 class FakePsutil(types.ModuleType):
@@ -236,16 +236,16 @@ def test_psutil_is_used_outside_linux(not_linux: FakePsutil) -> None:
     """For start time, zombies, missing and hidden processes."""
     who = known(os.getpid())
     assert who.started == "1800000000.25"
-    assert fate(who) == "alive"
+    assert liveness(who) == "alive"
     not_linux.created += 1
-    assert fate(who) == "dead"
+    assert liveness(who) == "dead"
     not_linux.created -= 1
     not_linux.state = "zombie"
-    assert fate(who) == "dead"
+    assert liveness(who) == "dead"
     not_linux.failure = FakePsutil.Error()
-    assert fate(who) == "unknown"
+    assert liveness(who) == "unknown"
     not_linux.failure = FakePsutil.NoSuchProcess()
-    assert fate(who) == "dead"
+    assert liveness(who) == "dead"
     assert identify(os.getpid()) is None
 
 
@@ -253,8 +253,8 @@ def test_only_existence_is_known_without_psutil(not_linux: FakePsutil, monkeypat
     """A taken pid is unknown, a free one is dead."""
     monkeypatch.setitem(sys.modules, "psutil", None)
     who = known(os.getpid())
-    assert fate(who) == "unknown"
-    assert fate(who._replace(pid=2**22 + 1)) == "dead"
+    assert liveness(who) == "unknown"
+    assert liveness(who._replace(pid=2**22 + 1)) == "dead"
 
 
 def test_boot_id_from_the_clock_does_not_prove_a_reboot(
@@ -264,4 +264,4 @@ def test_boot_id_from_the_clock_does_not_prove_a_reboot(
     monkeypatch.setattr(host, "boot_id", lambda: "time:1")
     who = known(os.getpid())
     monkeypatch.setattr(host, "boot_id", lambda: "time:2")
-    assert fate(who) == "alive"
+    assert liveness(who) == "alive"

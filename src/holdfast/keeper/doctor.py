@@ -22,7 +22,7 @@ from holdfast.core.wording import count
 from holdfast.formats.mirror import checks as mirror_checks
 from holdfast.keeper import store_checks
 from holdfast.machine import disk, files, host
-from holdfast.machine.process import ProcessIdentity, fate
+from holdfast.machine.process import ProcessIdentity, liveness
 from holdfast.sessions.start import ANNOUNCED
 from holdfast.store.interface import Filter, Store
 from holdfast.sync import checks as sync_checks
@@ -216,7 +216,7 @@ def _agents(_: Workspace, store: Store | None) -> Check:
             if process is None or agents.status_of(agent) != "running":
                 continue
             who = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
-            if fate(who) == "dead":
+            if liveness(who) == "dead":
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
         return Check("agents", "ok", "every agent at work has its process")

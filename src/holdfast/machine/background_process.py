@@ -1,4 +1,4 @@
-"""Start processes that outlive their caller, for work nobody waits for.
+"""Start processes that outlive their caller, for work in the background.
 
 Such a process has no terminal, input or output and shares no pipe with us, so an agent that waits for the end of our
 output does not wait for it. Status lines load this module and have only a few milliseconds: importing `subprocess`

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path, explain
-from holdfast.machine.process import ProcessIdentity, fate, identify
+from holdfast.machine.process import ProcessIdentity, identify, liveness
 from holdfast.machine.wall import monotonic, monotonic_ns
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def run_command(
                 child.stop(grace)
         except BaseException:
             # Never leave a process running that the caller does not know of.
-            child.end(_KILL, child.family())
+            child.end(_KILL, child.descendants())
             child.wait(None)
             raise
     return _ended(child.returncode, None if in_time else timeout, kills_before, begun)
@@ -86,7 +86,7 @@ def run_command(
 
 
 def _own_group(timeout: float | None, terminal: int | None) -> bool:
-    """Whether the child gets a process group of its own, so that a timeout can end all it started.
+    """Whether the child gets a separate process group, so that a timeout can end all it started.
 
     Not with a terminal: its own group would be in the background and be stopped at its first read. Handing the
     terminal over, as shells do, would put the rest of `holdfast run -- x | less` in the background, keep Ctrl-C from
@@ -128,31 +128,31 @@ class _Child:
         elif self._process.returncode is None:
             self._signal_group(number)
 
-    def family(self) -> list[ProcessIdentity]:
+    def descendants(self) -> list[ProcessIdentity]:
         """The processes it started, unless they share its own group."""
         return [] if self.own_group else _descendants(self.pid)
 
     def stop(self, grace: float) -> None:
         """Ask it to end, wait, and kill what is left."""
         until = monotonic() + grace
-        family = self.family()
-        self.end(signal.SIGINT if os.name == "posix" else signal.SIGTERM, family)
+        descendants = self.descendants()
+        self.end(signal.SIGINT if os.name == "posix" else signal.SIGTERM, descendants)
         if not self.wait(grace):
-            family += self.family()  # what it started meanwhile
+            descendants += self.descendants()  # what it started meanwhile
         # Shells start background jobs with SIGINT ignored, so these outlive them.
-        while self._left(family) and monotonic() < until:
+        while self._left(descendants) and monotonic() < until:
             time.sleep(_POLL_SECONDS)
-        self.end(_KILL, family)
+        self.end(_KILL, descendants)
         self.wait(None)
 
-    def end(self, number: int, family: Sequence[ProcessIdentity]) -> None:
+    def end(self, number: int, descendants: Sequence[ProcessIdentity]) -> None:
         if self.own_group:
             self._signal_group(number)
             return
         with contextlib.suppress(OSError):
             self._process.send_signal(number)
-        for process in family:
-            if fate(process) == "alive":
+        for process in descendants:
+            if liveness(process) == "alive":
                 with contextlib.suppress(OSError):
                     os.kill(process.pid, number)
 
@@ -163,8 +163,10 @@ class _Child:
                 return True
         return False
 
-    def _left(self, family: Sequence[ProcessIdentity]) -> bool:
-        return self._signal_group(0) if self.own_group else any(fate(process) == "alive" for process in family)
+    def _left(self, descendants: Sequence[ProcessIdentity]) -> bool:
+        return (
+            self._signal_group(0) if self.own_group else any(liveness(process) == "alive" for process in descendants)
+        )
 
 
 def _descendants(pid: int) -> list[ProcessIdentity]:

@@ -35,7 +35,7 @@ def note(home: str, where: str, message: str) -> None:
         handle = os.open(path, flags, 0o600)
         try:
             status = os.fstat(handle)
-            if stat.S_ISREG(status.st_mode) and status.st_nlink < 2:  # otherwise somebody planted it
+            if stat.S_ISREG(status.st_mode) and status.st_nlink < 2:  # otherwise it may have been planted
                 os.write(handle, line.encode(errors="replace") + b"\n")
         finally:
             os.close(handle)

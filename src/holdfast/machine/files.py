@@ -57,7 +57,7 @@ __all__ = [
 
 PREFIX: Final = ".holdfast-"
 SUFFIX: Final = ".tmp"
-# A store is created under a temporary name too, and SQLite adds files of its own.
+# A store is created under a temporary name too, and SQLite adds further files.
 _ENDINGS: Final = tuple(SUFFIX + own for own in ("", "-journal", "-wal", "-shm"))
 
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
@@ -396,24 +396,24 @@ def abandoned_temporaries(directory: str, now: int) -> list[str]:
     """
     dead: list[str] = []
     for path in temporaries(directory):
-        fate = _fate(os.path.basename(path))
+        liveness = _liveness(os.path.basename(path))
         with contextlib.suppress(FileNotFoundError):
-            if fate == "dead" or (
-                fate == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _ABANDONED_AFTER
+            if liveness == "dead" or (
+                liveness == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _ABANDONED_AFTER
             ):
                 dead.append(path)
     return dead
 
 
-def _fate(name: str) -> Literal["alive", "dead", "unknown"]:
+def _liveness(name: str) -> Literal["alive", "dead", "unknown"]:
     """Whether the process that a temporary file's name identifies is alive."""
     _, _, label = name.removeprefix(PREFIX).rpartition(SUFFIX)[0].partition(".")
     numbering, pid, started = (*label.split(".", 2), "", "", "")[:3]
     if numbering != _pid_scope() or not pid.isdecimal():
         return "unknown"
-    from holdfast.machine.process import ProcessIdentity, fate
+    from holdfast.machine.process import ProcessIdentity, liveness
 
-    return fate(ProcessIdentity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id()))
+    return liveness(ProcessIdentity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id()))
 
 
 def remove_abandoned(directory: str, now: int) -> None:
@@ -421,7 +421,7 @@ def remove_abandoned(directory: str, now: int) -> None:
     try:
         dead = abandoned_temporaries(directory, now)
     except (OSError, HoldfastError):
-        return  # whoever needs the directory reports it
+        return  # the code that needs the directory reports it
     for path in dead:
         with contextlib.suppress(OSError):
             os.unlink(path)

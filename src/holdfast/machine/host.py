@@ -152,7 +152,7 @@ def _machine_guid() -> str:
 
 
 def _boot_by_clock() -> str:
-    # By name: on Linux, where nobody needs it, it is not installed, nor are its types.
+    # By name: on Linux, which does not need it, neither it nor its types are installed.
     from importlib import import_module
 
     try:

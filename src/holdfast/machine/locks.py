@@ -1,7 +1,7 @@
 """Advisory file locks between the processes of one machine: one writer, or many readers.
 
 The system releases a lock when its process ends, so no stale lock remains. Lock files are never removed and are empty
-while nobody writes: removing one would let two writers lock two different files.
+while no process writes: removing one would let two writers lock two different files.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def holder(path: str) -> Holder | None:
         os.close(fd)
     # A killed holder leaves its name behind.
     identity = process.ProcessIdentity(written.pid, written.started, written.boot, written.namespace, written.machine)
-    return None if process.fate(identity) == "dead" else written
+    return None if process.liveness(identity) == "dead" else written
 
 
 def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
@@ -117,7 +117,7 @@ def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
 
 
 def _still_there(fd: int, path: str) -> bool:
-    """Whether the file still exists: if somebody removed it while we waited, others lock a new one."""
+    """Whether the file still exists: if it was removed while we waited, others lock a new one."""
     try:
         current = os.lstat(path)
     except FileNotFoundError:

@@ -3,8 +3,8 @@
 New directories are 0700 and new files 0600 whatever the umask. This is for the home and for files that are kept open
 (the database, locks, logs); `files.write_atomic` writes whole files. What existed before keeps its mode.
 
-Whoever can write to a directory on the way can plant links, pipes and devices; a program that follows them discloses
-or destroys their targets. Whose links are trusted follows the rule of Linux for sticky directories.
+A user who can write to a directory on the way can plant links, pipes and devices; a program that follows them
+discloses or destroys their targets. Whose links are trusted follows the rule of Linux for sticky directories.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def refuse_planted(info: os.stat_result, parent: os.stat_result, path: str, oper
 def is_foreign(info: os.stat_result, parent: os.stat_result) -> bool:
     """Whether another user may have planted it: the rule of Linux for links in sticky directories.
 
-    In a directory that not everybody can write to, whoever made it was allowed to.
+    A directory that only some users can write to is trusted.
     """
     if WINDOWS or not parent.st_mode & stat.S_IWOTH:
         return False

@@ -82,7 +82,7 @@ def command_line_of(pid: int) -> list[str]:
         return []
 
 
-def fate(identity: ProcessIdentity) -> Literal["alive", "dead", "unknown"]:
+def liveness(identity: ProcessIdentity) -> Literal["alive", "dead", "unknown"]:
     """Whether a process is alive, as far as can be known: unknown on another machine or in another namespace."""
     boot = host.boot_id()
     # Boot ids are random: the same boot implies the same machine, whose id need not be read.

@@ -144,7 +144,7 @@ if sys.platform != "win32":
             while left:
                 try:
                     left = left[os.write(self._out, left) :]
-                except BlockingIOError:  # somebody else made it so
+                except BlockingIOError:  # another process changed it
                     select.select([], [self._out], [], 1)
 
         def wake(self) -> None:
@@ -167,7 +167,7 @@ if sys.platform != "win32":
                 return WaitResult(redraw=redraw)
             except OSError:
                 typed = b""
-            # Nothing to read, and yet readable: whoever sat there has gone.
+            # Readable without data: the terminal was closed.
             return WaitResult(typed, redraw, None if typed else int(signal.SIGHUP))
 
         def _listen(self) -> None:
@@ -195,18 +195,18 @@ if sys.platform != "win32":
                 return b""
 
         def _handle(self, noted: bytes) -> tuple[bool, int | None]:
-            """What the signals ask for: that the screen be drawn anew, and that we end."""
+            """Whether the signals ask to redraw the screen, and whether to end."""
             stop = next((number for number in noted if number in self._stops), None)
             if stop is not None:
                 return False, stop
             if signal.SIGTSTP in noted:
                 return True, self._suspend()
-            if signal.SIGCONT in noted:  # stopped by a signal that nobody can hear; the shell took the terminal
+            if signal.SIGCONT in noted:  # stopped by a signal that cannot be handled; the shell took the terminal
                 return True, self._begin()
             return signal.SIGWINCH in noted, None
 
         def _suspend(self) -> int | None:
-            """Stop as a program that knows nothing of terminals would, and go on where the person wants us again."""
+            """Stop like any program, and continue when the person brings it back."""
             self._end()
             ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             signal.raise_signal(signal.SIGTSTP)  # here we stand until someone says `fg`
@@ -239,7 +239,7 @@ if sys.platform != "win32":
             return None
 
         def _end(self) -> None:
-            """Give the terminal back. Someone else's (we are in the background) or one that is gone is left alone."""
+            """Restore the terminal, unless this process is in the background or the terminal was closed."""
             drawing, self._drawing = self._drawing, False
             if not drawing or self._before is None or not self._in_front():
                 return

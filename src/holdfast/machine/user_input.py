@@ -109,7 +109,7 @@ def hash_file(path: str, limit: int | None = None) -> str | None:
 
 
 def open_regular(path: str) -> int | str:
-    """A descriptor, or in words what is there instead of a regular file. Links are followed."""
+    """A descriptor, or the kind of file that is not regular. Links are followed."""
     what = file_kind(os.stat(path).st_mode)
     if what is not None:
         return what

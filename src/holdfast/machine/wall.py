@@ -81,7 +81,7 @@ class Wall:
             why = "before Holdfast was built" if read <= BUILD_DATE else "too far in the future"
             return (
                 f"the clock of this machine says {_day(read)}, which is {why}: "
-                "Holdfast goes on from the last time it knows"
+                "Holdfast continues from the last time it knows"
             )
         known = self._known // 1000
         if self._is_confirmed and read < known - _DAY:

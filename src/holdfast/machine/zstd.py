@@ -29,7 +29,7 @@ class Zstandard(Protocol):
     def compress(self, data: bytes, level: int | None = None) -> bytes: ...
 
 
-@cache  # Python searches for a missing module anew each time, and every object of a remote asks
+@cache  # Python searches for a missing module each time, and every object of a remote asks
 def zstandard() -> Zstandard | None:
     """The module, or None if neither is installed."""
     for name in ("compression.zstd", "backports.zstd"):

@@ -245,7 +245,9 @@ def _without_commits(
 def _is_our_squash(git: GitBranches, old: str | None, tip: str, ignore: Sequence[str]) -> bool:
     """Whether the old branch has the staged merge of a `keep` that was killed before its commit."""
     changes = git.changes()
-    if any(change.staged == "u" or (change.loose != "." and not is_under(change.path, ignore)) for change in changes):
+    if any(
+        change.staged == "u" or (change.unstaged != "." and not is_under(change.path, ignore)) for change in changes
+    ):
         return False
     if all(change.staged == "." for change in changes):
         return False
@@ -334,7 +336,7 @@ def _mirrors_aside(git: GitBranches, branch: str, ignore: Sequence[str]) -> Iter
     name = _aside_name(branch)
     # Untracked mirror files travel along by themselves.
     paths = (
-        [change.path for change in git.changes() if change.loose != "?" and is_under(change.path, ignore)]
+        [change.path for change in git.changes() if change.unstaged != "?" and is_under(change.path, ignore)]
         if ignore
         else []
     )

@@ -24,7 +24,7 @@ from holdfast.core.state import AgentState, FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.wording import count
 from holdfast.machine import files
-from holdfast.machine.process import ProcessIdentity, fate
+from holdfast.machine.process import ProcessIdentity, liveness
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
@@ -101,7 +101,7 @@ def lost(state: State) -> tuple[tuple[LostAgent, ...], tuple[LostAgent, ...]]:
         status = agents.status_of(agent)
         if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
-        how = "unknown" if agent.process is None else fate(ProcessIdentity(*astuple(agent.process)))
+        how = "unknown" if agent.process is None else liveness(ProcessIdentity(*astuple(agent.process)))
         if how == "dead":
             dead.append(_lost(agent))
         elif how == "unknown":
@@ -204,7 +204,7 @@ def broken(state: State) -> list[BrokenConversation]:
         for native in state.native.values()
         if native.closed_at is None
         and native.process is not None
-        and fate(ProcessIdentity(*astuple(native.process))) == "dead"
+        and liveness(ProcessIdentity(*astuple(native.process))) == "dead"
     ]
 
 

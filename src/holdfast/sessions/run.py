@@ -34,7 +34,7 @@ from holdfast.core.text import check_identifier, check_text, shorten
 from holdfast.core.times import SECOND
 from holdfast.machine.command import CommandOutcome, SignalReceived, StopSignals, run_command, signal_name
 from holdfast.machine.disk import free_space
-from holdfast.machine.process import ProcessIdentity, fate
+from holdfast.machine.process import ProcessIdentity, liveness
 from holdfast.machine.wall import monotonic
 from holdfast.sessions import run_deferred
 from holdfast.sessions.agents import process
@@ -65,7 +65,7 @@ def waits(agent: AgentState) -> bool:
     return (
         agents.status_of(agent) == "pending"
         and agent.process is not None
-        and fate(identity(agent.process)) == "alive"
+        and liveness(identity(agent.process)) == "alive"
     )
 
 
@@ -313,7 +313,7 @@ class _Run:
 
     def _at_work(self, agent: AgentState) -> bool:
         """Whether an agent recorded as running really is: not if its process ended more than a moment ago."""
-        if agent.process is None or fate(identity(agent.process)) != "dead":
+        if agent.process is None or liveness(identity(agent.process)) != "dead":
             return True
         first = self._dead_since.setdefault((agent.ref, agent.process), monotonic())
         return monotonic() - first < _SETTLES

@@ -29,7 +29,7 @@ from holdfast.core.state import State
 from holdfast.core.text import check_text, shorten
 from holdfast.core.times import MINUTE, format_time
 from holdfast.core.worktime import WorkTime
-from holdfast.machine.process import ProcessIdentity, fate
+from holdfast.machine.process import ProcessIdentity, liveness
 from holdfast.machine.wall import local_offset
 from holdfast.sessions.ownership import own_test
 from holdfast.store import origin
@@ -55,7 +55,7 @@ def still_at_work(state: State) -> tuple[str, ...]:
     return tuple(
         agent.id
         for agent in agents.running(state)
-        if agent.process is None or fate(ProcessIdentity(*astuple(agent.process))) != "dead"
+        if agent.process is None or liveness(ProcessIdentity(*astuple(agent.process))) != "dead"
     )
 
 
@@ -157,7 +157,7 @@ def ended_with(state: State) -> Iterator[EventData]:
     for agent in state.agents.values():
         if agents.status_of(agent) not in ("pending", "running", "paused"):
             continue
-        if agent.process is not None and fate(ProcessIdentity(*astuple(agent.process))) == "dead":
+        if agent.process is not None and liveness(ProcessIdentity(*astuple(agent.process))) == "dead":
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
         else:
             yield AgentAborted(id=agent.id, ref=agent.ref, reason="The session ended")

@@ -21,7 +21,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.machine import files
 from holdfast.machine.git import worktree
-from holdfast.machine.git.worktree import WorkTree
+from holdfast.machine.git.worktree import WorkTree, same_directory
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store, Transaction
 
@@ -78,7 +78,7 @@ def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Col
     """
     evidence = store.evidence(project)
     theirs = _of("path", evidence)
-    if not theirs or not paths or any(_is_one(path, other) for path in paths for other in theirs):
+    if not theirs or not paths or any(same_directory(path, other) for path in paths for other in theirs):
         return False
     # A clone of a directory has its path for an address.
     if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
@@ -92,13 +92,6 @@ def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
     # `git clone .` writes the path with a dot at its end.
     written = {os.path.normpath(normalise_remote(path)) for path in paths}
     return not written.isdisjoint(map(os.path.normpath, addresses))
-
-
-def _is_one(path: str, other: str) -> bool:
-    try:
-        return path == other or os.path.samefile(path, other)
-    except (OSError, ValueError):
-        return False
 
 
 def _of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:

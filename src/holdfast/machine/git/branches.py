@@ -29,17 +29,17 @@ class GitBranches(GitReader):
 
     def merged_tree(self, ours: str, theirs: str) -> str | None:
         """The tree a merge would give; None if it would conflict, or for a git before 2.38."""
-        answer = self._try("merge-tree", "--write-tree", ours, theirs)
+        answer = self._git("merge-tree", "--write-tree", ours, theirs)
         return answer.text.split("\n")[0] if answer.code == 0 else None
 
     def index_tree(self) -> str | None:
-        answer = self._try("write-tree")
+        answer = self._git("write-tree")
         return answer.text if answer.code == 0 else None
 
     def staged(self) -> bool:
         if self.commit_id() is None:
-            return bool(self._ask("ls-files", "--cached", "-z").out)
-        return self._maybe("diff-index", "--cached", "--quiet", "HEAD", "--") is None
+            return bool(self._output("ls-files", "--cached", "-z").out)
+        return self._output_or_none("diff-index", "--cached", "--quiet", "HEAD", "--") is None
 
     def unwritable(self, old: str, new: str) -> str | None:
         """Why going from one commit to the other would write wrong files; None if it would not.
@@ -57,7 +57,7 @@ class GitBranches(GitReader):
         partial = any(setting.key in ("partialclone", "promisor") for setting in settings)
         if not filters and not partial:
             return None
-        raw = self._ask("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new).out.split(b"\0")
+        raw = self._output("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new).out.split(b"\0")
         if filters and (path := self._filtered(raw[1::2], filters)):
             return f"{path} has a filter that only the repository's own configuration names"
         entries = [entry.split(b" ") for entry in raw[::2] if entry]
@@ -156,7 +156,7 @@ class GitBranches(GitReader):
         env, index = self._own_index()
         ref = f"refs/worktree/holdfast/{name}"
         try:
-            if self._try("rev-parse", "--verify", "--quiet", ref).code == 0:
+            if self._git("rev-parse", "--verify", "--quiet", ref).code == 0:
                 self._done("read-tree", ref, env=env)
             self._done("update-index", "-z", "--add", "--remove", "--stdin", env=env, stdin=_lines(paths))
             tree = self._done("write-tree", env=env).text
@@ -168,9 +168,9 @@ class GitBranches(GitReader):
         )
 
     def put_back(self, name: str) -> list[str]:
-        """Undo `set_aside`, except where somebody has written since; the paths put back."""
+        """Undo `set_aside`, except for files that were written since; returns the restored paths."""
         ref = f"refs/worktree/holdfast/{name}"
-        listing = self._try("ls-tree", "-r", "-z", "--name-only", "--full-tree", ref)
+        listing = self._git("ls-tree", "-r", "-z", "--name-only", "--full-tree", ref)
         if listing.code:
             return []
         newer = {change.path for change in self.changes()}
@@ -193,13 +193,13 @@ class GitBranches(GitReader):
 
     def _write(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> GitAnswer:
         words = (*BASE_OPTIONS, *self._without_relative_hooks(), *args)
-        surroundings = {**self._surroundings("change"), **(env or {})}
+        environment = {**self._environment("change"), **(env or {})}
         # Files, not pipes: a pipe would end only with the last program that a hook left running behind it.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(stdin)
             given.seek(0)
             # The person's locale is kept: hooks read UTF-8 by it, and no message of a change is parsed.
-            with self._started(words, surroundings, self._patience, given, out, err) as process:
+            with self._started(words, environment, self._patience, given, out, err) as process:
                 process.wait(self._patience)
             out.seek(0)
             err.seek(0)

@@ -44,7 +44,7 @@ _EXTENSIONS: Final = frozenset((
 
 
 class GitSetting(NamedTuple):
-    """One line of a configuration. `name` is what stands in quotes after the section, if anything does."""
+    """One line of a configuration. `name` is the quoted subsection, if there is one."""
 
     section: str
     name: str | None

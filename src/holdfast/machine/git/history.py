@@ -62,7 +62,7 @@ class GitHistory(GitReader):
 
     def head_log(self, most: int) -> list[GitCommit]:
         """The reflog of HEAD in this work tree, latest first; empty without one."""
-        answer = self._try("log", "-g", f"-{most}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
+        answer = self._git("log", "-g", f"-{most}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
         return _commits(answer.out) if answer.code == 0 else []
 
     def precisely(self, commit: GitCommit) -> GitCommit:
@@ -77,12 +77,12 @@ class GitHistory(GitReader):
     def log(self, tip: str, *, without: Sequence[str] = (), most: int = 100) -> list[GitCommit]:
         """The commits that lead to `tip`, latest first, except those that lead to others."""
         others = [f"^{other}" for other in without]
-        answer = self._try("log", f"-{most}", _FORMAT, "--end-of-options", tip, *others, "--", env=_UNREPLACED)
+        answer = self._git("log", f"-{most}", _FORMAT, "--end-of-options", tip, *others, "--", env=_UNREPLACED)
         return _commits(answer.out) if answer.code == 0 else []
 
     def commit(self, name: str) -> GitCommit | None:
         """The commit that a name means; None if there is none."""
-        answer = self._try(
+        answer = self._git(
             "log", "--no-walk", "-1", _FORMAT, "--end-of-options", f"{name}^{{commit}}", "--", env=_UNREPLACED
         )
         return next(iter(_commits(answer.out)), None) if answer.code == 0 else None
@@ -93,7 +93,7 @@ class GitHistory(GitReader):
         `since` another commit: how they differ.
         """
         compared = [commit] if since is None else [since, commit]
-        answer = self._try(
+        answer = self._git(
             *("diff-tree", "--root", "-r", "-z", "--no-renames", "--no-commit-id", "--name-status"),
             *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--end-of-options", *compared),
             env=_UNREPLACED,
@@ -104,7 +104,7 @@ class GitHistory(GitReader):
 
     def files_changed_by(self, path: str, most: int) -> list[GitCommit]:
         """The latest commits that changed a file."""
-        answer = self._try(
+        answer = self._git(
             *("--literal-pathspecs", "log", f"-{most}", "--no-merges", _FORMAT, "HEAD", "--", path),
             env=_UNREPLACED, timeout=_PATIENCE,
         )  # fmt: skip
@@ -113,17 +113,17 @@ class GitHistory(GitReader):
     def blob_hash(self, commit: str, path: str) -> str | None:
         """SHA-256 of a file in a commit, without any conversion; None if it is missing or too large."""
         name = f"{commit}:{path}"
-        size = self._try("cat-file", "-s", name, env=_UNREPLACED)
+        size = self._git("cat-file", "-s", name, env=_UNREPLACED)
         if size.code or not size.text.isdigit() or int(size.text) > _MAX_BLOB_SIZE:
             return None
-        answer = self._try("cat-file", "blob", name, env=_UNREPLACED)
+        answer = self._git("cat-file", "blob", name, env=_UNREPLACED)
         return sha256(answer.out).hexdigest() if answer.code == 0 else None
 
     def lines_changed(self, commit: str | None, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Lines added and removed in the work tree against a commit, by path; binary files are left out."""
         if not paths or not self.has_work_tree():
             return {}
-        answer = self._try(
+        answer = self._git(
             *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
             *("--no-renames", "--ignore-submodules=all", commit or "HEAD", "--", *paths),
             personal=True,
@@ -143,18 +143,18 @@ class GitHistory(GitReader):
 
     def add_trailer(self, path: str, trailer: str) -> None:
         """Add a trailer to a message in a file, unless it has one of that name."""
-        self._ask("interpret-trailers", "--in-place", "--if-exists", "doNothing", "--trailer", trailer, "--", path)
+        self._output("interpret-trailers", "--in-place", "--if-exists", "doNothing", "--trailer", trailer, "--", path)
 
     def blame(self, path: str, line: int) -> BlamedLine:
         """The commit that a line of a file in the work tree is from."""
         if not self.has_work_tree():
             raise GitFailed(f"{self.root} has no work tree", operation="git blame", file=self.root)
-        answer = self._try(
+        answer = self._git(
             *("blame", "--porcelain", "--no-textconv", "-L", f"{line},{line}", "--", path),
             personal=True, timeout=_PATIENCE,
         )  # fmt: skip
         if answer.code:
-            if self._try("cat-file", "-e", f"HEAD:{path}", env=_UNREPLACED).code:
+            if self._git("cat-file", "-e", f"HEAD:{path}", env=_UNREPLACED).code:
                 return BlamedLine(None, path)
             raise self._failed("blame", answer)
         lines = os.fsdecode(answer.out).splitlines()

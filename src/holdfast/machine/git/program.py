@@ -18,7 +18,7 @@ _MAX_OUTPUT = 64 << 20
 _MAX_ERROR_SIZE = 1 << 16
 _MAX_MEMORY = 512 << 20  # for what is computed from a repository, not for files that git maps
 
-# Set while git runs a hook. Whoever calls Holdfast from one still means the directory they named.
+# Set while git runs a hook. A call of Holdfast from a hook still means the directory that it names.
 _STEERING = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -143,7 +143,7 @@ class GitProgram:
         inherited = {key: value for key, value in self._env.items() if key not in _STEERING}
         try:
             # No shell: the program is a full path, and names from outside are checked or stand after `--`.
-            # A session of its own: nothing git calls can wait at the person's terminal for an answer.
+            # A new session, so that nothing git calls can wait for an answer at the terminal.
             process = subprocess.Popen(  # noqa: S603
                 [self._program, *args],
                 cwd=self.root,

@@ -1,13 +1,13 @@
 """Read a repository with git's plumbing, in a way that cannot run anything the repository names.
 
-Git takes hooks and configuration from a repository's *common directory*, and `GIT_COMMON_DIR` says which one that is.
-Here it is a private directory that Holdfast makes: its configuration names no program, and there are no hooks in it.
-Refs, index, objects and work tree are the repository's own. So filters, text conversions, monitors, hooks, transports
-and whatever a later git may add have no name to be run by, whatever the repository holds. The person's own
-configuration is not in force either while Holdfast reads; those settings of it are that name no program.
+Git takes hooks and configuration from a repository's *common directory*, which `GIT_COMMON_DIR` names. Here it is a
+private directory that Holdfast makes: its configuration names no program, and it has no hooks. Refs, index, objects
+and work tree are the repository's. So no filter, text conversion, monitor, hook or transport can run, whatever the
+repository contains and later versions of git add. The person's configuration does not apply to reading either, except
+for settings that name no program.
 
-What cannot be read (no git program, a format this git does not know, damage, limits) is a `HoldfastError`: whoever
-records goes on without it, and says so.
+What cannot be read (no git program, an unknown format, damage, limits) raises a `HoldfastError`; callers record
+without it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _BINARY: Final = 8000  # bytes at the beginning in which git looks for a NUL
 _MAX_SUBMODULES: Final = 200
 _MAX_DEPTH: Final = 4  # submodules within submodules
 
-# In force whatever any configuration says. Submodules have configurations of their own, which nobody looked at; and
-# a clean-up that does not know of other work trees would delete their objects.
+# These override every configuration. Submodules have configurations that were not checked, and a clean-up that does
+# not know of other work trees would delete their objects.
 BASE_OPTIONS: Final = (
     *("-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
@@ -51,6 +51,18 @@ _READING: Final = {
     "GIT_ALLOW_PROTOCOL": "none",
 }
 
+# Files that git opens with every command.
+_OWN: Final = ("HEAD", "index", "commondir")
+_SHARED: Final = ("packed-refs", "shallow", "objects/info/alternates", "objects/info/commit-graph")
+_COPIED: Final = ("info/exclude", "info/attributes", "shallow")
+_OPERATIONS: Final = (
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("BISECT_LOG", "bisect"),
+)
 
 _Kind = Literal["plain", "personal", "change"]
 
@@ -62,17 +74,17 @@ class GitFacts(NamedTuple):
 
 
 class StatusEntry(NamedTuple):
-    """One path that is not as committed. `staged` and `loose` are git's letters, `.` for no change."""
+    """One path that is not as committed. `staged` and `unstaged` are git's letters, `.` for no change."""
 
     path: str
     staged: str
-    loose: str
+    unstaged: str
 
 
 class GitReader(GitProgram):
     """Reads the repository of one work tree. `root` is its top, as `worktree.locate` gives it."""
 
-    # Seconds for one question, and for a look at the whole work tree: nobody asked for it, and recording waits.
+    # Seconds for one command, and for comparing the whole work tree: recording waits for them.
     _read_patience = 2.0
     _compare_patience = 4.0
 
@@ -95,7 +107,7 @@ class GitReader(GitProgram):
         linked = place.git_dir != place.common_dir
         return linked or not config.is_true(config.last_value(self._settings(place), "core.bare"))
 
-    # Where it stands
+    # HEAD
 
     def facts(self) -> GitFacts:
         """What a session notes about its project; nothing at all where there is no repository."""
@@ -109,25 +121,25 @@ class GitReader(GitProgram):
 
     def branch(self) -> str | None:
         """The branch HEAD is on, also one without a commit yet; None when detached."""
-        ref = self._maybe("symbolic-ref", "--quiet", "HEAD") or ""
+        ref = self._output_or_none("symbolic-ref", "--quiet", "HEAD") or ""
         return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
 
     def commit_id(self, name: str = "HEAD") -> str | None:
-        return self._maybe("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return self._output_or_none("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def tip(self, branch: str) -> str | None:
         return self.commit_id(f"refs/heads/{branch}")
 
     def tree_id(self, commit: str) -> str:
-        return self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").text
+        return self._output("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").text
 
     def branch_exists(self, name: str) -> bool:
-        return self._maybe("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None
+        return self._output_or_none("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None
 
     def valid_branch_name(self, name: str) -> bool:
         if name.startswith("-") or name == "HEAD" or "\0" in name:
             return False
-        return self._try("check-ref-format", f"refs/heads/{name}").code == 0
+        return self._git("check-ref-format", f"refs/heads/{name}").code == 0
 
     def checked_out_elsewhere(self, branch: str) -> str | None:
         """The other work tree that has this branch checked out."""
@@ -138,7 +150,7 @@ class GitReader(GitProgram):
         return None
 
     def in_progress(self) -> str | None:
-        """The operation somebody has begun here and not finished."""
+        """The operation that was begun here and is not finished, such as a merge."""
         place = self.place()
         if place.git_dir is None:
             return None
@@ -166,21 +178,21 @@ class GitReader(GitProgram):
                 addresses.setdefault(setting.name, setting.value)
         name = "origin" if "origin" in addresses else min(addresses, default="")
         if name and is_abbreviated(addresses[name]):
-            # An abbreviation of the person's own says nothing before it is spelled out.
+            # An abbreviation (`insteadOf`) means nothing on other devices.
             return normalise_remote(self.remote_address(name) or "") or None
         return normalise_remote(addresses.get(name, "")) or None
 
     def remote_address(self, name: str) -> str | None:
         """The address of a remote as git would use it."""
-        answer = self._try("remote", "get-url", "--", name, personal=True)
+        answer = self._git("remote", "get-url", "--", name, personal=True)
         return answer.text.split("\n")[0] if answer.code == 0 else None
 
     def remotes(self) -> list[str]:
-        return self._try("remote").text.splitlines()
+        return self._git("remote").text.splitlines()
 
     def upstream(self, branch: str) -> str | None:
         """The ref of the remote's branch that this one follows."""
-        return self._try("for-each-ref", "--format=%(upstream)", f"refs/heads/{branch}").text or None
+        return self._git("for-each-ref", "--format=%(upstream)", f"refs/heads/{branch}").text or None
 
     # Commits
 
@@ -191,7 +203,7 @@ class GitReader(GitProgram):
         if common is None or os.path.lexists(os.path.join(common, "shallow")):
             return []
         try:
-            answer = self._try(
+            answer = self._git(
                 *("rev-list", "--max-parents=0", "HEAD", "--"),
                 env={"GIT_NO_REPLACE_OBJECTS": "1"},
                 timeout=timeout,
@@ -201,15 +213,15 @@ class GitReader(GitProgram):
         return sorted(answer.text.split()) if answer.code == 0 else []
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        return self._maybe("merge-base", "--is-ancestor", "--end-of-options", older, newer) is not None
+        return self._output_or_none("merge-base", "--is-ancestor", "--end-of-options", older, newer) is not None
 
     def merge_base(self, commit: str, other: str) -> str | None:
-        return self._maybe("merge-base", "--end-of-options", commit, other)
+        return self._output_or_none("merge-base", "--end-of-options", commit, other)
 
     def find_commit(self, since: str | None, *, tree: str | None, message: str) -> str | None:
         """The newest of HEAD's own last commits that has this tree, or this message."""
         span = ["HEAD"] if since is None else ["HEAD", f"^{since}"]
-        answer = self._try("log", "--first-parent", "-100", "-z", "--format=%H %T %B", *span, "--")
+        answer = self._git("log", "--first-parent", "-100", "-z", "--format=%H %T %B", *span, "--")
         for entry in answer.out.decode("utf-8", "replace").split("\0"):
             commit, _, rest = entry.partition(" ")
             its_tree, _, text = rest.partition(" ")
@@ -223,7 +235,7 @@ class GitReader(GitProgram):
         """Every path that differs from what is committed, untracked ones and submodules included."""
         if not self.has_work_tree():  # with a common directory given, git would take any directory for one
             raise GitFailed(f"{self.root} has no work tree", operation="git status", file=self.root)
-        answer = self._try(
+        answer = self._git(
             *("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"),
             "--ignore-submodules=dirty",  # else git starts another git in each, with that one's configuration
             personal=True,
@@ -244,13 +256,13 @@ class GitReader(GitProgram):
         return [change.path for change in self.changes() if change.staged == "u" or not is_under(change.path, ignore)]
 
     def unmerged(self) -> list[str]:
-        """The paths that a merge left for a person to settle."""
-        out = self._ask("ls-files", "--unmerged", "-z").out
+        """The paths with merge conflicts."""
+        out = self._output("ls-files", "--unmerged", "-z").out
         return sorted({entry.partition("\t")[2] for entry in os.fsdecode(out).split("\0") if entry})
 
     def tracks(self, path: str) -> bool:
         """Whether the index has a file."""
-        return bool(self._ask("--literal-pathspecs", "ls-files", "-z", "--", path.replace(os.sep, "/")).out)
+        return bool(self._output("--literal-pathspecs", "ls-files", "-z", "--", path.replace(os.sep, "/")).out)
 
     def numstat(self, path: str) -> tuple[int, int] | None:
         """Lines added and removed against HEAD; None for binary files, directories and what is not there."""
@@ -261,14 +273,14 @@ class GitReader(GitProgram):
             inside = full.relative_to(self.root).as_posix()
         except ValueError:
             return None
-        compared = self._try(
+        compared = self._git(
             *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
             *("--no-renames", "--ignore-submodules=all", "HEAD", "--", inside),
             personal=True,
         )
         if compared.code == 0 and compared.out:
             return _counted(compared.out)
-        if self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"HEAD:{inside}").code == 0:
+        if self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"HEAD:{inside}").code == 0:
             if compared.code:
                 raise self._failed("diff-index", compared)
             return (0, 0)
@@ -294,35 +306,35 @@ class GitReader(GitProgram):
 
     # The process
 
-    def _try(
+    def _git(
         self,
         *args: str,
         personal: bool = False,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> GitAnswer:
-        """Ask git. `personal`: how the person has set files to be compared, or addresses to be written, matters."""
+        """Run git. `personal`: apply harmless settings of the person, such as how files are compared."""
         words = (*BASE_OPTIONS, *_BOUNDED, *args)
-        surroundings = {**self._surroundings("personal" if personal else "plain"), **(env or {})}
-        return self._run(words, env=surroundings, timeout=self._read_patience if timeout is None else timeout)
+        environment = {**self._environment("personal" if personal else "plain"), **(env or {})}
+        return self._run(words, env=environment, timeout=self._read_patience if timeout is None else timeout)
 
-    def _ask(self, *args: str) -> GitAnswer:
-        answer = self._try(*args)
+    def _output(self, *args: str) -> GitAnswer:
+        answer = self._git(*args)
         if answer.code:
             raise self._failed(verb_of(args), answer)
         return answer
 
-    def _maybe(self, *args: str) -> str | None:
-        """The answer, None for git's "no"; but a repository git will not read is an error, not a "no"."""
-        answer = self._try(*args)
+    def _output_or_none(self, *args: str) -> str | None:
+        """The output, or None for git's exit code 1. A repository that git cannot read is an error."""
+        answer = self._git(*args)
         if answer.code > 1 or answer.code < 0:
             raise self._failed(verb_of(args), answer)
         return answer.text if answer.code == 0 else None
 
-    def _surroundings(self, kind: _Kind) -> dict[str, str]:
-        """The variables that lead git to this repository and to a configuration of ours.
+    def _environment(self, kind: _Kind) -> dict[str, str]:
+        """The variables that point git to this repository and to a configuration of ours.
 
-        For a `change` that the person asked for, theirs is in force as well. For reading it is not: a `personal`
+        A `change` that the person asked for also applies their configuration. Reading does not: a `personal`
         configuration has the harmless part of it, and a `plain` one is cheaper.
         """
         place = self.place()
@@ -343,15 +355,15 @@ class GitReader(GitProgram):
         return env if place.root == place.git_dir else {**env, "GIT_WORK_TREE": place.root}
 
     def _personal_settings(self) -> list[config.GitSetting]:
-        """What is in force for this repository: the person's own configuration, and the harmless part of its own."""
+        """The settings that apply: the person's configuration, and the harmless part of the repository's."""
         if self._personal is None:
-            env = self._surroundings("change")
+            env = self._environment("change")
             answer = self._run(("config", "--null", "--list"), env=env, timeout=self._read_patience)
             self._personal = config.parse_list(os.fsdecode(answer.out)) if answer.code == 0 else []
         return self._personal
 
     def _settings(self, place: WorkTree) -> list[config.GitSetting]:
-        """All that the repository's own configuration holds. None of it reaches git but through `harmless`."""
+        """The repository's configuration. It reaches git only through `config.harmless_settings`."""
         assert place.common_dir is not None
         assert place.git_dir is not None
         settings = self._parsed(os.path.join(place.common_dir, "config"))
@@ -376,7 +388,7 @@ class GitReader(GitProgram):
     def _common_directory(
         self, kind: _Kind, place: WorkTree, settings: Sequence[config.GitSetting], kept: Sequence[config.GitSetting]
     ) -> str:
-        """A directory of ours in place of the repository's: what is in it is data, and no hook is."""
+        """Write the directory that replaces the repository's: data only, no hooks."""
         assert place.common_dir is not None
         layout = config.layout(settings)
         if isinstance(layout, str):
@@ -399,20 +411,6 @@ class GitReader(GitProgram):
         return common
 
 
-# Files that git opens whatever it is asked.
-_OWN: Final = ("HEAD", "index", "commondir")
-_SHARED: Final = ("packed-refs", "shallow", "objects/info/alternates", "objects/info/commit-graph")
-_COPIED: Final = ("info/exclude", "info/attributes", "shallow")
-_OPERATIONS: Final = (
-    ("MERGE_HEAD", "merge"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("BISECT_LOG", "bisect"),
-)
-
-
 def is_under(path: str, parents: Iterable[str]) -> bool:
     """Whether a path is one of these, or inside one of these."""
     for parent in parents:
@@ -423,7 +421,7 @@ def is_under(path: str, parents: Iterable[str]) -> bool:
 
 
 def _refuse_pipes(git_dir: str, common_dir: str) -> None:
-    """Opening a pipe that somebody put in the place of one of its files would hold git up."""
+    """Refuse pipes in the place of git's files: opening one would block."""
     for path in (
         *(os.path.join(git_dir, name) for name in _OWN),
         *(os.path.join(common_dir, name) for name in _SHARED),
@@ -437,7 +435,7 @@ def _refuse_pipes(git_dir: str, common_dir: str) -> None:
 
 
 def _private_directory(owner: object) -> str:
-    """A temporary directory that goes with its owner, or with the process."""
+    """A temporary directory, removed with its owner or with the process."""
     import shutil
     import tempfile
     import weakref
@@ -451,7 +449,7 @@ def _write_all(directory: str, files: Mapping[str, bytes]) -> None:
     os.makedirs(os.path.join(directory, "refs"), exist_ok=True)
     os.makedirs(os.path.join(directory, "info"), exist_ok=True)
     for path, data in files.items():
-        # An empty `shallow` would say that nothing is.
+        # An empty `shallow` has another meaning than none.
         full = os.path.join(directory, path)
         if data:
             Path(full).write_bytes(data)

@@ -137,7 +137,7 @@ def _repository_at(at: str) -> _Dirs | str | None:
         # Like git, ignore a directory that merely has the name.
     elif os.path.lexists(dot):
         # A work tree without its repository is still a work tree: it must not become part of a repository around
-        # it, such as somebody's home.
+        # it, such as a home directory.
         return _follow_git_file(at, dot) or at
     if _is_repository(at):
         # A bare repository, or the inside of a `.git`, where hooks run.
@@ -156,7 +156,7 @@ def _follow_git_file(at: str, dot: str) -> _Dirs | None:
         return None
     common_file = os.path.join(git_dir, "commondir")
     if not os.path.lexists(common_file):
-        # A submodule or a separate git directory: a project of its own.
+        # A submodule or a separate git directory: a separate project.
         own = _is_repository(git_dir) and _is_own(at, git_dir)
         return _Dirs(at, git_dir, git_dir, linked=False) if own else None
     common = _target_of(git_dir, read_text(common_file, _POINTER_LIMIT), "")
@@ -179,7 +179,7 @@ def _is_own(at: str, git_dir: str) -> bool:
     unless that contains nothing else.
     """
     main = main_of(git_dir)
-    if main == git_dir or _is_same(main, at):
+    if main == git_dir or same_directory(main, at):
         return True
     try:
         return os.path.basename(git_dir) == ".git" and os.listdir(main) == [".git"]
@@ -189,13 +189,13 @@ def _is_own(at: str, git_dir: str) -> bool:
 
 def _is_known(dot: str, git_dir: str, common: str) -> bool:
     """Whether the main repository has a linked work tree with this `.git` file."""
-    if not _is_same(os.path.dirname(git_dir), os.path.join(common, "worktrees")):
+    if not same_directory(os.path.dirname(git_dir), os.path.join(common, "worktrees")):
         return False
     recorded = _target_of(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
     if recorded is None or os.path.basename(recorded) != ".git":
         return False
     if os.path.lexists(recorded):
-        return _is_same(os.path.dirname(recorded), os.path.dirname(dot))
+        return same_directory(os.path.dirname(recorded), os.path.dirname(dot))
     # Moved without git. `git worktree add` wrote both files at once; in an archive or a copy, one is newer.
     try:
         return (
@@ -205,7 +205,7 @@ def _is_known(dot: str, git_dir: str, common: str) -> bool:
         return False
 
 
-def _is_same(directory: str, other: str) -> bool:
+def same_directory(directory: str, other: str) -> bool:
     """Whether both are one directory, also by another spelling, as on a case-insensitive file system."""
     try:
         return directory == other or os.path.samefile(directory, other)

@@ -26,7 +26,7 @@ from holdfast.core.state import FileState, State
 from holdfast.core.text import shorten
 from holdfast.machine import error_log
 from holdfast.machine.git.history import GitCommit, GitHistory
-from holdfast.machine.process import ProcessIdentity, fate
+from holdfast.machine.process import ProcessIdentity, liveness
 from holdfast.sessions.changes import tree_snapshot, tree_state
 from holdfast.sessions.changes.tree_snapshot import FileDifference, NewCommit, TreeComparison
 from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot, names_of
@@ -287,7 +287,7 @@ class _Recording:
         process = None if native is None else native.process
         if self._ending is not None and self._ending.session == turn.session:
             turn.ended, turn.broken_off = max(self._ending.at, turn.began), True
-        elif process and fate(ProcessIdentity(*astuple(process))) == "dead":
+        elif process and liveness(ProcessIdentity(*astuple(process))) == "dead":
             turn.ended, turn.broken_off = turn.last_report, True
         return turn
 

@@ -172,7 +172,7 @@ class _Comparing:
             return committed
         if committed == "deleted":  # it existed before, and exists again
             return "modified"
-        is_new = committed == "created" or change.loose == "?" or change.staged == "A"
+        is_new = committed == "created" or change.unstaged == "?" or change.staged == "A"
         return "created" if is_new else "modified"
 
     def _is_young(self, before: TreeEntry) -> bool:
