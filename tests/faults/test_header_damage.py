@@ -305,7 +305,7 @@ def test_flipped_byte_of_the_journal_loses_at_most_one_frame(
     assert repaired.code == 0, repaired
     places = local(with_journal)["places"]
     if ("/somewhere/else", with_journal.main) not in places:
-        assert any("which session is current" in message.lower() for message in repaired.repaired), repaired
+        assert any("current sessions of work trees" in message.lower() for message in repaired.repaired), repaired
     assert len(with_journal.events.keys() - survivors(with_journal).keys()) <= 1
 
 
