@@ -1,4 +1,4 @@
-"""Gives the tests here the fixtures of `databases.py`. Only POSIX systems run the server they need."""
+"""Provides the fixtures of `tests.support.postgres`. The server needs a POSIX system."""
 
 import os
 

@@ -1,7 +1,7 @@
 """A proxy between a client and a PostgreSQL server that fails like a network: at any moment, or at a chosen one.
 
-`with Cutter(server) as line:` and `line.url(...)` instead of `server.url(...)`. What is sent passes through unchanged
-until it is told otherwise. Directions are seen from the client: `SENT` goes to the server, `ANSWERED` comes from it.
+`with FailingProxy(server) as line:` and `line.url(...)` instead of `server.url(...)`. Data passes unchanged until the
+proxy is told to fail. Directions are the client's: `SENT` goes to the server, `ANSWERED` comes from it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MUCH: Final = 1 << 16
 
 
 def committing(direction: str, data: bytes) -> bool:
-    """For `cut_when`: the client asks for a commit."""
+    """For `cut_when`: the client sends a commit."""
     return direction == SENT and b"COMMIT" in data.upper()
 
 
-class _Trap(NamedTuple):
+class _Trigger(NamedTuple):
     """What is waited for, and what happens then."""
 
     predicate: Predicate
@@ -40,30 +40,30 @@ class _Trap(NamedTuple):
 
 
 class _Pair:
-    """One connection: the client's end, and ours to the server."""
+    """One connection: the client's socket, and ours to the server."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client = client
         self.server = server
-        self.mute = False  # the client hears nothing any more
+        self.mute = False  # nothing is forwarded to the client any more
         self.running = 2
 
     def close(self) -> None:
-        """Now, for both sides; each reader notices and ends."""
+        """Close both sockets; each reader notices and ends."""
         self.mute = True
         for end in (self.client, self.server):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
     def hang_up(self) -> None:
-        """Now for the client; the server may still read what it was sent, and its answer is thrown away."""
+        """Close the client's side; the server may still read what it was sent, and its answer is dropped."""
         with contextlib.suppress(OSError):
             self.client.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
             self.server.shutdown(socket.SHUT_WR)
 
 
-class Cutter:
+class FailingProxy:
     """Listens where a server would: on a socket, or with `tcp` on 127.0.0.1."""
 
     def __init__(self, server: Server, *, tcp: bool = False) -> None:
@@ -76,15 +76,15 @@ class Cutter:
         self._flowing = threading.Event()
         self._flowing.set()
         self._refusing = self._closing = False
-        self._trap: _Trap | None = None
-        self.happened = threading.Event()  # what was waited for came
+        self._trigger: _Trigger | None = None
+        self.triggered = threading.Event()  # set once the trigger has fired
         self._listener = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX)
         self._listener.bind(("127.0.0.1", 0) if tcp else os.path.join(self._folder, f".s.PGSQL.{_PORT}"))
         self._listener.listen(64)
         self._where = self._listener.getsockname()
         self._spawn(self._admit)
 
-    # -- what a test does with it ---
+    # -- used by tests ---
 
     def url(self, database: str = ROLE, user: str = ROLE, *, password: str | None = None) -> str:
         who = quote(user, safe="") + ("" if password is None else ":" + quote(password, safe=""))
@@ -98,13 +98,13 @@ class Cutter:
             return sum(not pair.mute for pair in self._pairs)
 
     def cut(self) -> None:
-        """Close all connections now; new ones are let through."""
+        """Close all connections; new ones are let through."""
         with self._lock:
             for pair in self._pairs:
                 pair.close()
 
     def refuse(self) -> None:
-        """Close all connections, and every new one as soon as it is made."""
+        """Close all connections, and every new one immediately."""
         with self._lock:
             self._refusing = True
         self.cut()
@@ -115,35 +115,36 @@ class Cutter:
             self._refusing = False
 
     def cut_when(self, predicate: Predicate, *, after: bool = True, once: bool = True) -> None:
-        """Cut a connection when the predicate, given a direction and what is sent, says so; then `happened` is set.
+        """Cut a connection when the predicate, given a direction and data, returns true; then `triggered` is set.
 
-        After: what was sent still arrives, and nothing comes back. Otherwise it does not arrive. Once: only the first
-        time. What is sent may come in pieces, and several messages in one. Another predicate replaces this one.
+        After: the data still arrives, and nothing is answered. Otherwise it does not arrive. Once: only the first
+        time. Data may come in pieces, and several messages in one. Another predicate replaces this one.
         """
-        self._set(_Trap(predicate, after, once, freezes=False))
+        self._set(_Trigger(predicate, after, once, freezes=False))
 
     def freeze_when(self, predicate: Predicate, *, after: bool = True) -> None:
-        """Freeze everything instead, once. Not after: what was sent arrives when it thaws."""
-        self._set(_Trap(predicate, after, once=True, freezes=True))
+        """Freeze everything instead, once. Not after: the data arrives after `thaw`."""
+        self._set(_Trigger(predicate, after, once=True, freezes=True))
 
-    def spare(self) -> None:
-        """Forget the predicate."""
+    def clear_trigger(self) -> None:
+        """Remove the predicate."""
         self._set(None)
 
     def freeze(self) -> None:
-        """Keep all connections, and forward nothing: as when a cable is pulled. New ones are made, and wait."""
+        """Keep all connections, and forward nothing, as when a cable is pulled. New ones are accepted, and wait."""
         self._flowing.clear()
 
     def thaw(self) -> None:
-        """Forward again, also what was sent meanwhile."""
+        """Forward again, including what was sent meanwhile."""
         self._flowing.set()
 
     def close(self) -> None:
+        """Close both sockets; each reader notices and ends."""
         self._closing = True
         self.cut()
         self.thaw()
         with contextlib.suppress(OSError), socket.socket(self._listener.family) as last:
-            last.connect(self._where)  # for who waits for one
+            last.connect(self._where)  # to wake up `accept`
         for thread in list(self._threads):
             thread.join(30)
         self._listener.close()
@@ -155,12 +156,12 @@ class Cutter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- what it does in its threads ---
+    # -- run in its threads ---
 
-    def _set(self, trap: _Trap | None) -> None:
+    def _set(self, trigger: _Trigger | None) -> None:
         with self._lock:
-            self.happened.clear()
-            self._trap = trap
+            self.triggered.clear()
+            self._trigger = trigger
 
     def _spawn(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name="cutter", daemon=True)
@@ -173,7 +174,7 @@ class Cutter:
             self._flowing.wait()
             with self._lock:
                 refused = self._refusing or self._closing
-            server = None if refused else self._reached()
+            server = None if refused else self._connect_to_server()
             if server is not None:
                 self._join(_Pair(client, server))
             else:
@@ -181,7 +182,7 @@ class Cutter:
             if self._closing:
                 return
 
-    def _reached(self) -> socket.socket | None:
+    def _connect_to_server(self) -> socket.socket | None:
         server = socket.socket(socket.AF_UNIX)
         try:
             server.connect(self._server.socket)
@@ -202,7 +203,7 @@ class Cutter:
         with contextlib.suppress(OSError):
             while data := source.recv(_MUCH):
                 self._pass(pair, direction, data, target)
-        with contextlib.suppress(OSError):  # also after a reset: the other side is told that this one is gone
+        with contextlib.suppress(OSError):  # also after a reset: close the other side too
             if not pair.mute:
                 target.shutdown(socket.SHUT_WR)
         with self._lock:
@@ -216,31 +217,35 @@ class Cutter:
     def _pass(self, pair: _Pair, direction: str, data: bytes, target: socket.socket) -> None:
         self._flowing.wait()
         with self._lock:
-            trap = self._trap if not pair.mute and self._trap and self._trap.predicate(direction, data) else None
-            if trap is not None and trap.once:
-                self._trap = None
-            if trap is not None and trap.freezes:
+            trigger = (
+                self._trigger
+                if not pair.mute and self._trigger and self._trigger.predicate(direction, data)
+                else None
+            )
+            if trigger is not None and trigger.once:
+                self._trigger = None
+            if trigger is not None and trigger.freezes:
                 self._flowing.clear()
-            elif trap is not None:
+            elif trigger is not None:
                 pair.mute = True
-        if trap is None:
+        if trigger is None:
             if direction == SENT or not pair.mute:
                 target.sendall(data)
             return
-        if trap.freezes:
-            if trap.after:
+        if trigger.freezes:
+            if trigger.after:
                 target.sendall(data)
-            self.happened.set()
-            if not trap.after:
+            self.triggered.set()
+            if not trigger.after:
                 self._flowing.wait()
                 target.sendall(data)
             return
-        if trap.after and direction == SENT:
+        if trigger.after and direction == SENT:
             target.sendall(data)
             pair.hang_up()
-        elif trap.after:
+        elif trigger.after:
             target.sendall(data)
             pair.close()
         else:
             pair.close()
-        self.happened.set()
+        self.triggered.set()

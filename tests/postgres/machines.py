@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from holdfast.keeper.change_feed import Changes
 
-LONGEST = 60.0  # seconds for a process that is to end by itself
+TIMEOUT = 60.0  # seconds for a process to end
 
 
 class Machine:
-    """One machine. `url` may be changed: the next process or keeper is on another line."""
+    """One machine. `url` may be changed: the next process or keeper uses it."""
 
     def __init__(self, root: Path, url: str, name: str = "desk") -> None:
         self.name, self.url = name, url
@@ -42,11 +42,11 @@ class Machine:
             str(self.project), home=str(self.home), store=self.url, actor=f"ada at the {self.name}", device=self.name
         )
 
-    # ── agents at work on it ─────────────────────────────────────────────────────────────────────────────
+    # ── agents ───────────────────────────────────────────────────────────────────────────────────────────
 
     def connect(self) -> None:
-        """The scripts that agents call, as `holdfast connect` leaves them, with more time than an agent would give
-        them: a machine that is busy with other tests must not look like a server that is away.
+        """Install the hook scripts as `holdfast connect` does, but with a longer time limit: a machine that is busy
+        with other tests must not look like an unreachable server.
         """
         with self.keeper() as keeper:
             keeper.home.prepare()
@@ -55,41 +55,43 @@ class Machine:
         script = self.home / "hooks" / "ask.py"
         made = script.read_text()
         patient = made.replace(
-            "return hooking.main(", f"hooking.TIME_LIMIT_SECONDS = {LONGEST}\n        return hooking.main("
+            "return hooking.main(", f"hooking.TIME_LIMIT_SECONDS = {TIMEOUT}\n        return hooking.main("
         )
         assert patient != made
         script.write_text(patient)
 
-    def hook(self, manner: str, event: str, talk: str = "talk-1", *, through: str = "user", **fields: Any) -> str:
-        """Run the script as an agent does; what it answered. It never fails, and is never slow for ever."""
+    def hook(
+        self, mode: str, event: str, conversation: str = "talk-1", *, through: str = "user", **fields: Any
+    ) -> str:
+        """Run the script as an agent does, and return its answer. It never fails or hangs."""
         done = subprocess.run(
-            ["/bin/sh", str(self.home / "hooks" / "hook"), "claude", manner, through],
-            input=json.dumps(self._payload(event, talk, fields)), capture_output=True, text=True, timeout=LONGEST,
-            env=self.environ(), check=False,
+            ["/bin/sh", str(self.home / "hooks" / "hook"), "claude", mode, through],
+            input=json.dumps(self._payload(event, conversation, fields)), capture_output=True, text=True,
+            timeout=TIMEOUT, env=self.environ(), check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
-    def ran(self, number: int, talk: str = "talk-1", *, through: str = "user") -> None:
-        """An agent ran a command: a hook that waits for nothing."""
+    def report_command(self, number: int, conversation: str = "talk-1", *, through: str = "user") -> None:
+        """A hook for a command that an agent ran; it waits for nothing."""
         fields = {"tool_name": "Bash", "tool_use_id": f"u{number}", "tool_input": {"command": f"make {number}"}}
-        self.hook("tell", "PostToolUse", talk, through=through, **fields)
+        self.hook("tell", "PostToolUse", conversation, through=through, **fields)
 
     def drain(self) -> subprocess.Popen[str]:
-        """A process of its own that takes in what waits."""
+        """A process that records the waiting payloads."""
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(self.home / "hooks" / "ask.py"), "drain", spool.FORMAT],
             env=self.environ(), text=True,
         )  # fmt: skip
 
     def environ(self) -> dict[str, str]:
-        """As an agent has it: it knows nothing of Holdfast."""
+        """As an agent's: without variables of Holdfast."""
         return {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PG"))}
 
-    def _payload(self, event: str, talk: str, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **fields}
+    def _payload(self, event: str, conversation: str, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"session_id": conversation, "cwd": str(self.project), "hook_event_name": event, **fields}
 
-    # ── what became of it ────────────────────────────────────────────────────────────────────────────────
+    # ── results ────────────────────────────────────────────────────────────────────────────────────────
 
     def waiting(self) -> int:
         return len(spool.list_entries(str(self.home)))
@@ -101,7 +103,7 @@ class Machine:
         return [str(line["message"]) for line in error_log.lines(str(self.home))]
 
     def commands(self) -> list[str]:
-        """Every command that is recorded in the sessions that can be seen here, each as often as it is."""
+        """Every recorded command in the visible sessions, with repeats."""
         with self.keeper() as keeper:
             rows = keeper.history(limit=None, all_projects=True)
             events = [event for row in rows for event in keeper.events(row.id)]
@@ -111,7 +113,7 @@ class Machine:
 
 
 class Listener:
-    """Keeps what following tells, and waits for what a test expects."""
+    """Collects what a change feed reports, and waits for an expected change."""
 
     def __init__(self) -> None:
         self.changes: list[Changes] = []
@@ -124,7 +126,7 @@ class Listener:
 
     def until(self, fits: Callable[[list[Changes]], bool]) -> list[Changes]:
         with self._condition:
-            assert self._condition.wait_for(lambda: fits(self.changes), timeout=LONGEST), self.changes
+            assert self._condition.wait_for(lambda: fits(self.changes), timeout=TIMEOUT), self.changes
             return list(self.changes)
 
     def of(self, session: str) -> list[Changes]:

@@ -1,7 +1,7 @@
-"""Generated histories of whole stores, told to any kind of store: whatever it is, it must come to the same.
+"""Generated histories of whole stores, applied to any kind of store: all must end up the same.
 
-A story is drawn from a number. It chooses what to do next from what it drew and from the events that the store gave
-it, never from anything of which two kinds of store have each their own.
+A history is generated from a number. Each step depends on the number and on the events that the store returned, never
+on anything that differs between kinds of stores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from holdfast.store.conformance import ANNA, DAY, START, Ticks
 from holdfast.store.interface import UNSEEN, Draft, Filter, KnownProject, Store, Transaction
 from tests.support.histories import GARBAGE, POOL, Step, play
 
-# Words that are told apart, or not, by case, accents, script, and by what SQL makes of them.
+# Words that differ, or not, by case, accents, script, and how SQL treats them.
 WORDS: Final = (
     "shop", "Shop", "SHOPPING", "İstanbul", "ISTANBUL", "ıstanbul", "straße", "STRASSE", "e\u0301tude", "étude",
     "日本語",
@@ -58,7 +58,7 @@ SESSIONS: Final = (
     "abcdef01-2222-4333-8444-555555555555", "ffffffff-2222-4333-8444-555555555555",
     "00000000-2222-4333-8444-555555555555", "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b",
 )  # fmt: skip
-DELETED: Final = SESSIONS[3]  # sooner or later
+DELETED: Final = SESSIONS[3]  # at some point of a history
 NAMES: Final = ("shop", "Shop", "éa", "zeta", "a\0b", "a\1b", "%", "\U0001f642", "\ufb01")
 PLACES: Final = ("/a", "/A", "/a/b", "/é", "/a\1", "/a\0", "/%")
 ODD: Final = ("00" * 32, "AB" * 32, "zz", "", "ab cd", "\0", "ß")
@@ -66,7 +66,7 @@ _SEEN_LONG_AGO: Final = DAY * 30
 
 
 class Salts:
-    """Random bytes that are the same each time."""
+    """Reproducible random bytes."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -76,86 +76,84 @@ class Salts:
         return bytes.fromhex(digest(b"salt %d" % self._count)[:32])
 
 
-def told(store: Store, seed: int, length: int) -> None:
-    """Do what the story of this number says."""
-    Story(store, seed).go(length)
+def play_history(store: Store, seed: int, length: int) -> None:
+    """Apply the history of this number."""
+    HistoryPlayer(store, seed).play(length)
 
 
-class Story:
+class HistoryPlayer:
     def __init__(self, store: Store, seed: int) -> None:
         self._store = store
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._at = START
         self._known: list[Event] = []
         self._foreign: dict[tuple[str, str], Event] = {}
-        self._waiting = self._of_devices()
+        self._waiting = self._device_events()
 
-    def go(self, length: int) -> None:
+    def play(self, length: int) -> None:
         for session in SESSIONS[:6]:
             self._record(session, self._start())
         for _ in range(length):
-            step = self._chance.choices(_STEPS, _WEIGHTS)[0]
+            step = self._rng.choices(_STEPS, _WEIGHTS)[0]
             step(self)
 
-    # ── what is drawn ────────────────────────────────────────────────────────────────────────────────────
+    # ── random values ────────────────────────────────────────────────────────────────────────────────────
 
     def _text(self, most: int = 6) -> str:
-        return self._chance.choice((" ", "/", "-", "")).join(
-            self._chance.choices(WORDS, k=self._chance.randint(1, most))
-        )
+        return self._rng.choice((" ", "/", "-", "")).join(self._rng.choices(WORDS, k=self._rng.randint(1, most)))
 
     def _session(self) -> str:
-        return self._chance.choice(SESSIONS[:7])
+        return self._rng.choice(SESSIONS[:7])
 
     def _key(self) -> str | None:
-        return self._chance.choice((None, None, None, "hook:1", "hook:2", self._text(1)))
+        return self._rng.choice((None, None, None, "hook:1", "hook:2", self._text(1)))
 
     def _project(self) -> ProjectFacts:
-        number = self._chance.randrange(4)
+        number = self._rng.randrange(4)
         return ProjectFacts(
-            id=f"p{number}", name=self._chance.choice(NAMES), path=self._chance.choice(PLACES),
-            remote=self._chance.choice((None, "github.com/x/shop")),
-            roots=self._chance.choice(((), ("r1",), ("r1", "r2"))),
+            id=f"p{number}", name=self._rng.choice(NAMES), path=self._rng.choice(PLACES),
+            remote=self._rng.choice((None, "github.com/x/shop")),
+            roots=self._rng.choice(((), ("r1",), ("r1", "r2"))),
         )  # fmt: skip
 
     def _start(self) -> EventData:
-        aliases = {"craft": self._text(1)} if self._chance.random() < 0.5 else {}
+        aliases = {"craft": self._text(1)} if self._rng.random() < 0.5 else {}
         return SessionStarted(
-            goal=self._text(), project=self._project(), device=self._chance.choice(NAMES), aliases=aliases
+            goal=self._text(), project=self._project(), device=self._rng.choice(NAMES), aliases=aliases
         )
 
     def _data(self) -> EventData:
-        if self._chance.random() < 0.4:
-            chosen = self._chance.choice(POOL)
+        if self._rng.random() < 0.4:
+            chosen = self._rng.choice(POOL)
             return self._start() if isinstance(chosen, SessionDeleted) else chosen
-        return self._chance.choice(
+        return self._rng.choice(
             (
                 NoteAdded(text=self._text()), SessionEdited(goal=self._text()),
-                SessionEdited(progress=self._chance.random()),
+                SessionEdited(progress=self._rng.random()),
                 TaskAdded(id=self._text(1), text=self._text()), CommandRan(command=self._text()),
                 AliasGiven(format="timer", id=self._text(1)), SessionArchived(), SessionUnarchived(),
                 SessionCompleted(),
             )
         )  # fmt: skip
 
-    def _of_devices(self) -> list[Event]:
-        """One session as devices tell it that erase, fork and write garbage, in any order."""
+    def _device_events(self) -> list[Event]:
+        """One session as recorded by devices that erase, fork and write garbage, in any order."""
         steps = [
-            Step(*(self._chance.randrange(most) for most in (4, 12, 998, 9, 100)))
-            for _ in range(self._chance.randint(5, 30))
+            Step(*(self._rng.randrange(most) for most in (4, 12, 998, 9, 100)))
+            for _ in range(self._rng.randint(5, 30))
         ]
         events = [
             event
-            for event in play(steps, wall=self._chance.randrange(30)).events
+            for event in play(steps, wall=self._rng.randrange(30)).events
             if event.v > 0 and find_problem(event) is None
         ]
-        self._chance.shuffle(events)
+        self._rng.shuffle(events)
         return events
 
-    # ── what is done ─────────────────────────────────────────────────────────────────────────────────────
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _moment(self) -> int:
-        self._at += self._chance.choice((0, 1, 1000, 60_000, DAY, -DAY // 2))
+        self._at += self._rng.choice((0, 1, 1000, 60_000, DAY, -DAY // 2))
         return self._at
 
     def _put(self, transaction: Transaction, session: str, data: EventData) -> None:
@@ -170,54 +168,54 @@ class Story:
                 self._put(transaction, session, data)
 
     def _several(self) -> None:
-        """Events of several sessions in one transaction, among them what came in."""
+        """Events of several sessions in one transaction, received ones among them."""
         with self._store.transaction() as transaction:
-            for _ in range(self._chance.randint(1, 6)):
+            for _ in range(self._rng.randint(1, 6)):
                 self._put(transaction, self._session(), self._data())
-                if self._chance.random() < 0.2:
+                if self._rng.random() < 0.2:
                     transaction.receive(self._others(2))
 
     def _others(self, count: int) -> list[Event]:
-        """Streams of another writer: some of it late, or from a future, or by a program that we do not know."""
+        """Streams of other writers: some late, some from the future, some of unknown types."""
         made = []
         for _ in range(count):
-            session, writer = self._session(), self._chance.choice(("b" * 20, "c" * 20, "W\0", "w\1"))
+            session, writer = self._session(), self._rng.choice(("b" * 20, "c" * 20, "W\0", "w\1"))
             last, data = self._foreign.get((session, writer)), self._data()
             kind = TYPE_OF[type(data)]
             written = canonical_json(msgspec.to_builtins(data))
-            late = self._chance.choice((-DAY, -1000, 0, 5, DAY))
+            late = self._rng.choice((-DAY, -1000, 0, 5, DAY))
             event = make_event(
                 session=session, writer=writer, seq=last.seq + 1 if last else 1, prev=last.hash if last else None,
                 clock=max(last.clock + 1 if last else 1, (self._at + late) * 1000), at=self._at + late,
-                actor=self._text(1), type=self._chance.choice((kind.name, kind.name, self._text(1))),
-                version=self._chance.choice((1, 1, 1, 2, MAX_SAFE_INTEGER)),
-                data=self._chance.choice((written, written, written, self._chance.choice(GARBAGE))),
+                actor=self._text(1), type=self._rng.choice((kind.name, kind.name, self._text(1))),
+                version=self._rng.choice((1, 1, 1, 2, MAX_SAFE_INTEGER)),
+                data=self._rng.choice((written, written, written, self._rng.choice(GARBAGE))),
                 salt=bytes(16), key=self._key(),
             )  # fmt: skip
             self._foreign[session, writer] = event
             self._known.append(event)
             made.append(event)
-        self._chance.shuffle(made)
+        self._rng.shuffle(made)
         return made
 
-    def _hear(self) -> None:
-        some = self._others(self._chance.randint(1, 5))
+    def _receive(self) -> None:
+        some = self._others(self._rng.randint(1, 5))
         with self._store.transaction() as transaction:
             transaction.receive(some)
             transaction.receive(some[:1])
 
-    def _hear_devices(self) -> None:
-        size = self._chance.choice((1, 4, 20))
+    def _receive_from_devices(self) -> None:
+        size = self._rng.choice((1, 4, 20))
         some, self._waiting = self._waiting[:size], self._waiting[size:]
         with self._store.transaction() as transaction:
             transaction.receive(some)
 
     def _erase(self) -> None:
         if self._known:
-            named = [self._chance.choice(self._known) for _ in range(self._chance.randint(1, 3))]
-            hashes = [self._chance.choice((event.hash, event.hash, event.hash.upper())) for event in named]
-            instead: dict[str, Json] = {hashes[0]: {"text": self._text()}} if self._chance.random() < 0.5 else {}
-            erasing = EventErased(hashes=(*hashes, self._chance.choice(ODD)), instead=instead)
+            named = [self._rng.choice(self._known) for _ in range(self._rng.randint(1, 3))]
+            hashes = [self._rng.choice((event.hash, event.hash, event.hash.upper())) for event in named]
+            instead: dict[str, Json] = {hashes[0]: {"text": self._text()}} if self._rng.random() < 0.5 else {}
+            erasing = EventErased(hashes=(*hashes, self._rng.choice(ODD)), instead=instead)
             self._record(named[0].session, erasing)
 
     def _delete(self) -> None:
@@ -226,13 +224,13 @@ class Story:
     def _withdraw(self) -> None:
         with self._store.transaction() as transaction:
             session = self._session()
-            writer = self._chance.choice((ANNA, "b" * 20, "W\0"))
-            withdrawn = {event.hash for event in transaction.withdraw(session, {writer: self._chance.randint(0, 6)})}
+            writer = self._rng.choice((ANNA, "b" * 20, "W\0"))
+            withdrawn = {event.hash for event in transaction.withdraw(session, {writer: self._rng.randint(0, 6)})}
         self._known = [event for event in self._known if event.hash not in withdrawn]
         self._foreign = {key: event for key, event in self._foreign.items() if event.hash not in withdrawn}
 
-    def _fail(self) -> None:
-        """A transaction that comes to nothing."""
+    def _abort(self) -> None:
+        """A transaction that is rolled back."""
         known, foreign = list(self._known), dict(self._foreign)
         with contextlib.suppress(KeyError), self._store.transaction() as transaction:
             self._put(transaction, self._session(), self._data())
@@ -244,25 +242,25 @@ class Story:
 
     def _local_state(self) -> None:
         with self._store.transaction() as transaction:
-            transaction.set_current(self._chance.choice(PLACES), self._chance.choice((*SESSIONS, None)))
+            transaction.set_current(self._rng.choice(PLACES), self._rng.choice((*SESSIONS, None)))
             transaction.remember_project(self._project())
             transaction.remember_evidence(KnownProject(self._text(1), self._text(1), (("root", self._text(1)),)))
-            name = self._chance.choice(("", "a/", "a/b", "A/")) + self._text(1)
-            transaction.remember(name, self._chance.choice((b"", b"\0\xff", None)))
+            name = self._rng.choice(("", "a/", "a/b", "A/")) + self._text(1)
+            transaction.remember(name, self._rng.choice((b"", b"\0\xff", None)))
 
 
-_STEPS: Final[tuple[Callable[[Story], None], ...]] = (
-    Story._several, Story._hear, Story._hear_devices, Story._erase, Story._delete, Story._withdraw, Story._fail,
-    Story._local_state,
+_STEPS: Final[tuple[Callable[[HistoryPlayer], None], ...]] = (
+    HistoryPlayer._several, HistoryPlayer._receive, HistoryPlayer._receive_from_devices, HistoryPlayer._erase,
+    HistoryPlayer._delete, HistoryPlayer._withdraw, HistoryPlayer._abort, HistoryPlayer._local_state,
 )  # fmt: skip
 _WEIGHTS: Final = (40, 20, 12, 5, 1, 4, 4, 8)
 
 
-# ── all that a store shows ───────────────────────────────────────────────────────────────────────────────
+# ── everything a store shows ──────────────────────────────────────────────────────────────────────────────
 
 
 def filters() -> Iterator[Filter]:
-    """A wide choice of what listings are asked for."""
+    """A wide choice of filters for listings."""
     for search in QUERIES:
         yield Filter(search=search)
         yield Filter(search=search, limit=1, unfinished=True)
@@ -286,17 +284,15 @@ def filters() -> Iterator[Filter]:
 
 
 def searches(seed: int) -> Iterator[Filter]:
-    """For parts of words, and several of them, as somebody types."""
-    chance = random.Random(seed)
+    """Searches for prefixes of words, and several of them, as a user types."""
+    rng = random.Random(seed)
     for _ in range(30):
-        words = [word[: chance.randint(1, len(word))] for word in chance.choices(WORDS, k=chance.randint(1, 3))]
-        yield Filter(
-            search=" ".join(words), archived=chance.choice((None, True, False)), limit=chance.choice((None, 2))
-        )
+        words = [word[: rng.randint(1, len(word))] for word in rng.choices(WORDS, k=rng.randint(1, 3))]
+        yield Filter(search=" ".join(words), archived=rng.choice((None, True, False)), limit=rng.choice((None, 2)))
 
 
 def paged(store: Store, size: int) -> list[list[Any]]:
-    """A listing, page after page."""
+    """A listing, page by page."""
     pages: list[list[Any]] = []
     created = {
         session: state.created_at for session in store.sessions() if (state := store.state(session)) is not None
@@ -312,7 +308,7 @@ def paged(store: Store, size: int) -> list[list[Any]]:
 
 
 def shown(store: Store) -> dict[str, Any]:
-    """Everything that a store shows, each by its name. Places are numbers of each store's own: their order counts."""
+    """Everything a store shows, by name. Places are numbers of each store's own: only their order counts."""
     everything: dict[str, Any] = {
         "sessions": list(store.sessions()),
         "rows": [(which, store.rows(which)) for which in filters()],
@@ -365,7 +361,7 @@ def _shown_local_state(store: Store) -> dict[str, Any]:
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What is not the same in both, so that a failing test says where to look."""
+    """Where the two differ, so that a failing test says where to look."""
     return {
         name: (one.get(name), other.get(name))
         for name in one.keys() | other.keys()
@@ -373,4 +369,4 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[A
     }
 
 
-__all__ = ["SESSIONS", "Salts", "Ticks", "differences", "filters", "shown", "told"]
+__all__ = ["SESSIONS", "Salts", "Ticks", "differences", "filters", "play_history", "shown"]

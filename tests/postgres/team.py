@@ -1,7 +1,7 @@
-"""A team at work on one server: machines that write at once, and whether everything that they were promised is there.
+"""A team on one server: machines that write concurrently, and the check that everything acknowledged is there.
 
-Run as a program, it is some of the machines: `team.py` with a task on its input, and what was acknowledged on its
-output, a line of JSON each, written when it was.
+As a script, it is some of the machines: it reads a task from its input, and prints what was acknowledged, as one line
+of JSON each, immediately.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from holdfast.store.interface import Draft, Store
 from holdfast.store.postgres import PostgresStore, pipeline
 from holdfast.store.postgres import admin as postgres_admin
 
-NOW: Final = 1_800_000_000_000  # everybody's clock stands still: only the log orders what happens
+NOW: Final = 1_800_000_000_000  # all clocks are stopped: only the log orders events
 
 
 class Team:
-    """A vault of its own in a database, and an ordinary person in it, who works on many machines."""
+    """A vault of its own in a database, and an ordinary member of it, who works on many machines."""
 
     def __init__(self, server: Any, database: str, *, line: Any = None) -> None:
         self.server, self.name = server, urlsplit(database).path.removeprefix("/")
@@ -41,24 +41,24 @@ class Team:
             postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, self.vault), self.person)
 
     def url(self, through: Any = None) -> str:
-        """Of the server, or of a line to it. On its socket nobody is asked for a password."""
+        """Of the server, or of a proxy to it. On its socket no password is needed."""
         other = through or self.line
         url = other.url(self.name, self.person) if other else self.server.url(self.name, self.person, socket=True)
         return f"{url}{'&' if '?' in url else '?'}vault={self.vault}"
 
     def store(self, name: str = "laptop", *, through: Any = None) -> PostgresStore:
-        """As on the machine of this name."""
+        """The store of the machine with this name."""
         return opened(self.url(through), name)
 
     def begin(self, sessions: Iterable[str]) -> list[str]:
-        """Start sessions, and give their ids. No two have the same lock by chance: tests tell who waits for whom."""
+        """Start sessions and return their ids. No two share a lock by coincidence: tests check who waits for whom."""
         from holdfast.store.conformance import draft, started
 
         made: dict[int, str] = {}
         for number, _ in enumerate(sessions):
             while len(made) <= number:
-                one = f"{secrets.token_hex(4)}-2222-4333-8444-{number:012x}"
-                made.setdefault(pipeline.lock_number(one), one)
+                session = f"{secrets.token_hex(4)}-2222-4333-8444-{number:012x}"
+                made.setdefault(pipeline.lock_number(session), session)
         ids = list(made.values())
         with closing(self.store("desk")) as store, store.transaction() as transaction:
             for id_ in ids:
@@ -72,50 +72,50 @@ def opened(url: str, name: str) -> PostgresStore:
 
 
 def note(store: Store, session: str, text: str) -> str:
-    """Add a note; the hash of its event."""
+    """Add a note; returns the hash of its event."""
     with store.transaction() as transaction:
         event = transaction.record(session, Draft(NoteAdded(text=text), NOW, "anna"))
     assert event is not None
     return event.hash
 
 
-# ── machines, as processes of their own ──────────────────────────────────────────────────────────────────
+# ── machines as processes ────────────────────────────────────────────────────────────────────────────────
 
 
 class Task(NamedTuple):
-    """What one process does: these machines, each a thread with a store of its own, add so many notes."""
+    """What one process does: these machines, each a thread with its own store, add so many notes."""
 
     url: str
     machines: list[str]
     sessions: list[str]
     notes: int
-    seconds: float = 0.0  # instead of a number: how long
+    seconds: float = 0.0  # a duration instead of a number
 
 
 class Outcome(NamedTuple):
-    """That a note is there; or that nobody knows."""
+    """An acknowledged note; without a hash, whether it was recorded is not known."""
 
     session: str
     text: str
     hash: str | None
 
 
-def work(task: Task, tell: Callable[[Outcome], None]) -> None:
-    """Failures that helped nobody are tried again: what failed, failed."""
+def run_task(task: Task, report: Callable[[Outcome], None]) -> None:
+    """Add the notes, and retry after failures that have recorded nothing."""
     until = time.monotonic() + task.seconds
 
     def machine(name: str, order: int) -> None:
         sessions = task.sessions[::-1] if order % 2 else task.sessions
-        store = patiently(lambda: opened(task.url, name))
+        store = with_retries(lambda: opened(task.url, name))
         number = 0
         while number < task.notes or time.monotonic() < until:
             session, text = sessions[number % len(sessions)], f"{name} {number}"
             try:
-                tell(Outcome(session, text, patiently(lambda: note(store, session, text))))  # noqa: B023 (called at once)
+                report(Outcome(session, text, with_retries(lambda: note(store, session, text))))  # noqa: B023 (called at once)
             except Unreachable as error:
                 if "not known" not in error.message:
                     raise
-                tell(Outcome(session, text, None))
+                report(Outcome(session, text, None))
             number += 1
         store.close()
 
@@ -126,7 +126,7 @@ def work(task: Task, tell: Callable[[Outcome], None]) -> None:
         thread.join()
 
 
-def patiently(attempt: Callable[[], Any]) -> Any:
+def with_retries(attempt: Callable[[], Any]) -> Any:
     until = time.monotonic() + 60
     while True:
         try:
@@ -138,7 +138,7 @@ def patiently(attempt: Callable[[], Any]) -> Any:
 
 
 class Process:
-    """Some machines at work; `said` is what they were told, once they are done."""
+    """Machines in a process."""
 
     def __init__(self, task: Task) -> None:
         self._process = subprocess.Popen(
@@ -149,8 +149,8 @@ class Process:
         self._process.stdin.write(json.dumps(task) + "\n")
         self._process.stdin.flush()
 
-    def said(self) -> list[Outcome]:
-        out, err = self._process.communicate()  # as long as `tests.support.processes` lets it
+    def outcomes(self) -> list[Outcome]:
+        out, err = self._process.communicate()  # `tests.support.processes` limits the wait
         assert (self._process.returncode, err) == (0, "")
         return [Outcome(*json.loads(line)) for line in out.splitlines()]
 
@@ -162,11 +162,11 @@ class Process:
         self._process.communicate()
 
 
-# ── what must be true afterwards ─────────────────────────────────────────────────────────────────────────
+# ── checks ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judge(store: PostgresStore, sessions: Sequence[str], outcomes: Iterable[Outcome]) -> int:
-    """Nothing lost, nothing twice, nothing out of order; how many notes there are."""
+def assert_nothing_lost(store: PostgresStore, sessions: Sequence[str], outcomes: Iterable[Outcome]) -> int:
+    """Nothing lost, nothing twice, nothing out of order; returns the number of notes."""
     from holdfast.store.conformance import assert_sound
 
     assert_sound(store)
@@ -197,14 +197,14 @@ def judge(store: PostgresStore, sessions: Sequence[str], outcomes: Iterable[Outc
     return len(texts)
 
 
-def main(given: TextIO, out: TextIO) -> None:
+def main(task_input: TextIO, out: TextIO) -> None:
     guard = threading.Lock()
 
-    def tell(outcome: Outcome) -> None:
+    def report(outcome: Outcome) -> None:
         with guard:
             print(json.dumps(outcome), file=out, flush=True)
 
-    work(Task(*json.loads(given.readline())), tell)
+    run_task(Task(*json.loads(task_input.readline())), report)
 
 
 if __name__ == "__main__":

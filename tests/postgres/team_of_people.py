@@ -1,4 +1,4 @@
-"""A team in a database whose tables belong to an ordinary role, for tests that go around Holdfast with plain SQL.
+"""A team in a database whose tables belong to an ordinary role, for tests that bypass Holdfast with plain SQL.
 
 Vault "shop": anna owns `private`, `read` (bob reads), `write` (bob writes), `open` (all read), `common` (all write);
 bob owns `bobs`; carl has nothing; fred was dismissed and left `left`, which dora reads. Vault "else": gina owns
@@ -82,7 +82,7 @@ class Team:
         return self._lines[person]
 
     def run_as(self, person: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """What it gives to this person, the last of it if there are several; whatever it changes is taken back."""
+        """The result for this person, of the last statement if there are several; changes are rolled back."""
         with self.line(person).transaction(force_rollback=True):
             done = self.line(person).execute(statement.format(**self.words), values or None)
             while done.nextset():
@@ -91,7 +91,7 @@ class Team:
 
     @property
     def words(self) -> dict[str, object]:
-        """Numbers and ids of sessions by their label, and roles by their person, for statements."""
+        """References and ids of sessions by label, and roles by person, for statements."""
         ids = {f"{label}_id": self.id(label) for label in _SESSIONS}
         return {**self.refs, **ids, **{person: self.role(person) for person in (*PEOPLE, "boss")}}
 

@@ -1,4 +1,4 @@
-"""ChangeFeed on a server: what others record is told over a line, which real networks cut, freeze and lose."""
+"""The change feed on a server: connections that are cut, frozen and lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.keeper import change_feed
 from holdfast.keeper.change_feed import ChangeFeed, state_fingerprint
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin as postgres_admin
-from tests.postgres.failing_proxy import Cutter
+from tests.postgres.failing_proxy import FailingProxy
 from tests.postgres.machines import Listener, Machine
 from tests.postgres.team import Team
 from tests.support.postgres.fixtures import prepared
@@ -30,8 +30,8 @@ def own() -> Iterator[Server]:
 
 
 @pytest.fixture
-def line(own: Server) -> Iterator[Cutter]:
-    with Cutter(own) as line:
+def line(own: Server) -> Iterator[FailingProxy]:
+    with FailingProxy(own) as line:
         yield line
 
 
@@ -41,8 +41,10 @@ def team(own: Server) -> Team:
 
 
 @pytest.fixture
-def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Who follows: on a line that can be cut. Nobody looks by themselves: what is heard was told."""
+def here(team: Team, line: FailingProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The machine with the feed, on a connection that can be cut. Polling is disabled: every change comes as a
+    notification.
+    """
     monkeypatch.setattr(change_feed, "LOOK_INTERVAL", 600.0)
     machine = Machine(tmp_path, team.url(line), "here")
     with machine.keeper() as keeper:
@@ -52,19 +54,19 @@ def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def there(team: Team, tmp_path: Path) -> Machine:
-    """Somebody at another machine."""
+    """Another machine."""
     return Machine(tmp_path, team.url(), "there")
 
 
 def _expect_change(there: Machine, listener: Listener, goal: str) -> None:
-    """Something is recorded there, and heard of here."""
+    """Record something there, and wait until it is reported here."""
     with there.keeper() as keeper:
         session = keeper.start(goal, replace=True)
     listener.of(session.id)
 
 
 def test_change_feed_reports_what_others_record(here: Machine, there: Machine) -> None:
-    """Whose session it is, and each time; of what is said here too."""
+    """Each time, with the session; local changes too."""
     listener = Listener()
     with ChangeFeed(here.open, listener):
         _expect_change(there, listener, "One")
@@ -72,29 +74,29 @@ def test_change_feed_reports_what_others_record(here: Machine, there: Machine) -
         _expect_change(there, listener, "Three")
 
 
-def _cut(line: Cutter, _: Server) -> None:
+def _cut(line: FailingProxy, _: Server) -> None:
     line.cut()
 
 
-def _refused(line: Cutter, _: Server) -> None:
+def _refused(line: FailingProxy, _: Server) -> None:
     line.refuse()
     line.accept()
 
 
-def _restarted(_: Cutter, own: Server) -> None:
+def _restarted(_: FailingProxy, own: Server) -> None:
     own.restart()
 
 
-def _frozen(line: Cutter, _: Server) -> None:
+def _frozen(line: FailingProxy, _: Server) -> None:
     line.freeze()
     line.thaw()
 
 
 @pytest.mark.parametrize("fault", [_cut, _refused, _restarted, _frozen])
 def test_change_feed_reconnects_after_a_lost_connection(
-    here: Machine, there: Machine, line: Cutter, own: Server, fault: Callable[[Cutter, Server], None]
+    here: Machine, there: Machine, line: FailingProxy, own: Server, fault: Callable[[FailingProxy, Server], None]
 ) -> None:
-    """Also when there was silence for a while; what was recorded meanwhile is told when it is back."""
+    """What was recorded meanwhile is reported after the reconnect."""
     listener = Listener()
     with ChangeFeed(here.open, listener):
         _expect_change(there, listener, "Before")
@@ -104,9 +106,9 @@ def test_change_feed_reconnects_after_a_lost_connection(
 
 
 def test_change_feed_reports_later_what_was_recorded_during_an_outage(
-    here: Machine, there: Machine, line: Cutter
+    here: Machine, there: Machine, line: FailingProxy
 ) -> None:
-    """The network is gone without a word, and comes back as another one: the old line never says anything again."""
+    """The old connection never answers again."""
     listener = Listener()
     with ChangeFeed(here.open, listener):
         _expect_change(there, listener, "Before")
@@ -118,10 +120,10 @@ def test_change_feed_reports_later_what_was_recorded_during_an_outage(
         listener.of(session.id)
 
 
-def test_change_feed_reports_nothing_that_is_not_visible(
+def test_change_feed_ignores_invisible_sessions(
     here: Machine, there: Machine, team: Team, own: Server, tmp_path: Path
 ) -> None:
-    """Somebody else's session in the same vault and one in another vault: no page is drawn anew for them."""
+    """Another member's session in the same vault, and one in another vault."""
     other = Team(own, own.url("team"))
     with postgres_admin.connected(PostgresAddress(f"{own.url(team.name)}&vault={team.vault}"), "admit") as admin:
         postgres_admin.admit_to_vault(admin, postgres_admin.make_vault(admin, team.vault), other.person)

@@ -1,4 +1,6 @@
-"""Connections fail at any moment: what is acknowledged is stored once, what failed is not; and stores share them."""
+"""Connections fail at any moment: what is acknowledged is stored once, what failed is not; and stores share
+connections.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres import connections as postgres_connections
 from holdfast.store.postgres import transaction as postgres_transaction
 from holdfast.store.postgres.connections import PostgresPool
-from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter, committing
-from tests.postgres.team import NOW, Outcome, Task, Team, judge, note, work
+from tests.postgres.failing_proxy import ANSWERED, SENT, FailingProxy, committing
+from tests.postgres.team import NOW, Outcome, Task, Team, assert_nothing_lost, note, run_task
 from tests.support import processes
 from tests.support.postgres.server import Server
 from tests.support.scale import scale
@@ -32,15 +34,15 @@ from tests.support.scale import scale
 
 
 class Environment:
-    """A store behind a line that can be cut, with a session in it."""
+    """A store with a session, behind a connection that can be cut."""
 
-    def __init__(self, server: Server, database: str, line: Cutter) -> None:
+    def __init__(self, server: Server, database: str, line: FailingProxy) -> None:
         self.server, self.line = server, line
         self.team = Team(server, database, line=line)
         (self.session,) = self.team.begin(["one"])
 
-    def there(self) -> list[str]:
-        """The notes, as a machine sees them whose line is well."""
+    def notes(self) -> list[str]:
+        """The notes, read over an undisturbed connection."""
         with closing(self.team.store("judge", through=self.server)) as store:
             assert_sound(store)
             state = store.state(self.session)
@@ -50,7 +52,7 @@ class Environment:
 
 @pytest.fixture
 def env(postgres: Server, database: str) -> Iterator[Environment]:
-    with Cutter(postgres) as line:
+    with FailingProxy(postgres) as line:
         yield Environment(postgres, database, line)
 
 
@@ -62,38 +64,38 @@ def store(env: Environment) -> Iterator[PostgresStore]:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in life, only quicker."""
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorter timeouts."""
     monkeypatch.setattr(postgres_connections, "SILENCE_TIMEOUT", 0.3)
     monkeypatch.setattr(postgres_transaction, "PATIENCE", 0.5)
     monkeypatch.setattr(postgres_transaction, "GRACE_MS", 200)
 
 
-def test_a_commit_that_did_not_arrive_is_no_success(env: Environment, store: PostgresStore) -> None:
-    """Whoever is told so can do it again, and it is there once."""
+def test_commit_that_did_not_arrive_fails(env: Environment, store: PostgresStore) -> None:
+    """It can be repeated, and is recorded once."""
     env.line.cut_when(committing, after=False)
     with pytest.raises(Unreachable, match="nothing was recorded"):
         note(store, env.session, "second")
-    assert env.there() == ["first"]
+    assert env.notes() == ["first"]
     note(store, env.session, "second")
-    assert env.there() == ["first", "second"]
+    assert env.notes() == ["first", "second"]
 
 
 @pytest.mark.parametrize("which", ["sent", "answered"])
-def test_a_commit_whose_answer_is_lost_is_a_success(env: Environment, store: PostgresStore, which: str) -> None:
-    """The store looks for it by itself; what follows goes on from it."""
+def test_commit_whose_answer_is_lost_succeeds(env: Environment, store: PostgresStore, which: str) -> None:
+    """The store looks it up; later events continue from it."""
     if which == "sent":
         env.line.cut_when(committing)
     else:
         env.line.cut_when(lambda direction, data: direction == ANSWERED and b"COMMIT" in data, after=False)
     note(store, env.session, "second")
-    assert env.line.happened.is_set()
+    assert env.line.triggered.is_set()
     note(store, env.session, "third")
-    assert env.there() == ["first", "second", "third"]
+    assert env.notes() == ["first", "second", "third"]
 
 
-def test_restored_local_state_may_be_there(env: Environment, store: PostgresStore) -> None:
-    """Without an event there is nothing to look for: that is said, and that doing it again does no harm."""
+def test_lost_commit_of_local_state_may_have_been_saved(env: Environment, store: PostgresStore) -> None:
+    """Without an event it cannot be looked up: the error says so, and repeating it does no harm."""
     env.line.cut_when(committing)
     with pytest.raises(Unreachable, match="whether it was saved is not known"), store.transaction() as transaction:
         transaction.remember("x", b"1")
@@ -102,42 +104,45 @@ def test_restored_local_state_may_be_there(env: Environment, store: PostgresStor
     assert store.remembered("x") == b"1"
 
 
-def test_the_server_is_away_for_a_while_after_the_cut(env: Environment, store: PostgresStore) -> None:
-    """The answer is looked for until it is back."""
+def test_lost_commit_is_looked_up_until_the_server_is_back(env: Environment, store: PostgresStore) -> None:
 
-    def and_then_away(direction: str, data: bytes) -> bool:
+    def commit_then_refuse(direction: str, data: bytes) -> bool:
         env.line._refusing = committing(direction, data)
         return env.line._refusing
 
-    env.line.cut_when(and_then_away)
-    back = threading.Timer(0.4, env.line.accept)
-    back.start()
+    env.line.cut_when(commit_then_refuse)
+    timer = threading.Timer(0.4, env.line.accept)
+    timer.start()
     note(store, env.session, "second")
-    back.join()
-    assert env.there() == ["first", "second"]
+    timer.join()
+    assert env.notes() == ["first", "second"]
 
 
-@pytest.mark.usefixtures("hasty")
-def test_the_server_does_not_come_back(env: Environment, store: PostgresStore) -> None:
-    """After a while it is said that nobody knows; and what to do."""
+@pytest.mark.usefixtures("short_timeouts")
+def test_lost_commit_is_reported_as_unknown_after_a_timeout(env: Environment, store: PostgresStore) -> None:
+    """With a hint what to do."""
 
-    def and_then_away(direction: str, data: bytes) -> bool:
+    def commit_then_refuse(direction: str, data: bytes) -> bool:
         env.line._refusing = committing(direction, data)
         return env.line._refusing
 
-    env.line.cut_when(and_then_away)
+    env.line.cut_when(commit_then_refuse)
     with pytest.raises(Unreachable, match="not known") as caught:
         note(store, env.session, "second")
     assert "look before you repeat it" in str(caught.value.hint)
     env.line.accept()
     note(store, env.session, "third")
-    assert env.there() == ["first", "second", "third"]
+    assert env.notes() == ["first", "second", "third"]
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("after", [False, True])
-def test_a_line_goes_silent_at_the_commit(env: Environment, store: PostgresStore, after: bool) -> None:
-    """The server still holds the transaction, and its locks. Over another line it is ended, and the answer found."""
+def test_commit_on_a_silent_connection_is_resolved_over_another(
+    env: Environment, store: PostgresStore, after: bool
+) -> None:
+    """The server still holds the transaction and its locks: it is ended over another connection, and its result
+    looked up.
+    """
     env.line.freeze_when(committing, after=after)
     pool = store.pool._pool
     assert isinstance(pool.kwargs, dict)
@@ -149,12 +154,12 @@ def test_a_line_goes_silent_at_the_commit(env: Environment, store: PostgresStore
             note(store, env.session, "second")
     env.line.thaw()
     note(store, env.session, "third")
-    assert env.there() == ["first", *["second"] * after, "third"]
+    assert env.notes() == ["first", *["second"] * after, "third"]
 
 
-@pytest.mark.usefixtures("hasty")
-def test_everything_goes_silent(env: Environment, store: PostgresStore) -> None:
-    """Whoever reads or writes is told after a while, and is well again when the line is."""
+@pytest.mark.usefixtures("short_timeouts")
+def test_silent_server_is_reported_as_unreachable(env: Environment, store: PostgresStore) -> None:
+    """For reads and writes; afterwards the store works again."""
     pool = store.pool._pool
     assert isinstance(pool.kwargs, dict)
     pool.kwargs = {**pool.kwargs, "connect_timeout": "2"}
@@ -165,18 +170,18 @@ def test_everything_goes_silent(env: Environment, store: PostgresStore) -> None:
         note(store, env.session, "second")
     env.line.thaw()
     note(store, env.session, "third")
-    assert env.there() == ["first", "third"]
+    assert env.notes() == ["first", "third"]
 
 
-def test_lines_that_died_meanwhile_are_replaced(env: Environment) -> None:
-    """Every line of the pool is cut while nobody uses it: nobody notices."""
+def test_pool_replaces_dead_connections_silently(env: Environment) -> None:
+    """Every connection of the pool is cut while idle."""
     with ExitStack() as stack, ThreadPoolExecutor(6) as pool:
         stores = [stack.enter_context(closing(env.team.store(f"m{number}"))) for number in range(6)]
-        together = threading.Barrier(6)
+        barrier = threading.Barrier(6)
 
         def hold(store: PostgresStore) -> None:
             with store.transaction():
-                together.wait(30)
+                barrier.wait(30)
 
         for _ in range(2):
             list(pool.map(hold, stores))
@@ -185,11 +190,11 @@ def test_lines_that_died_meanwhile_are_replaced(env: Environment) -> None:
             for number, store in enumerate(stores):
                 assert store.state(env.session) is not None
                 note(store, env.session, f"m{number}")
-    assert sorted(env.there()) == sorted([f"m{number}" for number in range(6)] * 2)
+    assert sorted(env.notes()) == sorted([f"m{number}" for number in range(6)] * 2)
 
 
-def test_a_line_cut_at_every_message(env: Environment) -> None:
-    """Whatever is cut, before it arrives or after: a note is there once if it was acknowledged, and else is not."""
+def test_note_is_recorded_once_if_acknowledged_when_any_message_is_cut(env: Environment) -> None:
+    """Before or after the message arrives; otherwise it is not recorded."""
     expected: list[str] = []
     step = scale(3, 1, 1)
     for direction, after in itertools.product((SENT, ANSWERED), (False, True)):
@@ -209,18 +214,18 @@ def test_a_line_cut_at_every_message(env: Environment) -> None:
                 except Unreachable as error:
                     message = error.message
                 assert "not known" not in message
-                happened = env.line.happened.is_set()
-                env.line.spare()
+                happened = env.line.triggered.is_set()
+                env.line.clear_trigger()
                 state = store.state(env.session)
                 assert state is not None
                 assert [item.text for item in state.notes] == expected
             if not happened:
                 break
-    assert env.there() == expected
+    assert env.notes() == expected
 
 
-def test_a_machine_that_stopped_keeps_others_waiting_for_a_time(env: Environment, store: PostgresStore) -> None:
-    """Its transaction is ended by the server; whoever waited goes on, and it is told."""
+def test_idle_transaction_of_a_stopped_machine_is_ended_by_the_server(env: Environment, store: PostgresStore) -> None:
+    """Waiting machines continue, and the stopped one gets an error."""
     with closing(env.team.store("other")) as other:
 
         def sleep() -> None:
@@ -232,9 +237,9 @@ def test_a_machine_that_stopped_keeps_others_waiting_for_a_time(env: Environment
 
         with pytest.raises((Busy, Unreachable)):
             sleep()
-        assert env.there() == ["first", "awake"]
+        assert env.notes() == ["first", "awake"]
         note(store, env.session, "again")
-        assert env.there() == ["first", "awake", "again"]
+        assert env.notes() == ["first", "awake", "again"]
 
 
 # ── the pool ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -259,8 +264,8 @@ def all_disconnected(team: Team) -> bool:
     return False
 
 
-def test_many_stores_need_few_lines(team: Team) -> None:
-    """Fifty stores in one process, used one after another: one line; closed, none is left."""
+def test_stores_of_one_process_share_connections(team: Team) -> None:
+    """Fifty stores, used one after another, need one; closed, they leave none."""
     (session,) = team.begin(["one"])
     before = dict(PostgresPool.open)
     with ExitStack() as stack:
@@ -272,8 +277,8 @@ def test_many_stores_need_few_lines(team: Team) -> None:
     assert PostgresPool.open == before
 
 
-def test_a_transaction_with_more_than_the_network_takes_at_once_is_recorded(team: Team) -> None:
-    """Several megabytes are told before anything is asked: none of it waits to be sent for ever."""
+def test_transaction_larger_than_network_buffers_is_recorded(team: Team) -> None:
+    """Several megabytes are sent before anything is read: neither side blocks."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
         with store.transaction() as transaction:
@@ -282,18 +287,18 @@ def test_a_transaction_with_more_than_the_network_takes_at_once_is_recorded(team
         assert len(list(store.events(session))) == 41
 
 
-def test_more_threads_than_lines(team: Team) -> None:
-    """Twenty at once, with a store each: who finds no line waits for one."""
+def test_threads_wait_when_no_connection_is_free(team: Team) -> None:
+    """Twenty at once, with a store each."""
     sessions = team.begin([str(number) for number in range(20)])
     outcomes: list[Outcome] = []
     guard = threading.Lock()
 
-    def tell(one: Outcome) -> None:
+    def report(outcome: Outcome) -> None:
         with guard:
-            outcomes.append(one)
+            outcomes.append(outcome)
 
     threads = [
-        threading.Thread(target=work, args=(Task(team.url(), [f"m{number}"], [session], 4), tell))
+        threading.Thread(target=run_task, args=(Task(team.url(), [f"m{number}"], [session], 4), report))
         for number, session in enumerate(sessions)
     ]
     for thread in threads:
@@ -301,12 +306,12 @@ def test_more_threads_than_lines(team: Team) -> None:
     for thread in threads:
         thread.join()
     with closing(team.store("judge")) as store:
-        assert judge(store, sessions, outcomes) == 80
+        assert assert_nothing_lost(store, sessions, outcomes) == 80
     assert all_disconnected(team)
 
 
-def test_a_store_closed_twice_leaves_the_others_alone(team: Team) -> None:
-    """Closing is counted once for each store."""
+def test_store_closed_twice_leaves_others_open(team: Team) -> None:
+    """Closing is counted once per store."""
     (session,) = team.begin(["one"])
     with closing(team.store("a")) as one:
         other = team.store("b")
@@ -316,8 +321,8 @@ def test_a_store_closed_twice_leaves_the_others_alone(team: Team) -> None:
     assert all_disconnected(team)
 
 
-def test_failures_use_up_no_lines(team: Team) -> None:
-    """More transactions fail than there are lines: inside, by the server's word, and in reading."""
+def test_failed_transactions_return_their_connections(team: Team) -> None:
+    """More failures than connections: inside a transaction, on the server, and in reads."""
     (session,) = team.begin(["one"])
 
     def interrupted(store: PostgresStore) -> None:
@@ -374,11 +379,11 @@ sys.exit(0)
 @pytest.mark.parametrize(
     ("program", "notes"), [(FORKED, 13), (FORGOTTEN, 2), (IN_THE_MIDDLE, 1)], ids=["forked", "forgotten", "midway"]
 )
-def test_a_process_ends_quietly(team: Team, program: str, notes: int) -> None:
-    """Forked while a store was open, or ended without closing it: no word, no line left, every note there."""
+def test_process_ends_without_output_or_open_connections(team: Team, program: str, notes: int) -> None:
+    """Forked while a store was open, or ended without closing it; every note is there."""
     (session,) = team.begin(["one"])
     done = subprocess.run(
-        # Python warns of forks beside threads: the library that holds the lines has two.
+        # Python warns about forks with threads: the connection pool has two.
         [sys.executable, "-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning",
          "-W", "ignore::ImportWarning", "-c", textwrap.dedent(BEGIN + program), team.url(), session],
         env=processes.environ_with_tests(),

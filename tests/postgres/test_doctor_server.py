@@ -1,4 +1,4 @@
-"""The doctor of a store on a server: what is said of it while it is there, and while it is away."""
+"""The doctor of a store on a server: its report while the server is there, and while it is unreachable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.keeper import doctor, store_checks
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin, members
 from holdfast.workspace.followers import NOT_OPENED
-from tests.postgres.failing_proxy import Cutter
+from tests.postgres.failing_proxy import FailingProxy
 from tests.postgres.machines import Machine
 from tests.postgres.team import Team
 from tests.support.postgres.server import Server
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def team(postgres: Server, database: str, line: Cutter) -> Team:
+def team(postgres: Server, database: str, line: FailingProxy) -> Team:
     return Team(postgres, database, line=line)
 
 
@@ -34,27 +34,27 @@ def machine(team: Team, tmp_path: Path) -> Machine:
     return machine
 
 
-def _examined(machine: Machine) -> dict[str, Check]:
+def _checks(machine: Machine) -> dict[str, Check]:
     with machine.keeper() as keeper:
         return {check.name: check for check in doctor.examine(keeper)}
 
 
-def test_a_sound_store(machine: Machine, team: Team) -> None:
-    """It opens, everything in it fits together, and it is said what it is and who one is there."""
+def test_doctor_reports_a_sound_server_store(machine: Machine, team: Team) -> None:
+    """It names the vault and the role."""
     with machine.keeper() as keeper:
         keeper.start("Build the shop").note("blue")
-    checks = _examined(machine)
+    checks = _checks(machine)
     assert {check.name for check in checks.values() if check.status != "ok"} == set()
     assert f"vault {team.vault}, as {team.person}" in checks["server"].detail
     assert "sqlite" not in checks
 
 
-def test_who_is_above_the_rules_is_warned(machine: Machine, team: Team, postgres: Server) -> None:
-    """A superuser sees everybody's sessions: that is no way to work."""
+def test_doctor_warns_a_superuser(machine: Machine, team: Team, postgres: Server) -> None:
+    """Superusers see all sessions."""
     machine.url = f"{postgres.url(team.name)}&vault={team.vault}"
     with admin.connected(PostgresAddress(machine.url), "admit") as own:
         admin.admit_to_vault(own, admin.make_vault(own, team.vault), "postgres")
-    checks = _examined(machine)
+    checks = _checks(machine)
     assert checks["server"].status == "warning"
     assert "postgres is a superuser" in checks["server"].detail
 
@@ -63,37 +63,37 @@ def test_who_is_above_the_rules_is_warned(machine: Machine, team: Team, postgres
     ("encrypted", "proven", "detail"),
     [(False, False, "can be read on the way"), (True, False, "need not prove who it is"), (True, True, "PostgreSQL")],
 )
-def test_the_way_to_a_server_elsewhere(
+def test_doctor_warns_of_an_unprotected_connection(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, detail: str
 ) -> None:
-    """Open to others, or to one who poses as the server: a warning."""
+    """Not encrypted, or to a server that need not prove its identity."""
     real = members.server_info
 
     def elsewhere(store: Any) -> members.ServerInfo:
         return real(store)._replace(local=False, encrypted=encrypted, proven=proven)
 
     monkeypatch.setattr(members, "server_info", elsewhere)
-    check = _examined(machine)["server"]
+    check = _checks(machine)["server"]
     assert detail in check.detail
     assert check.status == ("ok" if proven else "warning")
 
 
-def test_an_outage_is_nothing_to_report(machine: Machine, line: Cutter) -> None:
-    """Hooks noted that the server was away; they kept what they heard, and there is nothing to be done about it."""
+def test_doctor_reports_no_problem_after_an_outage(machine: Machine, line: FailingProxy) -> None:
+    """Hooks kept their payloads: nothing has to be done."""
     with machine.keeper() as keeper:
         keeper.start("Build the shop")
     line.refuse()
     machine.hook("ask", "SessionStart", source="startup")
     assert len(machine.errors()) == 1
-    check = _examined(machine)["capture"]
+    check = _checks(machine)["capture"]
     assert (check.status, check.fix) == ("ok", None)
     assert "kept" in check.detail
 
 
-def test_a_server_that_goes_away_while_it_is_looked_at(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
+def test_doctor_reports_a_check_interrupted_by_an_outage(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not looked at to the end is not called sound."""
+    """An unfinished check does not count as ok."""
     with machine.keeper() as keeper:
         keeper.start("Build the shop")
     real = store_checks.server
@@ -104,17 +104,17 @@ def test_a_server_that_goes_away_while_it_is_looked_at(
         return checks
 
     monkeypatch.setattr(store_checks, "server", then_unreachable)
-    checks = _examined(machine)
+    checks = _checks(machine)
     assert checks["file"].status == "failed"
     assert "the check broke off: the server cannot be reached" in checks["file"].detail
     assert {checks[name].status for name in ("chain", "state", "listing", "search")} == {"warning"}
     assert checks["agents"].status == "failed"
 
 
-def test_a_server_that_is_away_fails_its_check_alone(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_doctor_fails_only_the_store_check_when_the_server_is_unreachable(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Everything else is looked at; other commands end with 7 and do nothing, and nothing is lost by it."""
+    """Other commands end with exit code 7 and do nothing, and no payload is lost."""
     with machine.keeper() as keeper:
         keeper.start("Build the shop")
         keeper.mirrors.switch_on("orchestrator")
@@ -122,7 +122,7 @@ def test_a_server_that_is_away_fails_its_check_alone(
     monkeypatch.setenv("HOLDFAST_STORE", machine.url)
     monkeypatch.chdir(machine.project)
     line.refuse()
-    machine.ran(0)
+    machine.report_command(0)
     assert main(["doctor", "--json"]) == 6
     checks = {item["name"]: item for item in json.loads(capsys.readouterr().out)["checks"]}
     assert [check["name"] for check in checks.values() if check["status"] == "failed"] == ["store"]

@@ -1,4 +1,4 @@
-"""A team's database as an earlier version left it: dumped, restored on a new server, brought up to date, read."""
+"""A team's database as an earlier version left it: dumped, restored on a new server, migrated, read."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def restored(request: pytest.FixtureRequest, tmp_path: Path, postgres: Server) -
     if "holdfast_member" not in known:
         postgres.sql("CREATE ROLE holdfast_member NOLOGIN")
     for role in TEAM:
-        postgres.sql(f"GRANT holdfast_member TO {role}")  # of the server: a dump of one database does not hold it
+        postgres.sql(
+            f"GRANT holdfast_member TO {role}"
+        )  # a role of the server: a dump of one database does not have it
     postgres.database(DATABASE)
-    # Whoever runs the server reads it there.
+    # Readable for the user that runs the server.
     dump = Path(postgres.folder, "generation.sql")
     dump.write_bytes((generation.root / "team.sql").read_bytes())
     dump.chmod(0o644)
@@ -46,9 +48,9 @@ def member(generation: Generation, server: Server, role: str) -> Program:
 
 
 def test_restored_team_database_is_read_by_both_members(restored: Generation, postgres: Server) -> None:
-    """What each member saw, they see, and nothing more; both go on, and see what the other writes where they may."""
+    """Each member sees what they saw before, and what the other writes where they may."""
     ada, ben = (member(restored, postgres, role) for role in TEAM)
-    ada("store", "init", postgres.url(DATABASE))  # an owner brings it up to date; done twice, it does nothing
+    ada("store", "init", postgres.url(DATABASE))  # an owner migrates it
     for role, program in zip(TEAM, (ada, ben), strict=True):
         current = facts(program, restored.said["moment"])
         assert unexpected(differences(restored.facts(role), current)) == [], role

@@ -1,4 +1,4 @@
-"""Hooks with a store on a server: while it is away or silent, with shared sessions, with files and commits."""
+"""Hooks with a store on a server: unreachable or silent, with shared sessions, with files and commits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.workspace import server_outage, spool
-from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter
-from tests.postgres.machines import LONGEST, Machine
+from tests.postgres.failing_proxy import ANSWERED, SENT, FailingProxy
+from tests.postgres.machines import TIMEOUT, Machine
 from tests.postgres.team import Team
 from tests.support.postgres.fixtures import prepared
 from tests.support.postgres.server import Server
@@ -61,17 +61,17 @@ def machine(team: Team, tmp_path: Path) -> Machine:
 
 
 @pytest.fixture
-def line(own: Server) -> Iterator[Cutter]:
-    with Cutter(own) as line:
+def line(own: Server) -> Iterator[FailingProxy]:
+    with FailingProxy(own) as line:
         yield line
 
 
-def _every(*numbers: int) -> list[str]:
+def _commands(*numbers: int) -> list[str]:
     return sorted(f"make {number}" for number in (numbers or range(PAYLOADS)))
 
 
-class _Writing:
-    """For `cut_when`: the answer that it is committed (0), or what is sent or answered so far into the writing."""
+class _WhileWriting:
+    """For `cut_when`: the answer to the commit (0), or the nth message of the writing transaction."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -86,7 +86,7 @@ class _Writing:
         return self._begun and direction == ANSWERED and b"COMMIT\0" in data
 
 
-class _Answering:
+class _AfterAnswers:
     """For `freeze_when`: the server has answered so often."""
 
     def __init__(self, left: int) -> None:
@@ -97,34 +97,34 @@ class _Answering:
         return self._left < 0
 
 
-def _forget_that_it_is_away(machine: Machine) -> None:
+def _forget_outage(machine: Machine) -> None:
     """As if a while had passed."""
     (machine.home / server_outage.NAME).unlink(missing_ok=True)
 
 
-def _soon(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + LONGEST
+def _wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.02)
 
 
 def test_payloads_handed_over_during_an_outage_arrive_once(own: Server, machine: Machine) -> None:
-    """Hooks that wait for an answer get none, at once; the next command after the server is back takes in all."""
+    """Hooks that expect an answer get none, at once; the next command after the outage records all."""
     own.stop()
     assert machine.hook("ask", "SessionStart", source="startup") == ""
     assert machine.hook("ask", "UserPromptSubmit", prompt="Add OAuth", prompt_id="p1") == ""
     for number in range(PAYLOADS):
-        machine.ran(number, through="user" if number % 2 else "project")
-        if number % 5 == 0:  # heard through both configurations
-            machine.ran(number, through="project" if number % 2 else "user")
+        machine.report_command(number, through="user" if number % 2 else "project")
+        if number % 5 == 0:  # sent through both configurations
+            machine.report_command(number, through="project" if number % 2 else "user")
     assert machine.waiting() == 2 + PAYLOADS + 4
     for _ in range(2):
         with machine.keeper() as keeper, pytest.raises(Unreachable):
             keeper.session()
     assert machine.waiting() == 2 + PAYLOADS + 4
     own.start()
-    assert machine.commands() == _every()
+    assert machine.commands() == _commands()
     assert (machine.waiting(), machine.unread()) == (0, [])
     assert len(machine.errors()) == 1
     with machine.keeper() as keeper:
@@ -134,17 +134,17 @@ def test_payloads_handed_over_during_an_outage_arrive_once(own: Server, machine:
 def test_hooks_answer_again_when_the_server_is_back(
     own: Server, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The briefing comes as soon as the server was heard again, and the next absence is noted anew."""
+    """And the outage is forgotten."""
     with machine.keeper() as keeper:
         keeper.start("Add OAuth")
-    _forget_that_it_is_away(machine)
+    _forget_outage(machine)
     own.stop()
     assert machine.hook("ask", "SessionStart", source="startup") == ""
     assert server_outage.is_away(str(machine.home), machine.url)
     assert not server_outage.is_away(str(machine.home), machine.url + "&application_name=other")
     own.start()
-    _forget_that_it_is_away(machine)
-    monkeypatch.setattr(server_outage, "HOOK_PATIENCE", LONGEST)
+    _forget_outage(machine)
+    monkeypatch.setattr(server_outage, "HOOK_PATIENCE", TIMEOUT)
     reply = hook_process.answer_hook(
         str(machine.home), "claude.user.1.1", store=machine.url,
         payload=b'{"session_id": "t", "hook_event_name": "SessionStart", "source": "startup", "cwd": "%s"}'
@@ -157,21 +157,21 @@ def test_hooks_answer_again_when_the_server_is_back(
 
 
 def test_payloads_for_a_server_were_drained_into_a_local_store(own: Server, machine: Machine) -> None:
-    """Handed over while the server is away, they wait for it, whatever store other processes use meanwhile."""
+    """They wait for the server, whatever store other processes use meanwhile."""
     own.stop()
-    machine.ran(0)
+    machine.report_command(0)
     with Keeper.open(str(machine.project), home=str(machine.home)) as local:
         assert local.history(all_projects=True) == []
         assert machine.waiting() == 1
         check = next(check for check in local.doctor()[0] if check.name == "spool")
     assert f"waits for {PostgresAddress(machine.url).url}" in check.detail
     own.start()
-    assert machine.commands() == _every(0)
+    assert machine.commands() == _commands(0)
     assert (machine.waiting(), machine.unread()) == (0, [])
 
 
-def test_hooks_do_not_wait_for_a_silent_server(machine: Machine, team: Team, line: Cutter) -> None:
-    """Nothing is answered, nothing printed, and one line in the log tells of it, however many hooks there were."""
+def test_hooks_do_not_wait_for_a_silent_server(machine: Machine, team: Team, line: FailingProxy) -> None:
+    """No answer, no output, and at most one line in the log, however many hooks there were."""
     with machine.keeper() as keeper:
         keeper.start("Add OAuth")
     machine.url = team.url(line)
@@ -187,93 +187,95 @@ def test_hooks_do_not_wait_for_a_silent_server(machine: Machine, team: Team, lin
     assert (machine.waiting(), machine.unread()) == (0, [])
 
 
-def test_a_server_falls_silent_in_the_middle(
-    machine: Machine, team: Team, line: Cutter, monkeypatch: pytest.MonkeyPatch
+def test_drain_is_given_up_when_the_server_falls_silent(
+    machine: Machine, team: Team, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is in a hurry leaves it at that, wherever it was; nothing is put aside, and it is all there later."""
+    """At any point; nothing is set aside, and everything is recorded later."""
     monkeypatch.setattr(server_outage, "BACKGROUND_PATIENCE", 0.5)
     machine.url = team.url(line)
     machine.connect()
     with machine.keeper() as keeper:
         keeper.start("Add OAuth")
     for number in range(3):
-        machine.ran(number)
+        machine.report_command(number)
     for answers in (1, 3, 9):
-        line.freeze_when(_Answering(answers))
+        line.freeze_when(_AfterAnswers(answers))
         hook_process.drain_spool(str(machine.home), store=machine.url)
-        assert line.happened.is_set()
+        assert line.triggered.is_set()
         assert server_outage.is_away(str(machine.home), machine.url)
         line.thaw()
-        _forget_that_it_is_away(machine)
+        _forget_outage(machine)
     hook_process.drain_spool(str(machine.home), store=machine.url)
-    assert machine.commands() == _every(0, 1, 2)
+    assert machine.commands() == _commands(0, 1, 2)
     assert (machine.waiting(), machine.unread()) == (0, [])
 
 
 @pytest.mark.parametrize("number", [0, 2, 6])
-def test_drain_continues_after_a_kill(machine: Machine, team: Team, line: Cutter, number: int) -> None:
-    """Whether it was committed or not, nobody lived to hear of it: what waits still is taken in once."""
+def test_drain_continues_after_a_kill(machine: Machine, team: Team, line: FailingProxy, number: int) -> None:
+    """Whether it was committed or not: each payload is recorded once."""
     with machine.keeper() as keeper:
         keeper.start("Add OAuth")
     machine.url = team.url(line)
     machine.connect()
     for item in range(PAYLOADS):
-        machine.ran(item)
-    line.freeze_when(_Writing(number), after=False)
+        machine.report_command(item)
+    line.freeze_when(_WhileWriting(number), after=False)
     with machine.drain() as draining:
-        assert line.happened.wait(LONGEST)
+        assert line.triggered.wait(TIMEOUT)
         draining.kill()
     assert machine.waiting() == PAYLOADS
     line.cut()
     line.thaw()
-    assert machine.commands() == _every()
+    assert machine.commands() == _commands()
     assert (machine.waiting(), machine.unread()) == (0, [])
 
 
 @pytest.mark.parametrize("after", [True, False])
-def test_drain_continues_after_a_lost_connection(machine: Machine, team: Team, line: Cutter, after: bool) -> None:
-    """The outcome is looked for; what was not recorded waits for the next one."""
+def test_drain_continues_after_a_lost_connection(
+    machine: Machine, team: Team, line: FailingProxy, after: bool
+) -> None:
+    """The result is looked up; what was not recorded waits for the next drain."""
     with machine.keeper() as keeper:
         keeper.start("Add OAuth")
     machine.url = team.url(line)
     machine.connect()
     expected = []
     for number in (0, 1, 2, 3, 5, 8, 12, 17, 23, 30, 38, 47, 57):
-        machine.ran(number)
+        machine.report_command(number)
         expected.append(number)
-        line.cut_when(_Writing(number), after=after)
+        line.cut_when(_WhileWriting(number), after=after)
         hook_process.drain_spool(str(machine.home), store=machine.url)
-        _forget_that_it_is_away(machine)
-        happened = line.happened.wait(0.2)
-        line.spare()
+        _forget_outage(machine)
+        happened = line.triggered.wait(0.2)
+        line.clear_trigger()
         hook_process.drain_spool(str(machine.home), store=machine.url)
         if not happened:
             break
     assert 1 < number < 57
-    assert machine.commands() == _every(*expected)
+    assert machine.commands() == _commands(*expected)
     assert (machine.waiting(), machine.unread()) == (0, [])
 
 
-def test_processes_do_not_pile_up(machine: Machine, team: Team, line: Cutter) -> None:
-    """While the server says nothing, one process tries and one waits; the others see that and leave."""
+def test_at_most_two_drains_wait_for_a_silent_server(machine: Machine, team: Team, line: FailingProxy) -> None:
+    """One tries and one waits; the others see that and exit."""
     machine.url = team.url(line)
     machine.connect()
-    machine.ran(0)
+    machine.report_command(0)
     line.freeze()
     processes = [machine.drain() for _ in range(8)]
     try:
-        _soon(lambda: sum(process.poll() is None for process in processes) <= 2)
+        _wait_until(lambda: sum(process.poll() is None for process in processes) <= 2)
         line.thaw()
-        assert [process.wait(LONGEST) for process in processes] == [0] * 8
+        assert [process.wait(TIMEOUT) for process in processes] == [0] * 8
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    assert machine.commands() == _every(0)
+    assert machine.commands() == _commands(0)
 
 
-def test_two_machines_drain_at_once(team: Team, tmp_path: Path) -> None:
-    """Each what its own agents left, and what both heard of is recorded once."""
+def test_concurrent_drains_of_two_machines_record_each_command_once(team: Team, tmp_path: Path) -> None:
+    """Including a conversation that both machines send."""
     machines = [Machine(tmp_path, team.url(), name) for name in ("desk", "laptop")]
     for machine in machines:
         machine.connect()
@@ -281,33 +283,33 @@ def test_two_machines_drain_at_once(team: Team, tmp_path: Path) -> None:
             "tell", "UserPromptSubmit", f"talk-{machine.name}", prompt=f"At the {machine.name}", prompt_id="p"
         )
         for number in range(5):
-            machine.ran(number + 10 * machines.index(machine), f"talk-{machine.name}")
-    together = threading.Barrier(2)
+            machine.report_command(number + 10 * machines.index(machine), f"talk-{machine.name}")
+    barrier = threading.Barrier(2)
 
-    def take_in(machine: Machine) -> None:
-        together.wait()
+    def drain(machine: Machine) -> None:
+        barrier.wait()
         hook_process.drain_spool(str(machine.home), store=machine.url)
 
-    threads = [threading.Thread(target=take_in, args=(machine,)) for machine in machines]
+    threads = [threading.Thread(target=drain, args=(machine,)) for machine in machines]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert [machine.waiting() for machine in machines] == [0, 0]
-    assert machines[0].commands() == machines[1].commands() == _every(0, 1, 2, 3, 4, 10, 11, 12, 13, 14)
-    machines[1].ran(0, "talk-desk")  # the same conversation, told of on the other machine
-    assert machines[0].commands() == machines[1].commands() == _every(0, 1, 2, 3, 4, 10, 11, 12, 13, 14)
+    assert machines[0].commands() == machines[1].commands() == _commands(0, 1, 2, 3, 4, 10, 11, 12, 13, 14)
+    machines[1].report_command(0, "talk-desk")  # the same conversation, sent from the other machine
+    assert machines[0].commands() == machines[1].commands() == _commands(0, 1, 2, 3, 4, 10, 11, 12, 13, 14)
     with machines[0].keeper() as here, machines[1].keeper() as there:
         assert here.session().document().goal == "At the desk"
         assert there.session().document().goal == "At the laptop"
 
 
-def test_what_the_database_refuses_waits(own: Server, machine: Machine, team: Team) -> None:
-    """A person who was dismissed, and is admitted again: nothing was put aside meanwhile."""
+def test_payloads_wait_while_their_member_is_dismissed(own: Server, machine: Machine, team: Team) -> None:
+    """Nothing is set aside until the member is admitted again."""
     with machine.keeper() as keeper:
         keeper.start("Add OAuth")
     admin = PostgresAddress(f"{own.url(team.name)}&vault={team.vault}")
-    machine.ran(0)
+    machine.report_command(0)
     with postgres_admin.connected(admin, "dismiss") as own_line:
         vault = postgres_admin.make_vault(own_line, team.vault)
         postgres_admin.dismiss_from_vault(own_line, vault, team.person)
@@ -316,16 +318,16 @@ def test_what_the_database_refuses_waits(own: Server, machine: Machine, team: Te
     assert (machine.waiting(), machine.unread()) == (1, [])
     with postgres_admin.connected(admin, "admit") as own_line:
         postgres_admin.admit_to_vault(own_line, vault, team.person)
-    assert machine.commands() == _every(0)
+    assert machine.commands() == _commands(0)
 
 
-def test_hook_path_never_opens_the_store(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A payload that needs no answer is handed over though the address leads nowhere, and nobody looks it up."""
+def test_hook_without_an_answer_never_opens_the_store(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The payload is handed over although the address does not exist."""
     machine.url = "postgresql://ada@does-not-exist.invalid/team"
     (machine.home / "hooks" / "store").write_text(machine.url)
     monkeypatch.setattr(psycopg, "connect", None)
     for number in range(2):
-        machine.ran(number)
+        machine.report_command(number)
     assert len(spool.list_entries(str(machine.home))) == 2
     assert machine.errors() == []
 
@@ -334,12 +336,10 @@ def test_hook_path_never_opens_the_store(machine: Machine, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("writes", [False, True])
-def test_conversation_that_another_member_linked_draws_no_work_into_their_session(
+def test_conversation_linked_by_another_member_starts_an_own_session(
     postgres: Server, database: str, tmp_path: Path, writes: bool
 ) -> None:
-    """Whoever shares a session could name any conversation in it: ours begins a session of its own, and nothing is
-    refused or put aside.
-    """
+    """A member can name any conversation in a session they share: nothing is recorded there, refused or set aside."""
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
@@ -349,7 +349,7 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
     for machine in (ada, ben):
         machine.connect()
     ada.hook("tell", "UserPromptSubmit", prompt="Build the shop", prompt_id="p1")
-    ada.ran(0)
+    ada.report_command(0)
     with ada.keeper() as keeper:
         session = keeper.session().id
         store = keeper.store()
@@ -358,7 +358,7 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
     with ben.keeper() as keeper:
         assert keeper.history(all_projects=True)[0].id == session
     for number in (1, 2):
-        ben.ran(number)  # a conversation of the same id
+        ben.report_command(number)  # a conversation of the same id
     assert ben.commands() == ["make 0", "make 1", "make 2"]
     assert (ben.waiting(), ben.unread(), ben.errors()) == (0, [], [])
     with ben.keeper() as keeper:
@@ -367,10 +367,10 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
     assert ada.commands() == ["make 0"]
 
 
-def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_owner_into_it(
+def test_new_conversation_of_the_owner_does_not_join_a_session_that_a_member_resumed(
     postgres: Server, database: str, tmp_path: Path
 ) -> None:
-    """Nor does the owner's command act on the branch that the member names; the owner's own word counts."""
+    """Nor does the owner's command act on a branch that the member set; the owner's own resume counts."""
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
@@ -411,7 +411,7 @@ def test_file_and_commit_of_a_command_are_recorded_on_a_server(
     git = ["git", "-C", str(ada.project), "-c", "user.name=A", "-c", "user.email=a@b"]
 
     def run(*words: str) -> None:
-        subprocess.run([*git, *words], check=True, capture_output=True, timeout=LONGEST)
+        subprocess.run([*git, *words], check=True, capture_output=True, timeout=TIMEOUT)
         time.sleep(0.03)
 
     run("init", "-q")

@@ -33,27 +33,27 @@ from tests.support.scale import scale
 
 __all__ = ["team"]
 
-# As a program says that what it added is not at the end of the log: then everybody reads all of it again.
+# How a program signals that it added events before the end of the log: all readers then read all of it again.
 ANEW: Final = "UPDATE holdfast.sessions SET version = version + 1, anew = version + 1 WHERE ref = %s"
-BOBS: Final = "b0b" + "0" * 29  # a stream that bob's own home says is its own
+BOBS: Final = "b0b" + "0" * 29  # a stream that bob's own home claims
 _COLUMNS: Final = (
     "writer", "seq", "clock", "at", "v", "type", "actor", "key", "seen", "body", "prev", "hash", "data", "salt",
 )  # fmt: skip
 
 
 class Shared(NamedTuple):
-    """A session of anna's that bob may write to, as both have it open."""
+    """A session of anna's that bob may write to, opened by both."""
 
     team: Team
     id: str
     ref: int
     anna: PostgresStore
     bob: PostgresStore
-    # Of anna: what began it, a note with a key, and a note without.
+    # Anna's events: the start, a note with a key, and a note without.
     events: tuple[Event, ...]
 
     def insert(self, *events: Event, person: str = "bob") -> None:
-        """As plain SQL does it, with no program that would object."""
+        """In plain SQL, without a program's checks."""
         line = self.team.line(person)
         with line.transaction():
             for event in events:
@@ -66,7 +66,7 @@ class Shared(NamedTuple):
             line.execute(ANEW, (self.ref,))
 
     def insert_before(self, *events: Event) -> None:
-        """By bob, as an earlier version of the tables let them in."""
+        """By bob, as an earlier version of the tables accepted them."""
         line = self.team.line("postgres")
         with line.transaction():
             line.execute("SET LOCAL session_replication_role = replica")
@@ -80,7 +80,7 @@ class Shared(NamedTuple):
             line.execute(ANEW, (self.ref,))
 
     def by_bob(self, kind: str, data: Json | bytes, **more: Any) -> Event:
-        """An event with a proper hash, that says anything."""
+        """An event with a valid hash and any content."""
         facts: dict[str, Any] = {
             "session": self.id, "writer": BOBS, "seq": 1, "prev": None, "clock": self.events[-1].clock + 1,
             "at": self.events[-1].at, "actor": "bob", "type": kind, "version": 1, "salt": bytes(16),
@@ -88,8 +88,8 @@ class Shared(NamedTuple):
         }  # fmt: skip
         return make_event(**facts)
 
-    def annas_work_goes_on(self, notes: int = 40) -> None:
-        """Nothing of hers is erased or does not count; she records more, beyond a snapshot, and all is there."""
+    def assert_anna_can_work(self, notes: int = 40) -> None:
+        """None of her events is erased or ignored; she records more, beyond a snapshot, and all of it is there."""
         before = {event.hash: event.data for event in self.events}
         put(self.anna, self.id, *(note(f"more {number}") for number in range(notes)))
         with closing(self.team.store("anna")) as again:
@@ -131,27 +131,27 @@ def shared(team: Team) -> Iterator[Shared]:
         ((ref,),) = team.run_as("postgres", "SELECT ref FROM holdfast.sessions WHERE id = %s", session)
         team.line("bob").execute("SELECT holdfast.settle(1, 'home of bob', %s)", (BOBS,))
         yield Shared(team, session, ref, anna, bob, tuple(event for event in made if event is not None))
-        team.line("postgres").execute("UPDATE holdfast.installations SET clock = 0")  # after absurd ones
+        team.line("postgres").execute("UPDATE holdfast.installations SET clock = 0")  # after absurd clocks
 
 
-# ── the three breaks ─────────────────────────────────────────────────────────────────────────────────────
+# ── breaks that occurred ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_members_erasure_does_not_erase_the_owners_events_through_what_stands_instead_of_it(shared: Shared) -> None:
-    """Bob erases his own erasure, and what he puts in its place names anna's note: that is refused."""
+def test_members_erasure_does_not_erase_the_owners_events_through_its_replacement(shared: Shared) -> None:
+    """Bob erases his own erasure, and the replacement names anna's note: that is refused."""
     own = put(shared.bob, shared.id, note("by bob"))[0]
     first = put(shared.bob, shared.id, EventErased(hashes=(own.hash,)))[0]
     inner: Json = {"hashes": [shared.events[-1].hash]}
     with pytest.raises(Refused, match="only its author"):
         put(shared.bob, shared.id, EventErased(hashes=(first.hash,), instead={first.hash: inner}))
-    shared.annas_work_goes_on()
-    # What is his own he erases that way, too.
+    shared.assert_anna_can_work()
+    # His own event he can erase that way.
     put(shared.bob, shared.id, EventErased(hashes=(first.hash,), instead={first.hash: {"hashes": [own.hash]}}))
     assert [event.data for event in shared.anna.events(shared.id) if event.hash == own.hash] == [None]
 
 
-def test_a_member_does_not_take_the_key_of_what_the_owner_records_later(shared: Shared) -> None:
-    """Of equal keys the first counts, and keys can be guessed: what the owner records stays recorded, once."""
+def test_member_cannot_take_the_key_of_a_later_event_of_the_owner(shared: Shared) -> None:
+    """Of equal keys the first counts, and keys can be guessed: the owner's event still counts, once."""
     put(shared.bob, shared.id, note("instead"), key="run:1")
     [made] = put(shared.anna, shared.id, note("how it ended"), key="run:1")
     assert made.key == "run:1+1"
@@ -160,19 +160,19 @@ def test_a_member_does_not_take_the_key_of_what_the_owner_records_later(shared: 
     state = shared.anna.state(shared.id)
     assert state is not None
     assert "how it ended" in [kept.text for kept in state.notes]
-    shared.annas_work_goes_on()
+    shared.assert_anna_can_work()
 
 
-def test_a_members_progress_that_is_no_number_breaks_no_history(
+def test_members_invalid_progress_breaks_no_history(
     shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The server refuses it; and where it was there before, every listing of the others goes on."""
+    """The server refuses it; and where it exists already, every other member's listing works."""
     team = shared.team
     for value in ("NaN", "1e308", "-1e308", "Infinity", "-Infinity", "-1", "1.0001"):
         for person in ("bob", "anna"):
             with pytest.raises(pg.CheckViolation):
                 team.run_as(person, f"UPDATE holdfast.sessions SET progress = '{value}' WHERE ref = %s", shared.ref)
-    _go_to(tmp_path, monkeypatch, team, "anna")
+    _use_machine_of(tmp_path, monkeypatch, team, "anna")
     for value in ("NaN", "1e308"):
         with _without_bounds(team):
             team.line("postgres").execute(
@@ -182,8 +182,8 @@ def test_a_members_progress_that_is_no_number_breaks_no_history(
             assert shared.id[:8] in capsys.readouterr().out
 
 
-def test_a_member_who_knows_a_projects_id_does_not_read_its_name(shared: Shared) -> None:
-    """Whatever sessions they say are of it: one of their own, by hand or by an event, or one they may write to."""
+def test_member_who_knows_a_project_id_cannot_read_its_name(shared: Shared) -> None:
+    """Whichever sessions they assign to it: one of their own, by hand or by an event, or one they may write to."""
     team, hidden = shared.team, "project-private"
     names = f"SELECT name FROM holdfast.projects WHERE id = '{hidden}'"
     evidence = f"SELECT * FROM holdfast.evidence_of(1, '{hidden}', 0)"
@@ -216,7 +216,7 @@ Case = Callable[[Shared], Sequence[Event]]
 
 
 def portions(cases: Mapping[str, object]) -> list[list[str]]:
-    """All at once; at scale, each by itself as well."""
+    """All at once; at scale, each one separately too."""
     return [list(cases), *([name] for name in (cases if scale(0, 1, 1) else ()))]
 
 
@@ -234,12 +234,12 @@ def others(shared: Shared) -> list[str]:
     return [shared.events[1].hash]
 
 
-def one(kind: str, data: Json | bytes, **more: Any) -> Case:
+def by_bob_alone(kind: str, data: Json | bytes, **more: Any) -> Case:
     return lambda shared: [shared.by_bob(kind, data, **more)]
 
 
-def nested(levels: int) -> Callable[[Shared], Json]:
-    """What stands instead of what stands instead of … an erasure."""
+def nested_replacement(levels: int) -> Callable[[Shared], Json]:
+    """The replacement of a replacement of … an erasure."""
 
     def made(shared: Shared) -> Json:
         own = shared.by_bob("note.added", {"text": "by bob"}).hash
@@ -251,8 +251,8 @@ def nested(levels: int) -> Callable[[Shared], Json]:
     return made
 
 
-def erased_once(shared: Shared) -> list[Event]:
-    """An erasure that comes without its data, and one that says what stands in its place."""
+def erasure_without_data(shared: Shared) -> list[Event]:
+    """An erasure that comes without its data, and another one with its replacement."""
     empty = shared.by_bob("event.erased", {"hashes": []})
     data: Json = {"hashes": [empty.hash], "instead": {empty.hash: {"hashes": [*others(shared)]}}}
     bare = empty.__class__(**{**{name: getattr(empty, name) for name in empty.__struct_fields__}, "data": None,
@@ -271,7 +271,7 @@ def with_seen(*heads: StreamHead) -> Case:
 
 
 def under_the_hashes_of(which: slice, *, data: bool, erased: bool = False) -> Case:
-    """Rows of bob's own that have the hashes of anna's events; then an erasure of these hashes."""
+    """Rows of bob's own with the hashes of anna's events; then an erasure of these hashes."""
 
     def made(shared: Shared) -> list[Event]:
         rows: list[Event] = []
@@ -300,7 +300,7 @@ def in_annas_stream(seq: int, home: str = "") -> Case:
 
 
 def of_an_event(kind: str, **more: Json) -> Case:
-    """About an agent, a task or a value that anna's events made."""
+    """About an agent, a task or a value that anna's events created."""
     return lambda shared: [shared.by_bob(kind, {"id": "x", "ref": shared.events[0].hash, **more})]
 
 
@@ -319,29 +319,29 @@ REFUSED_CASES: Final[dict[str, Case]] = {
     "erased: another's, with a space": erasing(lambda shared: [f" {others(shared)[0]}"]),
     "erased: what is not here yet": erasing(lambda _: ["ab" * 32]),
     "erased: no hash at all": erasing(lambda _: ["x"]),
-    "instead: of one's own, erases another's": erasing(lambda _: [], nested(0)),
-    "instead: within instead": erasing(lambda _: [], nested(1)),
-    "instead: eight times": erasing(lambda _: [], nested(8)),
-    "instead: of an erasure that was erased": erased_once,
+    "instead: of one's own, erases another's": erasing(lambda _: [], nested_replacement(0)),
+    "instead: within instead": erasing(lambda _: [], nested_replacement(1)),
+    "instead: eight times": erasing(lambda _: [], nested_replacement(8)),
+    "instead: of an erasure that was erased": erasure_without_data,
     "hash: another's": under_the_hashes_of(slice(1, 2), data=True),
     "hash: another's, without data": under_the_hashes_of(slice(1, 2), data=False),
     "hash: another's, and erased": under_the_hashes_of(slice(1, 3), data=True, erased=True),
-    "key: another's, and earlier": one("note.added", {"text": "first"}, key="hook:1", clock=1),
-    "key: of the start, and earlier": one("note.added", {"text": "first"}, key="file:start", clock=1),
+    "key: another's, and earlier": by_bob_alone("note.added", {"text": "first"}, key="hook:1", clock=1),
+    "key: of the start, and earlier": by_bob_alone("note.added", {"text": "first"}, key="file:start", clock=1),
     "writer: another's, next number": in_annas_stream(4),
     "writer: another's, last number": in_annas_stream(MAX_SAFE_INTEGER),
     "writer: another's home that has not written here": in_annas_stream(MAX_SAFE_INTEGER, home="a" * 32),
-    "started again, and earlier": one(
+    "started again, and earlier": by_bob_alone(
         "session.started", {"goal": "x", "device": "d", "project": {"id": "p", "name": "x"}}, clock=1
     ),
-    "deleted": one("session.deleted", {}),
+    "deleted": by_bob_alone("session.deleted", {}),
 }
 HARMLESS_CASES: Final[dict[str, Case]] = {
     "erased: one's own": erasing(lambda _: []),
     "prev: another's event": lambda shared: [
         shared.by_bob("note.added", {"text": "x"}, seq=2, prev=shared.events[0].hash)
     ],
-    "prev: nothing that is here": one("note.added", {"text": "x"}, seq=7, prev="00" * 32),
+    "prev: nothing that is here": by_bob_alone("note.added", {"text": "x"}, seq=7, prev="00" * 32),
     "seen: everything of another": with_seen(),
     "seen: streams that are not there": with_seen(
         *(StreamHead(f"{number:032x}", MAX_SAFE_INTEGER, "") for number in range(50))
@@ -349,58 +349,64 @@ HARMLESS_CASES: Final[dict[str, Case]] = {
     "resolved: the goal, to another's value": resolved("goal", "Bob's"),
     "resolved: the progress, to more than all": resolved("progress", 1e308),
     "resolved: something that is no field": resolved("\0", -1e308),
-    "found: a number of a thousand digits": one("conflict.found", b'{"field":"x","value":1' + b"0" * 1000 + b"}"),
-    "found: a number beyond 64 bits": one("conflict.found", b'{"field":"goal","stood":[1' + b"0" * 20 + b"]}"),
+    "found: a number of a thousand digits": by_bob_alone(
+        "conflict.found", b'{"field":"x","value":1' + b"0" * 1000 + b"}"
+    ),
+    "found: a number beyond 64 bits": by_bob_alone(
+        "conflict.found", b'{"field":"goal","stood":[1' + b"0" * 20 + b"]}"
+    ),
     "agent: another's event as an agent": of_an_event("agent.completed", tokens=MAX_SAFE_INTEGER),
     "task: another's event as a task": of_an_event("task.completed", outcome="x"),
-    "alias: longer than an index takes": one(
+    "alias: longer than an index takes": by_bob_alone(
         "alias.given", {"format": "craft", "id": "".join(secrets.token_hex(8) for _ in range(1000))}
     ),
-    "native: longer than an index takes": one("native.linked", {"agent": "x", "id": os.urandom(6000).hex()}),
-    "edited: more than all": one("session.edited", {"progress": 1e308, "cost_usd": -1e308}),
-    "measured: a window of nothing": one(
+    "native: longer than an index takes": by_bob_alone("native.linked", {"agent": "x", "id": os.urandom(6000).hex()}),
+    "edited: more than all": by_bob_alone("session.edited", {"progress": 1e308, "cost_usd": -1e308}),
+    "measured: a window of nothing": by_bob_alone(
         "context.measured", {"tokens": MAX_SAFE_INTEGER, "window": -MAX_SAFE_INTEGER}
     ),
-    "away: for all time": one("away.recorded", {"since": -MAX_SAFE_INTEGER, "until": MAX_SAFE_INTEGER}),
-    "redacted: more than a number holds": one("note.added", {"text": "x", "redacted": {"y": MAX_SAFE_INTEGER}}),
-    "extra: nested as deeply as can be": one(
+    "away: for all time": by_bob_alone("away.recorded", {"since": -MAX_SAFE_INTEGER, "until": MAX_SAFE_INTEGER}),
+    "redacted: more than a number holds": by_bob_alone(
+        "note.added", {"text": "x", "redacted": {"y": MAX_SAFE_INTEGER}}
+    ),
+    "extra: nested as deeply as can be": by_bob_alone(
         "extra.kept", b'{"name":"x","value":' + b"[" * 5000 + b"]" * 5000 + b"}"
     ),
-    "extra: a number of 5,000 digits": one("extra.kept", b'{"name":"x","value":' + b"9" * 5000 + b"}"),
-    "no JSON": one("note.added", b"\xff{"),
-    "a type that nobody knows": one("no.such.thing", {"x": 1}),
+    "extra: a number of 5,000 digits": by_bob_alone("extra.kept", b'{"name":"x","value":' + b"9" * 5000 + b"}"),
+    "no JSON": by_bob_alone("note.added", b"\xff{"),
+    "a type that nobody knows": by_bob_alone("no.such.thing", {"x": 1}),
 }
 
 
 @pytest.mark.parametrize("cases", portions(REFUSED_CASES))
-def test_what_would_undo_another_members_events_is_refused(shared: Shared, cases: list[str]) -> None:
-    """By the server, whatever program asks; and nothing of it is there."""
+def test_events_that_would_undo_another_members_are_refused(shared: Shared, cases: list[str]) -> None:
+    """By the server, whatever program sends them; none of them is stored."""
     before = [event.hash for event in shared.anna.events(shared.id)]
     for name in cases:
         with pytest.raises((REFUSED, psycopg.DataError)):
             shared.insert(*REFUSED_CASES[name](shared))
     assert [event.hash for event in shared.anna.events(shared.id)] == before
-    shared.annas_work_goes_on()
+    shared.assert_anna_can_work()
 
 
 @pytest.mark.parametrize("cases", portions(HARMLESS_CASES))
-def test_what_a_member_may_say_leaves_others_at_work(shared: Shared, cases: list[str]) -> None:
-    """It is there, it is true or shown as a conflict, and nobody else is held up by it."""
+def test_harmless_events_of_a_member_do_not_affect_others(shared: Shared, cases: list[str]) -> None:
+    """They are stored, and valid or shown as a conflict."""
     for name in cases:
         shared.insert(*HARMLESS_CASES[name](shared))
-    shared.annas_work_goes_on()
+    shared.assert_anna_can_work()
     assert any(event.writer == BOBS for event in shared.anna.events(shared.id))
     put(shared.bob, shared.id, note("bob goes on"))
 
 
-# ── what earlier versions let in ─────────────────────────────────────────────────────────────────────────
+# ── events that earlier versions accepted ─────────────────────────────────────────────────────────────────────────
 
-# Each names events of anna's. Bob may own a row with the same hash, which proves nothing.
+# Each names events of anna's. That bob owns a row with the same hash proves nothing.
 UNENTITLED_CASES: Final[dict[str, Case]] = {
     "named": erasing(others),
     "named in capitals": erasing(lambda shared: [others(shared)[0].upper()]),
-    "named in what stands instead": erasing(lambda _: [], nested(1)),
-    "named in what stands instead of an erasure that was erased": erased_once,
+    "named in what stands instead": erasing(lambda _: [], nested_replacement(1)),
+    "named in what stands instead of an erasure that was erased": erasure_without_data,
     "named with JSON escapes": lambda shared: [
         shared.by_bob("event.erased", f'{{"hashes":["\\u{ord(h[0]):04x}{h[1:]}"]}}'.encode()) for h in others(shared)
     ],
@@ -410,18 +416,16 @@ UNENTITLED_CASES: Final[dict[str, Case]] = {
 
 
 @pytest.mark.parametrize("case", UNENTITLED_CASES)
-def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
-    shared: Shared, tmp_path: Path, case: str
-) -> None:
-    """The owner's program passes it over, whatever makes it carry out erasures; doctor names who put it there, a
-    repair sets it aside, and neither a copy nor a backup takes it over.
+def test_stored_erasure_of_anothers_events_is_ignored(shared: Shared, tmp_path: Path, case: str) -> None:
+    """Whatever makes the owner's program apply erasures; doctor names who put it there, a repair sets it aside, and
+    neither a copy nor a backup includes it.
     """
     shared.insert_before(*UNENTITLED_CASES[case](shared))
     put(shared.anna, shared.id, note("secret"))
     secret = list(shared.anna.events(shared.id))[-1]
     assert secret.type == "note.added"
     put(shared.anna, shared.id, EventErased(hashes=(secret.hash,)))
-    with shared.anna.transaction() as transaction:  # as an event that came late does
+    with shared.anna.transaction() as transaction:  # as a late event does
         transaction.receive([_by_annas_phone(shared)])
     details = [
         damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
@@ -430,9 +434,9 @@ def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
 
     (left,) = (copied for copied in shared.anna.backup(str(tmp_path / "backup")) if copied.session == shared.id)
     assert "that somebody else put there" in left.reason
-    with closing(_opened_file(tmp_path / "restored.db")) as restored:
+    with closing(_open_file_store(tmp_path / "restored.db")) as restored:
         restored.restore(str(tmp_path / "backup"))
-        _nothing_of_annas_is_erased(shared, restored)
+        _assert_annas_events_are_intact(shared, restored)
         assert [damage for damage in restored.check() if damage.session == shared.id] == []
 
     repaired = [name for name in shared.anna.repair() if shared.id in name]
@@ -440,18 +444,18 @@ def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
     failed = {damage.check for damage in shared.anna.check() if damage.session == shared.id}
     assert failed <= {"aside"}
     assert next(event for event in shared.anna.events(shared.id) if event.hash == secret.hash).data is None
-    shared.annas_work_goes_on()
+    shared.assert_anna_can_work()
 
 
-def test_an_erasure_by_a_member_is_refused_when_a_row_of_another_person_has_the_hash(shared: Shared) -> None:
-    """Though bob has a row with that hash, too, since before that was refused."""
+def test_members_erasure_is_refused_when_another_members_row_has_the_hash(shared: Shared) -> None:
+    """Although bob has a row with that hash too, from before that was refused."""
     *rows, erasure = under_the_hashes_of(slice(1, 3), data=True, erased=True)(shared)
     shared.insert_before(*rows)
     with pytest.raises(REFUSED, match="only its author"):
         shared.insert(erasure)
 
 
-def test_an_erasure_by_a_member_erases_nothing_that_the_owner_brings_later(shared: Shared) -> None:
+def test_members_erasure_does_not_erase_a_later_event_of_the_owner(shared: Shared) -> None:
     """Bob knew the event from elsewhere, and erased its hash before anna put it into the store."""
     late = _by_annas_phone(shared)
     row_of_bob = replace(shared.by_bob("note.added", {"text": "x"}), hash=late.hash)
@@ -465,8 +469,8 @@ def test_an_erasure_by_a_member_erases_nothing_that_the_owner_brings_later(share
         shared.anna.repair()
 
 
-def test_a_former_owners_erasure_stays_obeyed_when_the_session_is_handed_over(shared: Shared) -> None:
-    """Anna erased what bob wrote and put something in its place; then the session is carl's."""
+def test_former_owners_erasure_stays_valid_after_a_handover(shared: Shared) -> None:
+    """Anna erased bob's note with a replacement; then the session is carl's."""
     [own] = put(shared.bob, shared.id, note("secret of bob"))
     [erasure] = put(shared.anna, shared.id, EventErased(hashes=(own.hash,), instead={own.hash: {"text": "cut"}}))
     shared.team.line("postgres").execute(
@@ -481,8 +485,8 @@ def test_a_former_owners_erasure_stays_obeyed_when_the_session_is_handed_over(sh
         assert [damage for damage in carl.check() if damage.session == shared.id] == []
 
 
-def test_a_repair_by_the_owner_makes_no_members_event_hers(shared: Shared) -> None:
-    """Bob's event could be mended; but who puts it there again would be anna."""
+def test_repair_by_the_owner_does_not_take_over_a_members_event(shared: Shared) -> None:
+    """Bob's event could be repaired, but the new row would be anna's."""
     event = shared.by_bob("note.added", {"text": "by bob"})
     shared.insert_before(replace(event, body="00" * 32))
     shared.anna.repair()
@@ -495,29 +499,29 @@ def _by_annas_phone(shared: Shared) -> Event:
                          actor="anna")  # fmt: skip
 
 
-def _opened_file(path: Path) -> SqliteStore:
+def _open_file_store(path: Path) -> SqliteStore:
     return SqliteStore(str(path), writer=lambda: "f" * 32, wall=Ticks())
 
 
-def _nothing_of_annas_is_erased(shared: Shared, store: Store) -> None:
-    there = {event.hash: event.data for event in store.events(shared.id)}
-    assert {event.hash: there.get(event.hash) for event in shared.events} == {
+def _assert_annas_events_are_intact(shared: Shared, store: Store) -> None:
+    data_by_hash = {event.hash: event.data for event in store.events(shared.id)}
+    assert {event.hash: data_by_hash.get(event.hash) for event in shared.events} == {
         event.hash: event.data for event in shared.events
     }
 
 
-# ── every value of a row that others read ────────────────────────────────────────────────────────────────
+# ── values in rows that others read ──────────────────────────────────────────────────────────────────────
 
 _LONG: Final = "repeat('x', 30000)"
 _HUGE: Final = "repeat('x', 3000000)"
-# What of an event's row no program writes: refused from everybody. The rest is there, and checked by `doctor`.
+# Values that no program writes, refused from everyone. The others are stored, and checked by `doctor`.
 EVENT_VALUES: Final = {
     "clock": ("0", "9223372036854775807", "9007199254740992"), "seq": ("0", "-1", "9223372036854775807"),
     "v": ("0", "-1", "9223372036854775807"), "at": ("9223372036854775807", "(-9223372036854775808)"),
     "writer": ("''", _LONG), "hash": ("''", "'x'"), "body": ("''", "sha512('x')"),
     "prev": ("''", "'x'"), "salt": ("''", "NULL", "sha256('x')"), "data": ("NULL",),
 }  # fmt: skip
-TAKEN_VALUES: Final = {
+ACCEPTED_VALUES: Final = {
     "seen": ("'x'", "convert_to(repeat('[', 100000), 'UTF8')", "'[[\"w\",18446744073709551616,\"h\"]]'"),
     "data": ("'\\xff'", "''", "convert_to(repeat('[', 100000), 'UTF8')"), "actor": ("''", "E'\\x01\\x07'", _LONG),
     "key": ("''", "E'\\x01'"), "v": ("9007199254740991",), "type": ("'session.started?'", "E'\\x1b[2J'", "''", _LONG),
@@ -536,8 +540,12 @@ SESSION_VALUES: Final = {
     "deleted": ("1", "7", "-1"), "goal": (_HUGE,), "name": (_HUGE,), "device": (_HUGE,),
     "everyone": ("'read'", "'write'", "'x'"),
 }  # fmt: skip
-# What somebody with a write share says of these is not taken over, and nobody is told.
-KEPT_VALUES: Final = {"latest": ("0", "9223372036854775807"), "anew": ("0", "9007199254740991"), "project": ("'x'",)}
+# Values of these columns are silently ignored from a member with a write share.
+IGNORED_VALUES: Final = {
+    "latest": ("0", "9223372036854775807"),
+    "anew": ("0", "9007199254740991"),
+    "project": ("'x'",),
+}
 
 
 def _inserted(columns: dict[str, str]) -> str:
@@ -549,20 +557,20 @@ def _each(*tables: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, str]]:
 
 
 _REFUSED_EVENTS: Final = _each(EVENT_VALUES)
-_ALL_EVENTS: Final = _each(TAKEN_VALUES, EVENT_VALUES)
+_ALL_EVENTS: Final = _each(ACCEPTED_VALUES, EVENT_VALUES)
 _REFUSED_ROWS: Final = _each(SESSION_VALUES)
 
 
 @pytest.mark.parametrize("cases", portions(_REFUSED_EVENTS))
-def test_an_event_that_no_program_writes_is_refused(shared: Shared, cases: list[str]) -> None:
-    """From everybody, the session's owner too."""
+def test_invalid_event_row_is_refused(shared: Shared, cases: list[str]) -> None:
+    """From everyone, the session's owner too."""
     for person, (column, value) in itertools.product(("bob", "anna"), [_REFUSED_EVENTS[case] for case in cases]):
         with pytest.raises((pg.CheckViolation, pg.NotNullViolation)):
             shared.team.line(person).execute(_inserted({**_PLAIN_EVENT, column: value}), (shared.ref,))
 
 
-def _put_before(shared: Shared, cases: list[str]) -> None:
-    """As they may stand in a store of before, when the server took them."""
+def _insert_unchecked(shared: Shared, cases: list[str]) -> None:
+    """As they may exist in an old store, when the server accepted them."""
     line = shared.team.line("postgres")
     with line.transaction():
         line.execute("SET LOCAL session_replication_role = replica")
@@ -573,14 +581,14 @@ def _put_before(shared: Shared, cases: list[str]) -> None:
 
 
 @pytest.mark.parametrize("cases", portions(_ALL_EVENTS))
-def test_an_event_that_no_program_writes_harms_nobody(shared: Shared, cases: list[str]) -> None:
-    """One that the server does not look into, or that was there before it did: everybody goes on reading and writing,
-    and its owner is told who put it there, and removes it.
+def test_invalid_event_row_does_not_affect_others(shared: Shared, cases: list[str]) -> None:
+    """One that the server does not check, or an old one: everyone can read and write, and its owner learns who put it
+    there, and removes it.
     """
-    _put_before(shared, cases)
+    _insert_unchecked(shared, cases)
     assert shared.anna.rows(Filter())
     assert shared.anna.arrived(0, 100_000)
-    shared.annas_work_goes_on(notes=5)  # after an absurd clock, each is folded anew
+    shared.assert_anna_can_work(notes=5)  # after an absurd clock, each is folded anew
     values = [
         damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
     ]
@@ -590,20 +598,18 @@ def test_an_event_that_no_program_writes_harms_nobody(shared: Shared, cases: lis
 
 
 @pytest.mark.parametrize("cases", portions(_ALL_EVENTS))
-def test_damage_that_a_member_put_there_stops_no_copy_of_the_owner(
-    shared: Shared, tmp_path: Path, cases: list[str]
-) -> None:
-    """Neither a backup nor a copy, from there or to there: all that is hers is carried, and of others all that is
-    sound; the session is named.
+def test_damage_by_a_member_does_not_stop_the_owners_copy(shared: Shared, tmp_path: Path, cases: list[str]) -> None:
+    """Nor a backup, nor a copy back: all of the owner's events are copied, and the other members' sound ones; the
+    session is named.
     """
     [sound] = put(shared.bob, shared.id, note("bob's home is sound"))
-    _put_before(shared, cases)
-    with closing(_opened_file(tmp_path / "copy.db")) as copied:
+    _insert_unchecked(shared, cases)
+    with closing(_open_file_store(tmp_path / "copy.db")) as copied:
         for _ in range(2):
             done = copy(shared.anna, copied)
             (left,) = (copied for copied in done.left_out if copied.session == shared.id)
             assert f"(put there by {shared.team.role('bob')})" in left.reason
-            _nothing_of_annas_is_erased(shared, copied)
+            _assert_annas_events_are_intact(shared, copied)
             hashes = [event.hash for event in copied.events(shared.id)]
             assert hashes == [*(event.hash for event in shared.events), sound.hash]
             assert [damage for damage in copied.check() if damage.session == shared.id] == []
@@ -616,25 +622,25 @@ def test_damage_that_a_member_put_there_stops_no_copy_of_the_owner(
     assert shared.id not in [copied.session for copied in shared.anna.backup(str(tmp_path / "later"))]
 
 
-def test_damage_that_comes_while_it_is_copied_stops_no_copy_of_the_owner(shared: Shared, tmp_path: Path) -> None:
-    """After the session was checked, a member puts an event there whose hash is wrong."""
+def test_damage_by_a_member_during_a_copy_does_not_stop_it(shared: Shared, tmp_path: Path) -> None:
+    """After the session was checked, a member inserts an event with a wrong hash."""
     late = replace(shared.by_bob("note.added", {"text": "x"}), hash="ab" * 32)
 
     def on_progress(progress: Progress) -> None:
         if progress == ("checking", progress.of, progress.of):
             shared.insert_before(late)
 
-    with closing(_opened_file(tmp_path / "copy.db")) as copied:
+    with closing(_open_file_store(tmp_path / "copy.db")) as copied:
         done = copy(shared.anna, copied, on_progress=on_progress)
         assert shared.id in [copied.session for copied in done.left_out]
-        _nothing_of_annas_is_erased(shared, copied)
+        _assert_annas_events_are_intact(shared, copied)
 
 
-def test_backup_says_what_of_others_is_not_in_it_when_a_member_put_damage_there(
+def test_backup_reports_events_left_out_because_of_a_members_damage(
     shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shared.insert_before(replace(shared.by_bob("note.added", {"text": "x"}), hash="ab" * 32))
-    _go_to(tmp_path, monkeypatch, shared.team, "anna")
+    _use_machine_of(tmp_path, monkeypatch, shared.team, "anna")
     assert main(["backup", str(tmp_path / "backup")]) == 1
     output = capsys.readouterr().err
     assert "could not be backed up whole; everything else is there" in output
@@ -643,40 +649,40 @@ def test_backup_says_what_of_others_is_not_in_it_when_a_member_put_damage_there(
 
 
 @pytest.mark.parametrize("cases", portions(_REFUSED_ROWS))
-def test_a_listing_that_no_program_writes_is_refused(shared: Shared, cases: list[str]) -> None:
-    """From whoever may write to a session; what only its owner may say, from all others."""
+def test_invalid_listing_values_are_refused(shared: Shared, cases: list[str]) -> None:
+    """From every writer; owner-only columns from everyone else."""
     for column, value in (_REFUSED_ROWS[case] for case in cases):
         with pytest.raises((REFUSED, pg.CheckViolation, pg.NumericValueOutOfRange)):
             shared.team.line("bob").execute(
                 f"UPDATE holdfast.sessions SET {column} = {value} WHERE ref = %s", (shared.ref,)
             )
-    shared.annas_work_goes_on()
+    shared.assert_anna_can_work()
 
 
-def test_what_only_the_owner_says_of_a_session_stays(shared: Shared) -> None:
-    """Which project it is of, and where what came in last is: what others say of it is not taken over."""
-    for column, value in _each(KEPT_VALUES).values():
-        asked = f"SELECT {column} FROM holdfast.sessions WHERE ref = %s"
-        before = shared.team.run_as("postgres", asked, shared.ref)
+def test_owner_only_columns_ignore_other_members(shared: Shared) -> None:
+    """The project, and the place of the last event."""
+    for column, value in _each(IGNORED_VALUES).values():
+        query = f"SELECT {column} FROM holdfast.sessions WHERE ref = %s"
+        before = shared.team.run_as("postgres", query, shared.ref)
         statement = f"UPDATE holdfast.sessions SET {column} = {value} WHERE ref = %s"
         shared.team.line("bob").execute(statement, (shared.ref,))
-        after = shared.team.run_as("postgres", asked, shared.ref)
+        after = shared.team.run_as("postgres", query, shared.ref)
         horizon = shared.team.run_as("postgres", "SELECT last_value FROM holdfast.places")
         assert after == before if column == "project" else before <= after <= max(before, horizon)
-    shared.annas_work_goes_on()
+    shared.assert_anna_can_work()
 
 
-def test_every_column_that_a_member_may_write_is_in_these_tables(team: Team) -> None:
-    """A new one needs a decision: what is the worst that it can say?"""
+def test_every_writable_column_is_in_these_tables(team: Team) -> None:
+    """A new one needs a decision: what is the worst value?"""
     rights = "SELECT column_name FROM information_schema.column_privileges WHERE grantee = 'holdfast_member'"
-    asked = rights + " AND table_name = %s AND privilege_type = %s"
-    events = {name for (name,) in team.run_as("postgres", asked, "events", "INSERT")}
-    assert events - {"session"} == {*EVENT_VALUES, *TAKEN_VALUES}
-    sessions = {name for (name,) in team.run_as("postgres", asked, "sessions", "UPDATE")}
-    assert sessions == {*SESSION_VALUES, *KEPT_VALUES}
+    query = rights + " AND table_name = %s AND privilege_type = %s"
+    events = {name for (name,) in team.run_as("postgres", query, "events", "INSERT")}
+    assert events - {"session"} == {*EVENT_VALUES, *ACCEPTED_VALUES}
+    sessions = {name for (name,) in team.run_as("postgres", query, "sessions", "UPDATE")}
+    assert sessions == {*SESSION_VALUES, *IGNORED_VALUES}
 
 
-READING: Final = (
+READ_COMMANDS: Final = (
     ["history", "--all-projects"], ["history", "--all-projects", "--json"], ["history", "--search", "secret"],
     ["status"], ["stats"], ["show", "{id}"], ["show", "{id}", "--json"], ["log", "{id}"],
     ["log", "{id}", "--json"], ["timeline", "{id}"], ["briefing", "{id}"], ["report", "{id}"],
@@ -684,14 +690,14 @@ READING: Final = (
 )  # fmt: skip
 
 
-def test_no_row_or_event_of_a_member_stops_what_others_read(
+def test_no_row_or_event_of_a_member_breaks_a_read_command(
     shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With every value of these tables in sessions that all can see, each in its own row, everybody's commands go on;
-    bringing the tables up to date puts bounds to the rows, and none of them is in the way.
+    """With every value of these tables in visible sessions, one per row; migrating the tables adds bounds, and the
+    rows do not prevent it.
     """
     team = shared.team
-    _put_before(shared, list(_ALL_EVENTS))
+    _insert_unchecked(shared, list(_ALL_EVENTS))
     hostile = [(column, value) for column, value in _REFUSED_ROWS.values() if column not in ("everyone", "deleted")]
     with _without_bounds(team):
         for number, (column, value) in enumerate(hostile):
@@ -703,8 +709,8 @@ def test_no_row_or_event_of_a_member_stops_what_others_read(
                 f"UPDATE holdfast.sessions SET everyone = 'read', version = 1, goal = 'secret' WHERE ref = {ref};"
                 f"UPDATE holdfast.sessions SET {column} = {value} WHERE ref = {ref}"
             )
-        _go_to(tmp_path, monkeypatch, team, "anna")
-        for words in READING:
+        _use_machine_of(tmp_path, monkeypatch, team, "anna")
+        for words in READ_COMMANDS:
             command = [word.format(id=shared.id[:8]) for word in words]
             assert (main(command), command) == (0, command)
             assert "Traceback" not in capsys.readouterr().err
@@ -720,14 +726,14 @@ def test_no_row_or_event_of_a_member_stops_what_others_read(
         )
         admin.init(team.address("boss", "shop"))
     team.line("bob").execute("UPDATE holdfast.sessions SET everyone = '' WHERE owner = CURRENT_USER")
-    shared.annas_work_goes_on(notes=5)
-    with pytest.raises(REFUSED):  # the streams of before are known again
+    shared.assert_anna_can_work(notes=5)
+    with pytest.raises(REFUSED):  # the migration restored the claims of streams
         shared.insert(*in_annas_stream(MAX_SAFE_INTEGER)(shared))
 
 
 @contextmanager
 def _without_bounds(team: Team) -> Iterator[None]:
-    """As the tables were before there were any."""
+    """As in tables of an earlier version."""
     line = team.line("postgres")
     known = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'sessions_bounds'"
     (bounds,) = line.execute(known).fetchone() or ("",)
@@ -740,8 +746,8 @@ def _without_bounds(team: Team) -> Iterator[None]:
     line.execute("ALTER TABLE holdfast.sessions ENABLE TRIGGER leave_the_owner")
 
 
-def _go_to(directory: Path, monkeypatch: pytest.MonkeyPatch, team: Team, person: str) -> None:
-    """Sit at a machine of this person's."""
+def _use_machine_of(directory: Path, monkeypatch: pytest.MonkeyPatch, team: Team, person: str) -> None:
+    """Work on a machine of this person."""
     (directory / "project").mkdir()
     monkeypatch.chdir(directory / "project")
     monkeypatch.setenv("HOLDFAST_HOME", str(directory / "home"))

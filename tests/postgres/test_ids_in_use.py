@@ -1,4 +1,4 @@
-"""Ids that follow from a document or a conversation, where another member has a session of that id or name."""
+"""Ids derived from a document or a conversation, while another member has a session with that id or name."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ CRAFT = {
 HAND_MADE = {"title": "By hand", "todo": ["one"], "status": "in progress"}
 
 
-class Two(NamedTuple):
-    """Ada and Ben in one vault, each at a desk."""
+class TwoMembers(NamedTuple):
+    """Ada and Ben in one vault, each with a machine."""
 
     ada: Machine
     ben: Machine
-    ada_is: str
-    ben_is: str
+    ada_role: str
+    ben_role: str
 
 
 @pytest.fixture
-def two(postgres: Server, database: str, tmp_path: Path) -> Two:
+def two_members(postgres: Server, database: str, tmp_path: Path) -> TwoMembers:
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
         postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, team.vault), other.person)
     ada = Machine(tmp_path, team.url(), "ada")
     ben = Machine(tmp_path, other.url().replace(other.vault, team.vault), "ben")
-    return Two(ada, ben, team.person, other.person)
+    return TwoMembers(ada, ben, team.person, other.person)
 
 
 def _store(keeper: Keeper) -> PostgresStore:
@@ -64,8 +64,8 @@ def _store(keeper: Keeper) -> PostgresStore:
     return store
 
 
-def _imported(machine: Machine, document: Mapping[str, object], *, salvage: bool = False) -> str:
-    """Import a document; the id of its session."""
+def _import(machine: Machine, document: Mapping[str, object], *, salvage: bool = False) -> str:
+    """Import a document; returns the id of its session."""
     path = machine.project / "session.json"
     path.write_text(json.dumps(document))
     with machine.keeper() as keeper:
@@ -76,56 +76,56 @@ def _imported(machine: Machine, document: Mapping[str, object], *, salvage: bool
 
 
 @pytest.mark.parametrize("shared", [None, False, True])
-def test_an_import_neither_meets_nor_misses_another_members_session_of_its_id(two: Two, shared: bool | None) -> None:
-    """Hidden, shared to read, or shared to write: ada's goes to a session of her own, the same one each time, and
-    nothing of it to ben's.
-    """
-    theirs = _imported(two.ben, {**CRAFT, "goal": "Ben's"})
+def test_import_uses_an_own_session_when_another_member_has_its_id(
+    two_members: TwoMembers, shared: bool | None
+) -> None:
+    """Hidden, shared to read, or shared to write: Ada's document always goes to the same session of her own."""
+    theirs = _import(two_members.ben, {**CRAFT, "goal": "Ben's"})
     assert theirs == ALIAS
     if shared is not None:
-        with two.ben.keeper() as keeper:
-            members.share(_store(keeper), theirs, two.ada_is, shared)
-    hers = _imported(two.ada, {**CRAFT, "goal": "Ada's"})
+        with two_members.ben.keeper() as keeper:
+            members.share(_store(keeper), theirs, two_members.ada_role, shared)
+    hers = _import(two_members.ada, {**CRAFT, "goal": "Ada's"})
     assert hers != theirs
-    assert _imported(two.ada, {**CRAFT, "goal": "Ada's, changed"}) == hers
-    with two.ada.keeper() as keeper:
+    assert _import(two_members.ada, {**CRAFT, "goal": "Ada's, changed"}) == hers
+    with two_members.ada.keeper() as keeper:
         assert keeper.session(hers).document().goal == "Ada's, changed"
-    with two.ben.keeper() as keeper:
+    with two_members.ben.keeper() as keeper:
         assert [(row.id, row.goal) for row in keeper.history(all_projects=True)] == [(theirs, "Ben's")]
 
 
-def test_a_hand_made_file_is_taken_in_by_each_member_for_themselves(two: Two) -> None:
-    """The id of its session follows from all that it holds."""
-    theirs, hers = (_imported(machine, HAND_MADE, salvage=True) for machine in (two.ben, two.ada))
+def test_salvaged_file_becomes_a_session_of_each_member(two_members: TwoMembers) -> None:
+    """Although the id follows from its content."""
+    theirs, hers = (_import(machine, HAND_MADE, salvage=True) for machine in (two_members.ben, two_members.ada))
     assert theirs != hers
-    assert _imported(two.ada, HAND_MADE, salvage=True) == hers
+    assert _import(two_members.ada, HAND_MADE, salvage=True) == hers
 
 
-def test_reference_is_ambiguous_when_a_members_whole_id_begins_an_own_one(two: Two) -> None:
-    """Ben knows the characters by which hers is printed; her own whole id means hers, whatever he adds to it."""
-    with two.ada.keeper() as keeper:
+def test_reference_is_ambiguous_when_a_members_id_is_a_prefix_of_an_own_one(two_members: TwoMembers) -> None:
+    """Ben knows the prefix that is printed for hers; her full id still means hers."""
+    with two_members.ada.keeper() as keeper:
         hers = keeper.start("Ada's").id
-    with two.ben.keeper() as keeper:
+    with two_members.ben.keeper() as keeper:
         store = _store(keeper)
         for taken in (hers[:8], f"{hers}-more"):
             with store.transaction() as transaction:
                 transaction.record(taken, draft(NativeLinked(agent="claude", id="x")))
-            members.share(store, taken, two.ada_is, True)
-    with two.ada.keeper() as keeper:
+            members.share(store, taken, two_members.ada_role, True)
+    with two_members.ada.keeper() as keeper:
         with pytest.raises(Invalid, match="matches 3 sessions"):
             keeper.session(hers[:8])
         assert keeper.session(hers).id == hers
 
 
-def test_listings_pass_over_a_row_without_events_when_a_member_shares_it(two: Two) -> None:
-    """In ada's own project, as the newest; the doctor names it as somebody else's, and does not fail for it."""
-    with two.ada.keeper() as keeper:
+def test_listings_ignore_a_shared_row_without_events(two_members: TwoMembers) -> None:
+    """Even the newest one in Ada's own project; doctor warns that it is somebody else's."""
+    with two_members.ada.keeper() as keeper:
         hers = keeper.start("Ada's").id
         (event, *_) = keeper.events(hers)
         project = json.loads(event.data or b"")["project"]["id"]
-    with two.ben.keeper() as keeper:
+    with two_members.ben.keeper() as keeper:
         _store(keeper).register_installation()
-    with psycopg.connect(two.ben.url.partition("&vault=")[0], autocommit=True) as line:
+    with psycopg.connect(two_members.ben.url.partition("&vault=")[0], autocommit=True) as line:
         now = event.at + 3_600_000
         line.execute("INSERT INTO holdfast.sessions (vault, id) SELECT vault, 'empty' FROM holdfast.mine")
         line.execute(
@@ -133,7 +133,7 @@ def test_listings_pass_over_a_row_without_events_when_a_member_shares_it(two: Tw
             " status = 'in_progress', created_at = %s, updated_at = %s WHERE id = 'empty'",
             (project, now, now),
         )
-    with two.ada.keeper() as keeper:
+    with two_members.ada.keeper() as keeper:
         assert {row.id for row in keeper.history()} == {hers, "empty"}
         for by in ("scope", "day", "project"):
             assert keeper.hours(by).total.sessions == 1
@@ -149,16 +149,16 @@ def test_listings_pass_over_a_row_without_events_when_a_member_shares_it(two: Tw
         assert listing.fix == "Somebody else shares these: it is up to them to repair them."
 
 
-def test_nobody_takes_the_other_id_of_an_import_first(two: Two) -> None:
-    """It is made with a secret of hers: who has taken the first cannot know the second."""
+def test_fallback_id_of_an_import_cannot_be_guessed(two_members: TwoMembers) -> None:
+    """It is made with a secret of hers: who has taken the first id cannot know the second."""
     ids = [imported_id("craft", ALIAS, 0), imported_id("story claude", "talk-1", 0)]
-    with two.ben.keeper() as keeper:
+    with two_members.ben.keeper() as keeper:
         store = _store(keeper)
         with store.transaction() as transaction:
             for name in ids:
                 transaction.record(name, draft(NativeLinked(agent="claude", id="x")))
         assert [store.own_id(name) for name in ids] == ids
-    with two.ada.keeper() as keeper:
+    with two_members.ada.keeper() as keeper:
         store = _store(keeper)
         others = [store.own_id(name) for name in ids]
         assert not set(others) & set(ids)
@@ -166,18 +166,18 @@ def test_nobody_takes_the_other_id_of_an_import_first(two: Two) -> None:
         assert store.own_id("never-seen") == "never-seen"
 
 
-def test_a_conversation_goes_on_in_ones_own_session_when_a_member_names_it_in_theirs(two: Two) -> None:
-    """Ben knows its id, and lets ada write to a newer session that names it: what she does is not his to read."""
-    two.ada.connect()
-    two.ada.hook("tell", "UserPromptSubmit", prompt="Build the shop", prompt_id="p1")
-    two.ada.ran(0)
-    assert two.ada.commands() == ["make 0"]
-    with two.ben.keeper() as keeper:
+def test_conversation_stays_in_the_own_session_when_a_member_links_it(two_members: TwoMembers) -> None:
+    """Ben knows its id, and shares a newer session that links it: what Ada does is not recorded there."""
+    two_members.ada.connect()
+    two_members.ada.hook("tell", "UserPromptSubmit", prompt="Build the shop", prompt_id="p1")
+    two_members.ada.report_command(0)
+    assert two_members.ada.commands() == ["make 0"]
+    with two_members.ben.keeper() as keeper:
         session = keeper.start("A trap").id
         store = _store(keeper)
         with store.transaction() as transaction:
             transaction.record(session, draft(NativeLinked(agent="claude", id="talk-1"), keeper.now()))
-        members.share(store, session, two.ada_is, writes=True)
-    two.ada.ran(1)
-    assert two.ada.commands() == ["make 0", "make 1"]
-    assert two.ben.commands() == []
+        members.share(store, session, two_members.ada_role, writes=True)
+    two_members.ada.report_command(1)
+    assert two_members.ada.commands() == ["make 0", "make 1"]
+    assert two_members.ben.commands() == []

@@ -1,4 +1,6 @@
-"""Many machines write to one store at once: nothing is lost, doubled or out of order, and readers see every event."""
+"""Many machines write to one store concurrently: nothing is lost, doubled or out of order, and readers see every
+event.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from holdfast.keeper.session import SessionHandle
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
-from tests.postgres.team import NOW, Outcome, Process, Task, Team, judge, note, work
+from tests.postgres.team import NOW, Outcome, Process, Task, Team, assert_nothing_lost, note, run_task
 from tests.support.postgres.server import Server
 from tests.support.scale import scale
 
@@ -30,7 +32,7 @@ def team(postgres: Server, database: str) -> Team:
 
 
 class Reader:
-    """Looks for what is new in small portions, whenever the store says that something changed, as `watch` does."""
+    """Reads new events in small portions whenever the store's version changes, as `watch` does."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
@@ -38,7 +40,7 @@ class Reader:
         self.seen: list[str] = []
         self.stop = threading.Event()
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         version = self.store.version()
         if version == self.version:
             return
@@ -51,89 +53,89 @@ class Reader:
 
     def run(self) -> None:
         while not self.stop.is_set():
-            self.look()
+            self.read_new()
             time.sleep(0.002)
-        self.look()
+        self.read_new()
 
 
-def watched(team: Team, sessions: list[str], at_work: Callable[[], list[Outcome]]) -> int:
-    """Whoever looks all the while has seen every event, each once, when the work is done."""
+def run_with_reader(team: Team, sessions: list[str], run_machines: Callable[[], list[Outcome]]) -> int:
+    """A reader that reads all the time sees every event exactly once."""
     with closing(team.store("reader")) as store, closing(team.store("judge")) as judging:
         reader = Reader(store)
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(reader.run)
             try:
-                outcomes = at_work()
+                outcomes = run_machines()
             finally:
                 reader.stop.set()
             reading.result(60)
-        count = judge(judging, sessions, outcomes)
-        every = [event.hash for session in sessions for event in judging.events(session)]
-        assert sorted(reader.seen) == sorted(every)
+        count = assert_nothing_lost(judging, sessions, outcomes)
+        hashes = [event.hash for session in sessions for event in judging.events(session)]
+        assert sorted(reader.seen) == sorted(hashes)
     return count
 
 
-def test_processes_write_to_one_session(team: Team) -> None:
-    """Eight machines in four processes: every note once, every stream without a gap, all seen as they come."""
+def test_processes_write_to_one_session_concurrently(team: Team) -> None:
+    """Eight machines in four processes: every note once, every stream without a gap."""
     sessions = team.begin(["one"])
     notes, processes = scale(12, 400, 4_000), scale(4, 8, 16)
 
-    def at_work() -> list[Outcome]:
+    def run_machines() -> list[Outcome]:
         tasks = [Task(team.url(), [f"m{n}", f"n{n}"], sessions, notes) for n in range(processes)]
         running = [Process(task) for task in tasks]
-        return [outcome for process in running for outcome in process.said()]
+        return [outcome for process in running for outcome in process.outcomes()]
 
-    assert watched(team, sessions, at_work) == 2 * processes * notes
+    assert run_with_reader(team, sessions, run_machines) == 2 * processes * notes
 
 
-def test_machines_write_to_sessions_in_opposite_order(team: Team) -> None:
-    """Half of them go through the sessions backwards; each transaction is of one session: nobody waits long."""
+def test_machines_write_to_sessions_in_opposite_order_without_deadlock(team: Team) -> None:
+    """Each transaction writes to one session only."""
     sessions = team.begin(["one", "two", "three"])
     notes = scale(9, 300, 3_000)
     outcomes: list[Outcome] = []
 
-    def at_work() -> list[Outcome]:
-        work(Task(team.url(), [f"m{n}" for n in range(8)], sessions, notes), outcomes.append)
+    def run_machines() -> list[Outcome]:
+        run_task(Task(team.url(), [f"m{n}" for n in range(8)], sessions, notes), outcomes.append)
         return outcomes
 
-    assert watched(team, sessions, at_work) == 8 * notes
+    assert run_with_reader(team, sessions, run_machines) == 8 * notes
 
 
-@pytest.mark.parametrize("happens", [True, False])
-def test_a_place_given_out_early_and_committed_late_is_seen(team: Team, happens: bool) -> None:
-    """Whoever looks in between gets neither the later event alone, nor the same version when the earlier is there."""
+@pytest.mark.parametrize("commits", [True, False])
+def test_reader_sees_an_event_whose_place_was_assigned_before_a_later_commit(team: Team, commits: bool) -> None:
+    """A reader in between gets neither the later event alone, nor the same version afterwards."""
     one, two = team.begin(["one", "two"])
     with closing(team.store("a")) as slow, closing(team.store("b")) as quick, closing(team.store("c")) as looking:
         reader = Reader(looking)
-        reader.look()
+        reader.read_new()
         before = len(reader.seen)
         seen, version = [""], 0
         with contextlib.suppress(Interrupted), slow.transaction() as transaction:
             transaction.record(one, Draft(NoteAdded(text="early"), NOW, "anna"))
             slow.tables.horizon()  # it has arrived, and has its place
             note(quick, two, "late")
-            reader.look()
+            reader.read_new()
             seen, version = reader.seen[before:], looking.version()
-            if not happens:
+            if not commits:
                 raise Interrupted("it was not to be")
         assert seen == []
         assert looking.version() != version
-        reader.look()
-        every = [event.hash for session in (one, two) for event in looking.events(session)]
-        assert sorted(reader.seen) == sorted(every)
+        reader.read_new()
+        hashes = [event.hash for session in (one, two) for event in looking.events(session)]
+        assert sorted(reader.seen) == sorted(hashes)
 
 
-def test_sessions_taken_in_opposite_order_end_in_busy_for_one(team: Team) -> None:
-    """Two transactions wait for each other: one is told, and nothing of it is there; the other goes on."""
+def test_deadlock_ends_with_busy_for_one_transaction(team: Team) -> None:
+    """Nothing of it is recorded; the other one commits."""
     one, two = team.begin(["one", "two"])
-    both = threading.Barrier(2)
+    barrier = threading.Barrier(2)
 
     def go(name: str, first: str, second: str) -> bool:
         with closing(team.store(name)) as store:
             try:
                 with store.transaction() as transaction:
                     transaction.record(first, Draft(NoteAdded(text=f"{name} 1"), NOW, "anna"))
-                    both.wait(30)
+                    barrier.wait(30)
                     transaction.record(second, Draft(NoteAdded(text=f"{name} 2"), NOW, "anna"))
             except Busy:
                 return False
@@ -153,8 +155,8 @@ def test_sessions_taken_in_opposite_order_end_in_busy_for_one(team: Team) -> Non
         ]
 
 
-def test_who_has_little_time_does_not_wait_for_a_session(team: Team) -> None:
-    """Patience counts for everything that others can hold: a hook is told within it."""
+def test_patience_limits_the_wait_for_a_session(team: Team) -> None:
+    """A hook gets an error in time."""
     (one,) = team.begin(["one"])
     with closing(team.store("a")) as slow, closing(team.store("b")) as hasty, slow.transaction() as blocking:
         blocking.state(one)
@@ -162,15 +164,14 @@ def test_who_has_little_time_does_not_wait_for_a_session(team: Team) -> None:
             transaction.state(one)
 
 
-def test_a_transaction_touches_thousands_of_sessions(team: Team) -> None:
-    """The server has room for some thousands of locks, for everybody together: no transaction takes that many."""
+def test_transaction_can_lock_thousands_of_sessions(team: Team) -> None:
+    """The server has some thousands of locks for all clients: no transaction takes that many."""
     with closing(team.store()) as store, store.transaction():
         store.tables.lock(f"session {number}" for number in range(12_000))
         store.tables.horizon()
 
 
-def test_caught_error_in_a_transaction_is_no_success(team: Team) -> None:
-    """Whoever swallows an error inside a transaction does not get the rest of it acknowledged."""
+def test_transaction_with_a_caught_error_fails(team: Team) -> None:
     (one,) = team.begin(["one"])
 
     def swallow(store: PostgresStore) -> None:
@@ -191,8 +192,8 @@ def test_caught_error_in_a_transaction_is_no_success(team: Team) -> None:
 # ── through the keeper ───────────────────────────────────────────────────────────────────────────────────
 
 
-class Machines:
-    """Two machines with a home each, at one project, in one team."""
+class TwoMachines:
+    """Two machines with a home each, for one project of one team."""
 
     def __init__(self, team: Team, root: Path) -> None:
         self.keepers = []
@@ -202,13 +203,13 @@ class Machines:
                 Keeper.open(str(root / name), home=str(root / f"{name} home"), store=team.url(), actor=name)
             )
 
-    def at_once(self, session: str, verb: Callable[[SessionHandle], object]) -> list[object]:
-        both = threading.Barrier(2)
+    def run_on_both(self, session: str, verb: Callable[[SessionHandle], object]) -> list[object]:
+        barrier = threading.Barrier(2)
 
         def go(keeper: Keeper) -> object:
             kept = keeper.session(session)
-            kept.document()  # both know how it was
-            both.wait(30)
+            kept.document()  # both have read the state
+            barrier.wait(30)
             try:
                 verb(kept)
             except HoldfastError as error:
@@ -219,9 +220,9 @@ class Machines:
             return list(pool.map(go, self.keepers))
 
 
-def test_two_machines_do_the_same_at_once(team: Team, tmp_path: Path) -> None:
-    """One does it; the other, which had seen the session as it was before, is refused as on one machine."""
-    machines = Machines(team, tmp_path)
+def test_same_verb_on_two_machines_happens_once(team: Team, tmp_path: Path) -> None:
+    """The other machine is refused, as on one machine."""
+    machines = TwoMachines(team, tmp_path)
     laptop, desktop = machines.keepers
     with laptop, desktop:
         session = laptop.start("Build the shop").id
@@ -231,7 +232,7 @@ def test_two_machines_do_the_same_at_once(team: Team, tmp_path: Path) -> None:
             (lambda kept: kept.add_task("paint", task_id="t1"), Conflict),
             (lambda kept: kept.complete(summary="done"), Refused),
         ):
-            outcomes = machines.at_once(session, verb)
+            outcomes = machines.run_on_both(session, verb)
             assert sorted(outcomes, key=str) == sorted([None, refusal], key=str)
         document = desktop.session(session).document()
         assert document.status == "completed"
@@ -243,8 +244,8 @@ def test_two_machines_do_the_same_at_once(team: Team, tmp_path: Path) -> None:
             assert types.count(kind) == 1
 
 
-def test_what_is_remembered_between_transactions_is_never_stale(team: Team) -> None:
-    """Two machines take turns: each knows what the other did, in what it reads and in what it writes on."""
+def test_cached_state_is_never_stale(team: Team) -> None:
+    """Two machines take turns: each sees the other's events when it reads and when it writes."""
     (one,) = team.begin(["one"])
     with closing(team.store("a")) as first, closing(team.store("b")) as second:
         for number in range(6):

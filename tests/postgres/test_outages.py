@@ -1,4 +1,4 @@
-"""The server is killed, restarted or away in the middle of a command: what was recorded, and what may be repeated."""
+"""The server is killed, restarted or unreachable during a command: what was recorded, and what may be repeated."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from holdfast.mcp.context import KeeperCache
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.workspace.unit import explain_outage
-from tests.postgres.failing_proxy import Cutter
+from tests.postgres.failing_proxy import FailingProxy
 from tests.postgres.machines import Machine
-from tests.postgres.team import Process, Task, Team, judge, note
+from tests.postgres.team import Process, Task, Team, assert_nothing_lost, note
 from tests.support.postgres.fixtures import prepared
 from tests.support.postgres.server import Server
 from tests.support.scale import scale
@@ -39,13 +39,15 @@ _PAUSES = ((0.1, 0.5), (1.0, 5.0), (5.0, 40.0))[scale(0, 1, 2)]
 
 @pytest.fixture(scope="module")
 def durable() -> Iterator[Server]:
-    """A server that keeps what it acknowledged, whatever is done to it."""
+    """A server that keeps what it acknowledged."""
     with Server(durable=True) as server:
         yield server
 
 
-def test_the_server_is_killed_under_writers(durable: Server) -> None:
-    """What eight machines were told is there, once; the rest is there whole, or not at all; every chain holds."""
+def test_acknowledged_notes_survive_kills_of_the_server(durable: Server) -> None:
+    """Eight machines write: each acknowledged note is there once, the others are complete or absent, every chain is
+    valid.
+    """
     team = Team(durable, prepared(durable, "killed"))
     sessions = team.begin(["one", "two"])
     rng = random.Random(24)
@@ -62,15 +64,15 @@ def test_the_server_is_killed_under_writers(durable: Server) -> None:
             time.sleep(pause)
             durable.kill()
             durable.start()
-        outcomes = [outcomes for process in running for outcomes in process.said()]
+        outcomes = [outcomes for process in running for outcomes in process.outcomes()]
     with closing(team.store("judge")) as store:
-        count = judge(store, sessions, outcomes)
+        count = assert_nothing_lost(store, sessions, outcomes)
     assert count >= 8 * 20
     assert len([item for item in outcomes if item.hash is None]) <= len(outcomes) // 10
 
 
-def test_the_server_is_restarted_between_commands(durable: Server) -> None:
-    """While it is away, that is said at once; when it is back, the same store goes on."""
+def test_store_works_again_after_a_restart_of_the_server(durable: Server) -> None:
+    """During the outage, an error is raised at once."""
     team = Team(durable, prepared(durable, "restarted"))
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
@@ -101,7 +103,7 @@ VERBS = [
 
 @pytest.fixture
 def machine(
-    postgres: Server, database: str, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Server, database: str, line: FailingProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Machine:
     machine = Machine(tmp_path, Team(postgres, database, line=line).url())
     monkeypatch.setenv("HOLDFAST_HOME", str(machine.home))
@@ -110,8 +112,8 @@ def machine(
     return machine
 
 
-def goes_after(commits: int, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server goes away as soon as so many transactions that write were answered."""
+def disconnect_after(commits: int, line: FailingProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disconnect the server after so many writing transactions have been acknowledged."""
     real, left = StatementPipeline.commit, [commits]
 
     def commit(pipeline: StatementPipeline, channel: str) -> None:
@@ -130,14 +132,14 @@ def recorded(machine: Machine, kind: str) -> int:
 
 
 @pytest.mark.parametrize(("words", "kind"), [*VERBS, (["start", "Build the shop"], "session.started")])
-def test_what_was_recorded_is_not_to_be_repeated(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+def test_command_recorded_before_an_outage_says_not_to_repeat_it(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     words: list[str], kind: str,
 ) -> None:  # fmt: skip
-    """The transaction is over when the server goes: the code says that it is away, the words that it was recorded."""
+    """The exit code reports the outage, the message that it was recorded."""
     if kind != "session.started":
         assert main(["start", "Build the shop", "--quiet"]) == 0
-    goes_after(1, line, monkeypatch)
+    disconnect_after(1, line, monkeypatch)
     assert main(words) == 7
     output = capsys.readouterr().err
     assert "it was recorded, but the server went away before the answer" in output
@@ -147,12 +149,11 @@ def test_what_was_recorded_is_not_to_be_repeated(
     assert recorded(machine, kind) == 1
 
 
-def test_python_callers_get_the_same_error(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_json_error_says_that_it_was_recorded(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same in the document of `--json`."""
     assert main(["start", "Build the shop", "--quiet"]) == 0
-    goes_after(1, line, monkeypatch)
+    disconnect_after(1, line, monkeypatch)
     assert main(["note", "blue", "--json"]) == 7
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "unreachable"
@@ -161,10 +162,9 @@ def test_python_callers_get_the_same_error(
 
 
 @pytest.mark.parametrize(("words", "kind"), VERBS)
-def test_what_was_not_recorded_can_be_repeated(
-    machine: Machine, line: Cutter, capsys: pytest.CaptureFixture[str], words: list[str], kind: str
+def test_command_not_recorded_in_an_outage_can_be_repeated(
+    machine: Machine, line: FailingProxy, capsys: pytest.CaptureFixture[str], words: list[str], kind: str
 ) -> None:
-    """The server was away before anything happened: that is said, and the command can be run again."""
     assert main(["start", "Build the shop", "--quiet"]) == 0
     line.refuse()
     assert main(words) == 7
@@ -175,32 +175,33 @@ def test_what_was_not_recorded_can_be_repeated(
     assert recorded(machine, kind) == 0
 
 
-def test_looking_says_nothing_of_recording(
-    machine: Machine, line: Cutter, capsys: pytest.CaptureFixture[str]
+def test_read_command_in_an_outage_does_not_mention_recording(
+    machine: Machine, line: FailingProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who only looks did not want anything recorded."""
     assert main(["start", "Build the shop", "--quiet"]) == 0
     line.refuse()
     assert main(["status"]) == 7
     assert "recorded" not in capsys.readouterr().err
 
 
-def test_what_hooks_left_is_not_what_was_asked_for(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_command_that_only_drained_before_an_outage_was_not_recorded(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is taken in before the command begins, and the server goes in between: that is not the command's."""
+    """Payloads are recorded before the command starts, and the server disconnects in between."""
     machine.connect()
     assert main(["start", "Build the shop", "--quiet"]) == 0
-    machine.ran(0)
-    goes_after(1, line, monkeypatch)
+    machine.report_command(0)
+    disconnect_after(1, line, monkeypatch)
     assert main(["note", "blue"]) == 7
     assert "; nothing was recorded" in capsys.readouterr().err
     line.accept()
     assert (recorded(machine, "command.ran"), recorded(machine, "note.added")) == (1, 0)
 
 
-def test_a_part_of_it(machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two turns one came to its end; and what began afterwards counts anew."""
+def test_outage_error_says_that_a_part_was_recorded(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two units was; an error in a later call counts anew."""
 
     def failed(keeper: Keeper) -> Unreachable:
         with pytest.raises(Unreachable) as caught:
@@ -221,21 +222,20 @@ def test_a_part_of_it(machine: Machine, line: Cutter, monkeypatch: pytest.Monkey
         keeper.outcome.begin()
         explained = failed(keeper)
         assert explained.message.endswith("; nothing was recorded")
-        assert explained.hint == AWAY  # for who ran no command
+        assert explained.hint == AWAY  # for library callers
 
 
 @pytest.mark.parametrize("commits", [0, 1])
-def test_agents_get_the_same_error(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, commits: int
+def test_mcp_error_offers_a_retry_only_when_nothing_was_recorded(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """Through MCP: trying again is offered where nothing was recorded, and only there."""
     with machine.keeper() as keeper:
         keeper.start("Build the shop")
 
     def work(keeper: Keeper) -> None:
         session = keeper.session()
         if commits:
-            goes_after(commits, line, monkeypatch)
+            disconnect_after(commits, line, monkeypatch)
         else:
             line.refuse()
         session.note("blue")

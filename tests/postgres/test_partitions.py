@@ -1,4 +1,4 @@
-"""The log in parts: a store in parts is a store like any other, and dividing it loses nothing, whatever happens."""
+"""The log in partitions: such a store works like any other, and repartitioning loses nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Served = test_postgres_conformance.TestPostgres
 
 @pytest.fixture(scope="module")
 def database(postgres: Server) -> Iterator[str]:
-    """The address of a new database in which the log has eight parts."""
+    """The address of a new database whose log has eight partitions."""
     name = f"parts_{secrets.token_hex(6)}"
     url = postgres.database(name)
     admin.init(PostgresAddress(url), partitions=8)
@@ -39,8 +39,8 @@ def database(postgres: Server) -> Iterator[str]:
     postgres.drop(name)
 
 
-class TestInParts(Chains, Streaming):
-    """What a store does with its log, with the log in eight parts."""
+class TestPartitioned(Chains, Streaming):
+    """The conformance tests of the log, with eight partitions."""
 
     shared = True
     _served = _Served._served
@@ -51,7 +51,7 @@ class TestInParts(Chains, Streaming):
 
 
 class Team(NamedTuple):
-    """A database of an ordinary person, `owner`, with people who each have sessions there."""
+    """A database of an ordinary role, `owner`, with members who each have sessions there."""
 
     server: Server
     name: str
@@ -71,7 +71,7 @@ class Team(NamedTuple):
         return admin.divide(self.address(self.owner), parts)
 
     def everything(self) -> dict[str, list[Event]]:
-        """What each of the people sees."""
+        """The events that each member sees."""
         events_of: dict[str, list[Event]] = {}
         for person in self.people:
             store = self.store(person)
@@ -80,12 +80,12 @@ class Team(NamedTuple):
             store.close()
         return events_of
 
-    def asked(self, text: str) -> list[tuple[object, ...]]:
+    def query(self, text: str) -> list[tuple[object, ...]]:
         with self.server.connect(self.name) as line:
             return line.execute(text).fetchall()
 
     def parts(self) -> list[str]:
-        rows = self.asked("SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass")
+        rows = self.query("SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass")
         return sorted(str(name) for (name,) in rows)
 
 
@@ -115,7 +115,7 @@ def team(postgres: Server) -> Iterator[Team]:
     postgres.drop(made.name)
 
 
-def eventually(holds: Callable[[], object]) -> bool:
+def wait_until(holds: Callable[[], object]) -> bool:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         if holds():
@@ -124,32 +124,32 @@ def eventually(holds: Callable[[], object]) -> bool:
     return False
 
 
-def test_dividing_and_joining_loses_nothing(team: Team) -> None:
-    """From one part to eight, to three, to one: everybody sees what they saw, and every chain holds."""
+def test_repartitioning_loses_nothing(team: Team) -> None:
+    """From one partition to eight, to three, to one: everyone sees the same, and every chain is valid."""
     before = team.everything()
     assert all(len(events) == SESSIONS * (SESSIONS + 1) / 2 for events in before.values())
     for parts in (8, 3, 1):
         team.divide(parts)
         assert len(team.parts()) == parts
         assert team.everything() == before
-    assert team.divide(1) == 1, "dividing it as it is does nothing"
+    assert team.divide(1) == 1, "the same number changes nothing"
 
 
-def test_rights_stand_on_a_divided_log(team: Team) -> None:
-    """Nobody sees another's events, their owner neither; and nobody gets at a part by its name."""
-    rules = team.asked(
+def test_row_rules_apply_to_a_partitioned_log(team: Team) -> None:
+    """Nobody sees another's events, not even the tables' owner; and nobody can query a partition by name."""
+    rules = team.query(
         "SELECT policyname, cmd, qual, with_check FROM pg_policies WHERE tablename = 'events' ORDER BY 1"
     )
     granted = "SELECT relacl::text FROM pg_class WHERE oid = 'holdfast.events'::regclass"
-    before = team.asked(granted)
+    before = team.query(granted)
     team.divide(4)
-    assert team.asked(granted) == before
+    assert team.query(granted) == before
     assert rules
-    assert rules == team.asked(
+    assert rules == team.query(
         "SELECT policyname, cmd, qual, with_check FROM pg_policies WHERE tablename = 'events' ORDER BY 1"
     )
     forced = "SELECT relrowsecurity AND relforcerowsecurity FROM pg_class WHERE oid = 'holdfast.events'::regclass"
-    assert team.asked(forced) == [(True,)]
+    assert team.query(forced) == [(True,)]
     for person in team.people:
         with team.server.connect(team.name, person) as line:
             own = line.execute("SELECT count(*), count(*) FILTER (WHERE put_by = CURRENT_USER) FROM holdfast.events")
@@ -163,24 +163,24 @@ def test_rights_stand_on_a_divided_log(team: Team) -> None:
         assert line.execute("SELECT count(*) FROM holdfast.events").fetchone() == (0,)
 
 
-def test_every_part_has_every_index_and_trigger(team: Team) -> None:
+def test_every_partition_has_every_index_and_trigger(team: Team) -> None:
     """What makes the log quick, and what makes it append-only, is on all of its parts."""
     team.divide(5)
-    kept = team.asked(
+    kept = team.query(
         "SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indexrelid JOIN pg_index o"
         " ON o.indexrelid = p.inhparent WHERE o.indrelid = 'holdfast.events'::regclass AND i.indisvalid"
     )
-    whole = team.asked("SELECT count(*) FROM pg_index WHERE indrelid = 'holdfast.events'::regclass AND indisvalid")
+    whole = team.query("SELECT count(*) FROM pg_index WHERE indrelid = 'holdfast.events'::regclass AND indisvalid")
     assert kept == [(5 * int(str(whole[0][0])),)]
     rows = "SELECT count(*) FROM pg_trigger WHERE tgrelid = {}::regclass"
-    triggers = team.asked(rows.format("'holdfast.events'"))
+    triggers = team.query(rows.format("'holdfast.events'"))
     assert triggers != [(0,)]
-    assert all(team.asked(rows.format(f"'{part}'")) == triggers for part in team.parts())
-    assert team.asked("SELECT 1 FROM pg_class WHERE relname LIKE 'events_anew%' AND relkind IN ('r', 'p')") == []
+    assert all(team.query(rows.format(f"'{part}'")) == triggers for part in team.parts())
+    assert team.query("SELECT 1 FROM pg_class WHERE relname LIKE 'events_anew%' AND relkind IN ('r', 'p')") == []
 
 
-def test_writers_wait_and_go_on(team: Team) -> None:
-    """While the log is divided again and again, people write and read; all of it is there, and nobody is refused."""
+def test_writers_continue_during_repartitioning(team: Team) -> None:
+    """Members write and read meanwhile; everything is there, and nothing is refused."""
     over = threading.Event()
     written: dict[str, int] = {}
 
@@ -209,8 +209,8 @@ def test_writers_wait_and_go_on(team: Team) -> None:
     assert sum(written.values()) > len(team.people)
 
 
-def test_a_reading_block_that_began_before_sees_the_whole_log(team: Team) -> None:
-    """Dividing waits for who reads as of one moment: to them the rows would be younger than that."""
+def test_repartitioning_waits_for_an_open_read(team: Team) -> None:
+    """In its snapshot the moved rows would not exist."""
     team.divide(2)
     person = team.people[0]
     store = team.store(person)
@@ -218,24 +218,24 @@ def test_a_reading_block_that_began_before_sees_the_whole_log(team: Team) -> Non
     counts: list[int] = []
     with ThreadPoolExecutor(1) as pool:
 
-        def look() -> None:
+        def divide_meanwhile() -> None:
             dividing = pool.submit(team.divide, 3)
             waiting = (
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%EXCL%'"
             )
-            assert eventually(lambda: team.asked(waiting))
+            assert wait_until(lambda: team.query(waiting))
             counts.append(len(list(store.tables.tail(session, 0))))
             assert not dividing.done()
 
-        store.read(look)
+        store.read(divide_meanwhile)
     assert counts == [len(list(store.events(session)))]
     assert counts[0] > 0
     assert len(team.parts()) == 3
     store.close()
 
 
-def test_a_crash_in_the_middle_changes_nothing() -> None:
-    """The server is killed when everything is copied and nothing is done: afterwards all is as before."""
+def test_crash_during_repartitioning_changes_nothing() -> None:
+    """The server is killed when everything is copied and nothing is swapped."""
     with Server(durable=True) as server:
         team = team_on(server)
         before, parts = team.everything(), team.parts()
@@ -252,8 +252,8 @@ def test_a_crash_in_the_middle_changes_nothing() -> None:
 
         dividing = threading.Thread(target=divide)
         dividing.start()
-        assert eventually(
-            lambda: team.asked(
+        assert wait_until(
+            lambda: team.query(
                 "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LOCK TABLE%ACCESS EXCLUSIVE%'"
                 " AND wait_event_type = 'Lock'"
             )
@@ -264,15 +264,15 @@ def test_a_crash_in_the_middle_changes_nothing() -> None:
         assert failed
         server.start()
         assert team.parts() == parts
-        assert team.asked("SELECT 1 FROM pg_class WHERE relname LIKE 'events_anew%'") == []
+        assert team.query("SELECT 1 FROM pg_class WHERE relname LIKE 'events_anew%'") == []
         assert team.everything() == before
         team.divide(6)
         assert team.everything() == before
 
 
 @pytest.mark.parametrize("parts", [0, -1, 1025])
-def test_impossible_numbers_of_parts_are_refused(team: Team, parts: int) -> None:
-    """A log has at least one part, and not more than a server can open at once."""
+def test_impossible_number_of_partitions_is_refused(team: Team, parts: int) -> None:
+    """At least one, and at most what a server can open at once."""
     before = team.parts()
     with pytest.raises(Invalid):
         team.divide(parts)

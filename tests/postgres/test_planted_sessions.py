@@ -1,4 +1,4 @@
-"""A team's store in which a member says things in sessions of their own under ids of another's, or adds to hers."""
+"""A team's store in which a member records in sessions of their own under ids of another's, or adds to hers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ SECRET: Final = "words of anna's alone"
 
 
 class Devices(NamedTuple):
-    """Two devices of anna's in one vault: one whose store is the team's, and one with a store of its own."""
+    """Two of anna's devices in one vault: one whose store is the team's, and one with a store of its own."""
 
     team: Team
-    srv: Device
-    lap: Device
+    on_server: Device
+    own_device: Device
 
     def close(self) -> None:
-        self.srv.close()
-        self.lap.close()
+        self.on_server.close()
+        self.own_device.close()
 
 
 def devices(team: Team, directory: Path, *, admin: str = "srv") -> Devices:
@@ -55,9 +55,11 @@ def devices(team: Team, directory: Path, *, admin: str = "srv") -> Devices:
             )  # fmt: skip
 
     devices_ = Devices(team, OnServer(str(directory), "srv", remote), Device(str(directory), "lap", remote))
-    first, second = (devices_.srv, devices_.lap) if admin == "srv" else (devices_.lap, devices_.srv)
+    first, second = (
+        (devices_.on_server, devices_.own_device) if admin == "srv" else (devices_.own_device, devices_.on_server)
+    )
     join(first.create_vault(), second)
-    settle([devices_.srv, devices_.lap])
+    settle([devices_.on_server, devices_.own_device])
     return devices_
 
 
@@ -72,7 +74,7 @@ def new_id() -> str:
 
 
 def event(session: str, kind: str, data: Json, **more: Any) -> Event:
-    """By a writer that bob made up, later than all that anybody recorded."""
+    """By a writer that bob invented, later than all other events."""
     facts: dict[str, Any] = {
         "session": session, "writer": secrets.token_hex(10), "seq": 1, "prev": None, "clock": 1_900_000_000_000_000,
         "at": 1_900_000_000_000, "actor": "bob", "type": kind, "version": 1, "salt": bytes(16),
@@ -99,8 +101,8 @@ def insert(team: Team, session: str, *events: Event) -> None:
         )
 
 
-def planted(team: Team, session: str, *events: Event, writes: bool) -> None:
-    """A row of bob's with this id and these events, which he shares with anna."""
+def plant(team: Team, session: str, *events: Event, writes: bool) -> None:
+    """A row of bob's with this id and these events, shared with anna."""
     line = team.line("bob")
     line.execute("INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)", (session,))
     insert(team, session, *events)
@@ -108,7 +110,7 @@ def planted(team: Team, session: str, *events: Event, writes: bool) -> None:
         members.share(bob, session, team.role("anna"), writes=writes)
 
 
-def bob_reads(team: Team, session: str) -> list[bytes]:
+def data_visible_to_bob(team: Team, session: str) -> list[bytes]:
     sql = "SELECT e.data FROM holdfast.events e JOIN holdfast.sessions s ON s.ref = e.session WHERE s.id = %s"
     return [bytes(data or b"") for (data,) in team.line("bob").execute(sql, (session,)).fetchall()]
 
@@ -124,10 +126,10 @@ def texts(store: SqliteStore, session: str) -> list[str]:
 
 @pytest.mark.parametrize("says", ["deleted", "erased", "aborted"])
 @pytest.mark.parametrize("writes", [False, True])
-def test_own_session_is_left_as_it_is_when_a_member_decides_over_its_id_on_a_server_that_is_copied(
+def test_copy_from_a_server_keeps_an_own_session_when_a_member_uses_its_id(
     team: Team, home: SqliteStore, says: str, *, writes: bool
 ) -> None:
-    """`store copy URL home`: the row of that id is bob's, whose word about hers counts for nothing."""
+    """`store copy URL home`: the row with that id is bob's, and its events do not count for hers."""
     session = new_id()
     made = put(home, session, started("Hers"), note(SECRET))
     hashes: Json = [item.hash for item in made]
@@ -135,7 +137,7 @@ def test_own_session_is_left_as_it_is_when_a_member_decides_over_its_id_on_a_ser
     kind, data = {
         "deleted": ("session.deleted", {}), "erased": ("event.erased", erased), "aborted": ("session.aborted", {}),
     }[says]  # fmt: skip
-    planted(team, session, event(session, kind, data), writes=writes)
+    plant(team, session, event(session, kind, data), writes=writes)
     with closing(team.store("anna")) as server:
         for _ in range(2):
             done = copy(server, home)
@@ -148,37 +150,37 @@ def test_own_session_is_left_as_it_is_when_a_member_decides_over_its_id_on_a_ser
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_copy_adds_nothing_to_a_members_row_of_an_own_session(team: Team, home: SqliteStore, *, known: bool) -> None:
-    """`store copy home URL`, where bob knows the id, or also what began the session."""
+def test_copy_to_a_server_adds_nothing_to_a_members_row_with_an_own_id(
+    team: Team, home: SqliteStore, *, known: bool
+) -> None:
+    """`store copy home URL`: bob knows the id, or also the first event of the session."""
     session = new_id()
     (first,) = put(home, session, started("Hers"))
-    planted(team, session, *([first] if known else []), writes=True)
-    take(home, [event(session, "note.added", {"text": SECRET})])  # by a later life of hers
+    plant(team, session, *([first] if known else []), writes=True)
+    take(home, [event(session, "note.added", {"text": SECRET})])  # by another writer of hers
     with closing(team.store("anna")) as server:
         for _ in range(2):
             (left,) = (item for item in copy(home, server).left_out if item.session == session)
             assert "another member's" in left.reason or "not united" in left.reason
-    assert not any(SECRET.encode() in data for data in bob_reads(team, session))
+    assert not any(SECRET.encode() in data for data in data_visible_to_bob(team, session))
 
 
-def test_restore_adds_nothing_to_a_members_row_of_an_own_session(
-    team: Team, home: SqliteStore, tmp_path: Path
-) -> None:
-    """Bob has the event that began it, so the two have something in common."""
+def test_restore_adds_nothing_to_a_members_row_with_an_own_id(team: Team, home: SqliteStore, tmp_path: Path) -> None:
+    """Bob has its first event, so the two have an event in common."""
     session = new_id()
     (first,) = put(home, session, started("Hers"))
-    planted(team, session, first, writes=True)
+    plant(team, session, first, writes=True)
     take(home, [event(session, "note.added", {"text": SECRET})])
     home.backup(str(tmp_path / "backup"))
     with closing(team.store("anna")) as server:
         assert session in [item.session for item in server.restore(str(tmp_path / "backup")).left_out]
-    assert not any(SECRET.encode() in data for data in bob_reads(team, session))
+    assert not any(SECRET.encode() in data for data in data_visible_to_bob(team, session))
 
 
-def test_members_session_that_was_copied_is_followed_and_never_united_with_an_own_one(
+def test_copied_session_of_a_member_is_updated_but_never_merged_with_an_own_one(
     team: Team, home: SqliteStore, tmp_path: Path
 ) -> None:
-    """What bob adds to it comes with the next copy; a store that has an own session of its id leaves it out."""
+    """Bob's later events come with the next copy; a store with an own session of its id leaves it out."""
     session = new_id()
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         put(bob, session, started("Bob's"))
@@ -197,83 +199,83 @@ def test_members_session_that_was_copied_is_followed_and_never_united_with_an_ow
 
 @pytest.mark.parametrize("admin", ["srv", "lap"])
 @pytest.mark.parametrize("says", ["session.deleted", "session.aborted"])
-def test_session_on_another_device_is_as_it_was_when_a_member_decides_over_its_id(
+def test_session_on_another_device_is_unchanged_when_a_member_uses_its_id(
     team: Team, tmp_path: Path, admin: str, says: str
 ) -> None:
-    """The device at the server takes nothing of bob's row for the word of its vault."""
+    """The device on the server does not send bob's row to its vault."""
     there = devices(team, tmp_path, admin=admin)
     session = new_id()
-    there.lap.start(session)
-    there.lap.note(session, SECRET)
-    settle([there.lap])
-    planted(team, session, event(session, says, {}), writes=True)
-    settle([there.srv, there.lap])
-    assert there.lap.notes(session) == [SECRET]
-    assert all(item.type != says for item in there.lap.events(session))
+    there.own_device.start(session)
+    there.own_device.note(session, SECRET)
+    settle([there.own_device])
+    plant(team, session, event(session, says, {}), writes=True)
+    settle([there.on_server, there.own_device])
+    assert there.own_device.notes(session) == [SECRET]
+    assert all(item.type != says for item in there.own_device.events(session))
     there.close()
 
 
 @pytest.mark.parametrize("writes", [False, True])
-def test_sync_adds_nothing_to_a_members_row_of_an_own_session(team: Team, tmp_path: Path, *, writes: bool) -> None:
-    """An empty row of bob's has the id: what another device wrote stays out of it, and that is said."""
+def test_sync_adds_nothing_to_a_members_row_with_an_own_id(team: Team, tmp_path: Path, *, writes: bool) -> None:
+    """An empty row of bob's has the id: events of another device are not added to it, and that is reported."""
     there = devices(team, tmp_path)
     session = new_id()
-    there.lap.start(session)
-    planted(team, session, writes=writes)
-    there.lap.note(session, SECRET)
+    there.own_device.start(session)
+    plant(team, session, writes=writes)
+    there.own_device.note(session, SECRET)
     other = new_id()
-    there.lap.start(other)
-    there.lap.sync()
-    assert any(session[:8] in item.reason and "another member's" in item.reason for item in there.srv.sync().rejected)
-    settle([there.srv, there.lap])
-    assert bob_reads(team, session) == []
-    assert there.srv.state(other) is not None
+    there.own_device.start(other)
+    there.own_device.sync()
+    assert any(
+        session[:8] in item.reason and "another member's" in item.reason for item in there.on_server.sync().rejected
+    )
+    settle([there.on_server, there.own_device])
+    assert data_visible_to_bob(team, session) == []
+    assert there.on_server.state(other) is not None
     there.close()
 
 
-# ── what members say ─────────────────────────────────────────────────────────────────────────────────────
+# ── sessions of members ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("forged", [False, True])
-def test_session_of_a_member_is_not_sent_to_ones_own_vault(team: Team, tmp_path: Path, *, forged: bool) -> None:
-    """Not in his name and not in the name of her device: there, hooks and commands would take it for her word."""
+def test_members_session_is_not_sent_to_the_own_vault(team: Team, tmp_path: Path, *, forged: bool) -> None:
+    """Neither under his name nor under her device's: other devices would trust it."""
     there = devices(team, tmp_path)
     session = new_id()
     start: Json = {"goal": "Bob's trap", "device": "srv", "project": {"id": "p1", "name": "shop"}, "branch": "main"}
-    made = event(session, "session.started", start, **({"writer": there.srv.writer} if forged else {}))
+    made = event(session, "session.started", start, **({"writer": there.on_server.writer} if forged else {}))
     linked = event(session, "native.linked", {"agent": "claude", "id": "conv-1"}, writer=made.writer, seq=2,
                    prev=made.hash, clock=made.clock + 1)  # fmt: skip
-    planted(team, session, made, linked, writes=True)
-    assert any(session[:8] in note for note in there.srv.sync().notes)
-    settle([there.srv, there.lap])
-    assert there.lap.state(session) is None
-    assert there.srv.state(session) is not None
+    plant(team, session, made, linked, writes=True)
+    assert any(session[:8] in note for note in there.on_server.sync().notes)
+    settle([there.on_server, there.own_device])
+    assert there.own_device.state(session) is None
+    assert there.on_server.state(session) is not None
     there.close()
 
 
-def test_what_a_member_adds_to_an_own_session_is_not_sent_to_ones_own_vault(team: Team, tmp_path: Path) -> None:
+def test_members_events_in_an_own_session_are_not_sent_to_the_own_vault(team: Team, tmp_path: Path) -> None:
     """Bob has a write share: another device of hers would act on a branch and a conversation that he names."""
     there = devices(team, tmp_path)
     session = new_id()
-    there.srv.start(session)
-    members.share(there.srv.store, session, team.role("bob"), writes=True)  # type: ignore[arg-type]
-    settle([there.srv, there.lap])
+    there.on_server.start(session)
+    members.share(there.on_server.store, session, team.role("bob"), writes=True)  # type: ignore[arg-type]
+    settle([there.on_server, there.own_device])
     edited = event(session, "session.edited", {"branch": "precious"})
     linked = event(session, "native.linked", {"agent": "claude", "id": "conv-1"})
     insert(team, session, edited, linked)
-    there.srv.record(session, NoteAdded(text=SECRET))
-    assert any(session[:8] in note for note in there.srv.sync().notes)
-    settle([there.srv, there.lap])
-    assert there.lap.notes(session) == [SECRET]
-    assert {edited.hash, linked.hash}.isdisjoint(item.hash for item in there.lap.events(session))
-    assert {edited.hash, linked.hash} <= {item.hash for item in there.srv.events(session)}
+    there.on_server.record(session, NoteAdded(text=SECRET))
+    assert any(session[:8] in note for note in there.on_server.sync().notes)
+    settle([there.on_server, there.own_device])
+    assert there.own_device.notes(session) == [SECRET]
+    assert {edited.hash, linked.hash}.isdisjoint(item.hash for item in there.own_device.events(session))
+    assert {edited.hash, linked.hash} <= {item.hash for item in there.on_server.events(session)}
     there.close()
 
 
-def test_what_a_member_added_is_not_sent_to_ones_own_vault_when_the_session_was_copied_home(
-    team: Team, tmp_path: Path
-) -> None:
-    """A file keeps no persons apart: which streams are bob's is remembered with the copy."""
+def test_members_events_are_not_sent_to_the_own_vault_after_a_copy_home(team: Team, tmp_path: Path) -> None:
+    """A file has no members: which streams are bob's is remembered with the copy."""
     there = devices(team, tmp_path)
     session = new_id()
     edited = event(session, "session.edited", {"branch": "precious"})
@@ -281,28 +283,28 @@ def test_what_a_member_added_is_not_sent_to_ones_own_vault_when_the_session_was_
         put(anna, session, started("Hers"))
         members.share(anna, session, team.role("bob"), writes=True)
         insert(team, session, edited)
-        copy(anna, there.lap.store)
-    assert edited.hash in {item.hash for item in there.lap.events(session)}
-    assert not origin.is_own_stream(there.lap.store, session, edited.writer)
-    assert any(note.startswith("Sent without") and session[:8] in note for note in there.lap.sync().notes)
+        copy(anna, there.own_device.store)
+    assert edited.hash in {item.hash for item in there.own_device.events(session)}
+    assert not origin.is_own_stream(there.own_device.store, session, edited.writer)
+    assert any(note.startswith("Sent without") and session[:8] in note for note in there.own_device.sync().notes)
     there.close()
 
 
-def test_members_session_that_was_copied_home_is_not_sent_to_ones_own_vault(team: Team, tmp_path: Path) -> None:
-    """A file keeps no persons apart: that it was bob's is remembered with the copy."""
+def test_members_session_is_not_sent_to_the_own_vault_after_a_copy_home(team: Team, tmp_path: Path) -> None:
+    """A file has no members: that it was bob's is remembered with the copy."""
     there = devices(team, tmp_path)
     session = new_id()
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         put(bob, session, started("Bob's"))
         members.share(bob, session, team.role("anna"), writes=True)
-        copy(anna, there.lap.store)
-    assert there.lap.state(session) is not None
-    assert any(session[:8] in note for note in there.lap.sync().notes)
+        copy(anna, there.own_device.store)
+    assert there.own_device.state(session) is not None
+    assert any(session[:8] in note for note in there.own_device.sync().notes)
     there.close()
 
 
-def test_session_of_a_member_is_not_shared_through_ones_own_vault(team: Team, tmp_path: Path) -> None:
-    """Bob lets anna write to it; whom it is offered to is for him to say."""
+def test_members_session_cannot_be_shared_through_the_own_vault(team: Team, tmp_path: Path) -> None:
+    """Although bob lets anna write to it."""
     session = new_id()
     with closing(team.store("bob")) as bob:
         put(bob, session, started("Bob's"))

@@ -1,4 +1,4 @@
-"""The PostgreSQL store keeps the contract of every store, for an ordinary person of the server."""
+"""The PostgreSQL store passes the store conformance suite, for an ordinary role."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestPostgres(StoreConformance):
         self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
     ) -> Store:
         if where == "newer" and where not in self.vaults:
-            # What is made newer is everybody's in that database: it gets one of its own.
+            # A newer version affects the whole database: use another one.
             self.database = prepared(self.server, f"newer_{secrets.token_hex(4)}")
         if where not in self.vaults:
             self.vaults[where] = f"{self.person}-{where}"

@@ -1,4 +1,4 @@
-"""Who belongs to a vault, and whom members share sessions with."""
+"""Membership of vaults, and sharing of sessions."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _RIGHTS = (
 )
 
 
-def test_doing_it_again_changes_nothing(team: Team) -> None:
-    """The second time there is nothing left to do, and every right is as it was."""
+def test_init_is_idempotent(team: Team) -> None:
+    """Nothing is left to do, and every right is as before."""
     before = team.run_as("postgres", _RIGHTS)
     made = admin.init(team.address("boss", "shop"), admit=[team.role("anna")])
     assert made.done == []
     assert team.run_as("postgres", _RIGHTS) == before
 
 
-def test_rights_granted_by_mistake_show_nothing_and_end(team: Team) -> None:
-    """Whoever grants all there is to everybody opens neither partitions nor people; the next set-up takes it back."""
+def test_rights_granted_by_mistake_show_nothing_and_are_revoked_by_init(team: Team) -> None:
+    """Granting everything to everyone opens neither partitions nor memberships."""
     before = team.run_as("postgres", _RIGHTS)
     for right in ("TABLES", "SEQUENCES"):
         team.line("boss").execute(f"GRANT ALL ON ALL {right} IN SCHEMA holdfast TO holdfast_member, PUBLIC")
@@ -50,8 +50,8 @@ def test_rights_granted_by_mistake_show_nothing_and_end(team: Team) -> None:
     assert team.run_as("postgres", _RIGHTS) == before
 
 
-def test_divided_anew_everything_holds(team: Team) -> None:
-    """New partitions are as closed as the old ones, and the rules of rows are those of before."""
+def test_new_partitions_are_protected(team: Team) -> None:
+    """And the row rules are the same."""
     ((before,),) = team.run_as("postgres", "SELECT count(*) FROM holdfast.events")
     admin.divide(team.address("boss", "shop"), 3)
     for number in range(3):
@@ -65,8 +65,8 @@ def test_divided_anew_everything_holds(team: Team) -> None:
         team.run_as("bob", "UPDATE holdfast.events SET data = NULL, salt = NULL WHERE session = {write}")
 
 
-def test_the_group_is_nobody(team: Team) -> None:
-    """Every member can become the group: it sees nothing, and is not let into a vault. Nor is who is not there."""
+def test_group_role_sees_nothing_and_cannot_be_admitted(team: Team) -> None:
+    """Every member can switch to it. A missing role cannot be admitted either."""
     assert team.run_as("carl", "SET LOCAL ROLE holdfast_member; TABLE holdfast.sessions") == []
     with pytest.raises(Invalid, match="holdfast_member"):
         admin.admit(team.address("boss", "shop"), "holdfast_member")
@@ -74,8 +74,8 @@ def test_the_group_is_nobody(team: Team) -> None:
         admin.admit(team.address("boss", "shop"), "nobody_at_all")
 
 
-def test_tables_of_different_people_are_not_set_up(team: Team) -> None:
-    """Where something in the schema is somebody else's, no rights are given to anybody."""
+def test_init_refuses_a_schema_with_tables_of_other_roles(team: Team) -> None:
+    """No rights are granted then."""
     team.line("postgres").execute("CREATE TABLE holdfast.planted (x integer)")
     try:
         with pytest.raises(Refused, match="different people"):
@@ -84,9 +84,9 @@ def test_tables_of_different_people_are_not_set_up(team: Team) -> None:
         team.line("postgres").execute("DROP TABLE holdfast.planted")
 
 
-def test_without_superusers() -> None:
-    """A role that may make roles and owns a database sets up everything, on an older server too; and one whose server
-    has the group from somebody else is told what it needs.
+def test_init_works_without_a_superuser() -> None:
+    """With CREATEROLE and an own database, on an old server too; where somebody else made the group role, the error
+    says what is needed.
     """
     with Server(version=programs.OLDEST) as server:
         server.sql("CREATE ROLE boss LOGIN CREATEROLE; CREATE ROLE other LOGIN CREATEROLE")
@@ -111,7 +111,7 @@ def test_without_superusers() -> None:
         admin.init(two, admit=["anna"])
         admin.dismiss(one, "bob")
         admin.dismiss(one, "boss")
-        # The group is the whole server's: who is dismissed stays in it, and sees nothing.
+        # The group role belongs to the whole server: a dismissed member stays in it, and sees nothing.
         assert server.sql("TABLE holdfast.mine", database="one", user="bob") == []
         assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user="bob") == []
         assert server.sql("SELECT pg_has_role('bob', 'holdfast_member', 'usage')") == [(True,)]
@@ -121,7 +121,7 @@ def test_without_superusers() -> None:
         admin.dismiss(two, "anna")
         assert server.sql("TABLE holdfast.mine", database="one", user="anna") == [(1, "team")]
         assert server.sql("TABLE holdfast.mine", database="two", user="anna") == []
-        # Without its owner the store goes on, and who left can be admitted again.
+        # Without its owner the store still works, and a dismissed member can be admitted again.
         assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user="anna") == [("anna",)]
         assert admin.admit(one, "bob")
 
@@ -132,8 +132,8 @@ def test_without_superusers() -> None:
 __all__ = ["team"]
 
 
-def test_sharing_and_taking_back(team: Team) -> None:
-    """The last word counts, for one person and for everyone apart; what is taken back is seen no more."""
+def test_share_and_unshare_apply_at_once(team: Team) -> None:
+    """The last call counts, for one member and for everyone separately."""
     session, carl = team.id("private"), team.role("carl")
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
         assert members.shares(anna, session) == []
@@ -155,8 +155,8 @@ def test_sharing_and_taking_back(team: Team) -> None:
         assert members.shares(anna, session) == []
 
 
-def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
-    """Said in a person's words, wherever in a transaction the server refuses it, and nothing of its rules."""
+def test_writing_to_a_read_only_share_is_refused(team: Team) -> None:
+    """With a message for users, wherever in a transaction the server refuses it."""
     session, carl = team.id("private"), team.role("carl")
 
     def write_at_length(store: PostgresStore) -> None:
@@ -178,8 +178,8 @@ def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
         members.unshare(anna, session, carl)
 
 
-def test_sharing_is_noticed(team: Team) -> None:
-    """Whoever follows the store looks again when something was shared with them, and when it is taken back."""
+def test_sharing_changes_the_store_version(team: Team) -> None:
+    """For the member it is shared with, also when it is revoked."""
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as carl:
         before = carl.version()
         members.share(anna, team.id("private"), team.role("carl"), writes=False)
@@ -189,8 +189,8 @@ def test_sharing_is_noticed(team: Team) -> None:
         assert shared != before
 
 
-def test_refusals_say_why(team: Team) -> None:
-    """Another's session, one that cannot be seen, a person who is not there, oneself, what was never shared."""
+def test_refused_shares_say_why(team: Team) -> None:
+    """Another's session, an invisible one, a missing member, oneself, a share that never existed."""
     with closing(team.store("anna")) as anna, closing(team.store("bob")) as bob, closing(team.store("carl")) as carl:
         with pytest.raises(Refused, match="only its owner") as caught:
             members.share(bob, team.id("write"), team.role("carl"), writes=True)
@@ -212,8 +212,8 @@ def test_refusals_say_why(team: Team) -> None:
         assert members.people(bob) == sorted(team.role(name) for name in ("anna", "bob", "boss", "carl", "dora"))
 
 
-def test_who_is_dismissed_sees_nothing_also_when_admitted_again(team: Team) -> None:
-    """Shares end with the membership; what others made stays theirs; of two vaults the other one stays."""
+def test_dismissed_member_loses_all_shares(team: Team) -> None:
+    """Also when admitted again; their own sessions and another vault stay."""
     where, dora = team.address("boss", "shop"), team.role("dora")
     admin.dismiss(where, dora)
     assert {name for _, name in team.run_as("dora", "TABLE holdfast.mine")} == {"else"}
@@ -226,8 +226,8 @@ def test_who_is_dismissed_sees_nothing_also_when_admitted_again(team: Team) -> N
     assert seen == {team.refs["open"], team.refs["common"], team.refs["elsewhere"]}
 
 
-def test_what_a_dismissed_person_left_is_handed_over(team: Team) -> None:
-    """To a member, by whoever owns the tables: it is theirs then, and shared as it was."""
+def test_sessions_of_a_dismissed_member_are_handed_over(team: Team) -> None:
+    """To a member, by the owner of the tables, with their shares."""
     where, fred, bob = team.address("boss", "shop"), team.role("fred"), team.role("bob")
     shared = "INSERT INTO holdfast.shares SELECT {left}, 1, '{fred}', unnest(ARRAY['{carl}', '{bob}']), true"
     team.line("postgres").execute(shared.format(**team.words))

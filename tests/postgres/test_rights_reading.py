@@ -1,4 +1,4 @@
-"""Who may read what: a session is visible to its owner and to those it is shared with, and nothing reveals others."""
+"""Reading rights: a session is visible to its owner and to those it is shared with, and nothing reveals others."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ OF_SESSIONS = {"sessions": "ref", "events": "session", "words": "session", "alia
 
 @pytest.mark.parametrize("person", SEEN)
 @pytest.mark.parametrize("table", OF_SESSIONS)
-def test_rows_are_seen_of_sessions_that_are_ones_own_or_shared(team: Team, person: str, table: str) -> None:
-    """Of every table, a person sees the rows of these sessions; whoever owns the tables is a person like all."""
+def test_rows_of_own_and_shared_sessions_are_visible(team: Team, person: str, table: str) -> None:
+    """In every table; the tables' owner is an ordinary member."""
     rows = team.run_as(person, f"SELECT DISTINCT {OF_SESSIONS[table]} FROM holdfast.{table}")
     assert {ref for (ref,) in rows} == {team.refs[label] for label in SEEN[person]}
 
 
 @pytest.mark.parametrize("person", SEEN)
-def test_what_is_of_one_home_is_seen_by_its_person(team: Team, person: str) -> None:
-    """Homes, work trees, memories, paths of projects: one's own, and nobody else's."""
+def test_rows_of_a_home_are_visible_to_its_user_only(team: Team, person: str) -> None:
+    """Homes, work trees, local state, paths of projects."""
     whose = "SELECT i.person FROM holdfast.{} x JOIN holdfast.installations i ON i.ref = x.installation"
-    asked = (
+    queries = (
         "SELECT person FROM holdfast.installations",
         whose.format("places_of_work"),
         whose.format("memory"),
         "SELECT person FROM holdfast.evidence WHERE kind = 'path'",
     )
-    for name in asked:
+    for name in queries:
         assert {row[0] for row in team.run_as(person, name)} <= {team.role(person)}, name
     for table in ("places_of_work", "memory"):
         ((mine,), (others,)) = team.run_as(
@@ -61,8 +61,8 @@ def test_what_is_of_one_home_is_seen_by_its_person(team: Team, person: str) -> N
 
 
 @pytest.mark.parametrize("person", SEEN)
-def test_projects_are_known_with_a_session_in_them(team: Team, person: str) -> None:
-    """A project's name and the address of its repository are known to whoever sees a session of it."""
+def test_projects_are_visible_through_their_sessions(team: Team, person: str) -> None:
+    """A project's name and repository, to every member who sees one of its sessions."""
     due = {f"project-{label}" for label in SEEN[person]}
     assert {row[0] for row in team.run_as(person, "SELECT id FROM holdfast.projects")} == due
     assert {
@@ -70,8 +70,7 @@ def test_projects_are_known_with_a_session_in_them(team: Team, person: str) -> N
     } == due
 
 
-def test_shares_are_known_to_who_gave_and_to_who_got_them(team: Team) -> None:
-    """Nobody else learns whom a session is shared with."""
+def test_shares_are_visible_to_both_sides_only(team: Team) -> None:
     shares = "SELECT session, person, writes FROM holdfast.shares"
     both = {(team.refs["read"], team.role("bob"), False), (team.refs["write"], team.role("bob"), True)}
     assert set(team.run_as("anna", shares)) == both
@@ -79,8 +78,7 @@ def test_shares_are_known_to_who_gave_and_to_who_got_them(team: Team) -> None:
     assert team.run_as("carl", shares) == team.run_as("boss", shares) == []
 
 
-def test_people_are_known_within_their_vaults(team: Team) -> None:
-    """Vaults and people are those of one's own vaults."""
+def test_members_are_visible_within_their_vaults(team: Team) -> None:
     assert {name for _, name in team.run_as("dora", "TABLE holdfast.mine")} == {"shop", "else"}
     assert {name for _, name in team.run_as("gina", "TABLE holdfast.mine")} == {"else"}
     people = {row[0] for row in team.run_as("gina", "SELECT person FROM holdfast.teammates")}
@@ -94,14 +92,13 @@ def test_people_are_known_within_their_vaults(team: Team) -> None:
      "SELECT holdfast.begin_writing(1, 1, NULL, NULL)",
      "SET ROLE holdfast_member"],
 )  # fmt: skip
-def test_people_outside_the_vault_see_nothing(team: Team, asked: str) -> None:
-    """Who was never in a vault has no rights at all."""
+def test_roles_outside_every_vault_have_no_rights(team: Team, asked: str) -> None:
     with pytest.raises(REFUSED):
         team.run_as("eve", asked)
 
 
-def test_dismissed_people_are_shown_nothing(team: Team) -> None:
-    """They stay in the group, which is the whole server's: it shows them nothing, and they can put nothing there."""
+def test_dismissed_member_sees_and_changes_nothing(team: Team) -> None:
+    """Although they stay in the group role, which belongs to the whole server."""
     for table in ("sessions", "mine", "teammates", "events", "words", "aliases", "shares", "projects", "evidence",
                   "installations", "memory", "places_of_work", "snapshots", "aside"):  # fmt: skip
         assert team.run_as("fred", f"SELECT 1 FROM holdfast.{table}") == []
@@ -129,8 +126,8 @@ def test_dismissed_people_are_shown_nothing(team: Team) -> None:
      "COPY holdfast.events_0 TO STDOUT", "SELECT pg_read_file('postgresql.conf')", "TABLE pg_authid",
      "SELECT setval('holdfast.places', 1)", "SELECT last_value FROM holdfast.sessions_ref_seq"],
 )  # fmt: skip
-def test_ways_around_the_rules_are_closed(team: Team, asked: str) -> None:
-    """Partitions, tables of the owner, other people's names, statistics: none of it is a member's."""
+def test_bypassing_the_row_rules_is_refused(team: Team, asked: str) -> None:
+    """Partitions, tables of the owner, other roles, statistics."""
     with pytest.raises(REFUSED):
         team.run_as("carl", asked)
 
@@ -141,16 +138,16 @@ def test_ways_around_the_rules_are_closed(team: Team, asked: str) -> None:
      "DELETE FROM holdfast.words RETURNING session", "UPDATE holdfast.events SET double = double RETURNING session",
      "DELETE FROM holdfast.snapshots RETURNING session, 'Secret'"],
 )  # fmt: skip
-def test_changing_shows_no_more_than_reading(team: Team, asked: str) -> None:
-    """What a change gives back is of sessions that one may write to; carl may write to the common one."""
+def test_changes_return_only_visible_rows(team: Team, asked: str) -> None:
+    """Only of sessions that one may write to; carl may write to the common one."""
     shown = repr(team.run_as("carl", asked))
     assert str(team.refs["common"]) in shown
     assert "rivate" not in shown
-    assert "ead" not in re.sub("[0-9a-f]{8,}", "", shown.replace("eadline", ""))  # chance writes it in numbers
+    assert "ead" not in re.sub("[0-9a-f]{8,}", "", shown.replace("eadline", ""))  # random hex digits may contain it
 
 
-def test_copying_out_is_reading(team: Team) -> None:
-    """COPY gives the same rows, and brings none in past the rules."""
+def test_copy_statement_obeys_the_row_rules(team: Team) -> None:
+    """COPY TO gives the same rows, and COPY FROM is refused."""
     with team.line("carl").transaction(force_rollback=True), team.line("carl").cursor() as cursor:
         with cursor.copy("COPY holdfast.sessions (goal) TO STDOUT") as copy:
             assert {bytes(row) for row in copy} == {b"Secret open\n", b"Secret common\n"}
@@ -164,8 +161,8 @@ def test_copying_out_is_reading(team: Team) -> None:
      ("mine", "name"), ("teammates", "person"), ("projects", "name"), ("evidence", "project"),
      ("shares", "person")],
 )  # fmt: skip
-def test_conditions_never_see_rows_of_others(team: Team, table: str, value: str) -> None:
-    """A function that tells what it is given, cheap enough to be asked first, is asked of visible rows alone."""
+def test_functions_in_conditions_get_visible_rows_only(team: Team, table: str, value: str) -> None:
+    """Even one that is cheap enough to be evaluated first."""
     line, notices = team.line("gina"), []
     line.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
     with line.transaction(force_rollback=True):
@@ -181,8 +178,8 @@ def test_conditions_never_see_rows_of_others(team: Team, table: str, value: str)
         assert of not in notice
 
 
-def test_plans_do_not_tell_of_values(team: Team) -> None:
-    """What the planner expects is the same for a word that others have in hundreds of rows, and for none."""
+def test_plans_do_not_depend_on_values_of_others(team: Team) -> None:
+    """The estimate is the same for a word in hundreds of hidden rows, and for none."""
     boss = team.line("postgres")
     boss.execute("INSERT INTO holdfast.vaults (name) VALUES ('full')")
     boss.execute(
@@ -222,8 +219,8 @@ def test_plans_do_not_tell_of_values(team: Team) -> None:
      ("INSERT INTO holdfast.evidence (vault, kind, value, project, installation)"
       " VALUES (1, 'path', '/', 'p', {home})")],
 )  # fmt: skip
-def test_refusals_do_not_tell_what_is_there(team: Team, statement: str) -> None:
-    """The same words, whether what was aimed at is there or not: keys and references come after the rules."""
+def test_refusals_do_not_reveal_what_exists(team: Team, statement: str) -> None:
+    """The same message, whether the target exists or not: keys and references are checked after the rules."""
     ((home,),) = team.run_as("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}'")
     messages = []
     for ref, where in ((team.refs["read"], home), (987654321, 987654321)):
@@ -233,8 +230,8 @@ def test_refusals_do_not_tell_what_is_there(team: Team, statement: str) -> None:
     assert messages[0] == messages[1]
 
 
-def test_id_in_use_is_revealed_only_to_who_knows_it(team: Team) -> None:
-    """A session's id is one within a vault; who has it already learns that it is taken, and nothing else."""
+def test_used_id_is_revealed_only_to_a_member_who_knows_it(team: Team) -> None:
+    """Ids are unique within a vault; nothing else is revealed."""
     made = "INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)"
     assert team.run_as("carl", made, "another") == [()]
     with pytest.raises(psycopg.errors.UniqueViolation) as caught:
@@ -245,8 +242,8 @@ def test_id_in_use_is_revealed_only_to_who_knows_it(team: Team) -> None:
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "a/b", "a\\b", ".", ".hidden", "a\nb", "\x1b[2J", "", "x" * 201]
 )
-def test_no_session_has_an_id_that_others_take_for_something_else(team: Team, name: str) -> None:
-    """Ids come from anybody who shares a session; none is the way to a file, or a command to a terminal."""
+def test_unsafe_session_ids_are_refused(team: Team, name: str) -> None:
+    """Ids come from any member who shares a session; none may be a path or a terminal sequence."""
     with pytest.raises(pg.CheckViolation):
         team.run_as("carl", "INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)", name)
 
@@ -255,7 +252,7 @@ def test_no_session_has_an_id_that_others_take_for_something_else(team: Team, na
 
 
 _PLAN = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) "
-# What anna keeps to herself, and something as long that nobody has.
+# A word of anna's private session, and a word of the same length that does not exist.
 _THERE, _MISSING = ("private", "pryvate")
 HIDDEN = {"words": "word", "aliases": "alias", "evidence": "value", "places_of_work": "path", "memory": "name"}
 _SHOP, _HOME = "1", "{home}"
@@ -282,8 +279,8 @@ def _home(team: Team) -> str:
 
 @pytest.mark.parametrize("person", ["carl", "gina", "fred"])
 @pytest.mark.parametrize("asked", ASKED.values(), ids=list(ASKED))
-def test_functions_tell_others_nothing(team: Team, person: str, asked: str) -> None:
-    """A member, one of another vault, one who was dismissed: nothing is given, and any text has the same plan."""
+def test_functions_reveal_nothing_to_others(team: Team, person: str, asked: str) -> None:
+    """A member, one of another vault, a dismissed one: no rows, and the same plan for any text."""
     asked = asked.replace(_HOME, _home(team))
     plans = []
     for text in (_THERE, _MISSING):
@@ -295,12 +292,12 @@ def test_functions_tell_others_nothing(team: Team, person: str, asked: str) -> N
 
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=list(ASKED))
-def test_functions_answer_whoever_may_know(team: Team, asked: str) -> None:
-    """The same questions have an answer for the person whose it is, also under a role that they took."""
+def test_functions_answer_the_owner(team: Team, asked: str) -> None:
+    """Also the superuser under her role, but not under another one."""
     asked = asked.replace(_HOME, _home(team)).replace("@", _THERE)
     given = team.run_as("anna", f"SELECT x FROM {asked} AS x")
     assert [row for row in given if row != (None,)] != []
-    # The superuser may be anybody; then they see what these do.
+    # The superuser can take any role, and then sees what that role sees.
     assert team.run_as("postgres", f"SET LOCAL ROLE {{anna}}; SELECT x FROM {asked} AS x") == given
     other = team.run_as("postgres", f"SET LOCAL ROLE {{carl}}; SELECT x FROM {asked} AS x")
     assert [row for row in other if row != (None,)] == []
@@ -322,8 +319,8 @@ def test_functions_answer_whoever_may_know(team: Team, asked: str) -> None:
      "EXPLAIN SELECT 1 FROM {table} WHERE {column} = 'x'", "COPY {table} TO STDOUT",
      "SELECT 1 FROM {table} JOIN (VALUES ('x')) AS v ({column}) USING ({column})"],
 )  # fmt: skip
-def test_texts_with_an_index_cannot_be_named(team: Team, table: str, statement: str) -> None:
-    """Not even one's own: how many rows an index gave before the rules took them away would be told."""
+def test_indexed_text_columns_cannot_be_queried(team: Team, table: str, statement: str) -> None:
+    """Not even one's own: the plan would reveal how many rows an index returned before the rules filtered them."""
     with pytest.raises(REFUSED):
         team.run_as("anna", statement.format(table=f"holdfast.{table}", column=HIDDEN[table]))
 
@@ -339,8 +336,10 @@ def test_texts_with_an_index_cannot_be_named(team: Team, table: str, statement: 
      ("projects", "name = 'Secret private'")],
 )  # fmt: skip
 @pytest.mark.parametrize("setting", ["enable_seqscan", "enable_indexscan", "work_mem", "cpu_operator_cost"])
-def test_rules_come_before_conditions(team: Team, person: str, table: str, there: str, setting: str) -> None:
-    """What a plan tells of its steps is the same whether a condition holds for rows of others or for none."""
+def test_row_rules_are_evaluated_before_conditions(
+    team: Team, person: str, table: str, there: str, setting: str
+) -> None:
+    """The plan's counts are the same whether a condition matches hidden rows or none."""
     changed = {"work_mem": "'64kB'", "cpu_operator_cost": "0"}.get(setting, "off")
     plans = []
     for condition in (
@@ -359,8 +358,8 @@ def test_rules_come_before_conditions(team: Team, person: str, table: str, there
             assert row.strip().removeprefix("Filter: ").lstrip("(").startswith("holdfast.")
 
 
-def test_nobody_asks_in_the_name_of_who_keeps_the_database_up(team: Team) -> None:
-    """An index of somebody's own table is computed for whoever keeps it up; it cannot ask in their name."""
+def test_index_function_cannot_query_as_the_maintaining_role(team: Team) -> None:
+    """An index on a member's own table is computed by the role that maintains the database."""
     mine = f"trap_{team.mark}"
     team.server.sql(f"CREATE SCHEMA {mine} AUTHORIZATION {team.role('carl')}", database=team.database)
     carl = team.line("carl")
@@ -378,8 +377,8 @@ def test_nobody_asks_in_the_name_of_who_keeps_the_database_up(team: Team) -> Non
         team.server.sql(f"DROP SCHEMA {mine} CASCADE", database=team.database)
 
 
-def test_searching_finds_what_is_seen(team: Team) -> None:
-    """Words and aliases find one's own sessions, those of everyone and those that are shared; and no others."""
+def test_search_finds_visible_sessions_only(team: Team) -> None:
+    """By words and aliases."""
     due = {"anna": {"private", "read", "write", "open", "common"}, "bob": {"read", "write", "open", "common", "bobs"},
            "carl": {"open", "common"}, "dora": {"open", "common", "left"}}  # fmt: skip
     for person, labels in due.items():
@@ -392,8 +391,8 @@ def test_searching_finds_what_is_seen(team: Team) -> None:
                 assert store.find(f"alias-{label}") == [team.id(label)] * (label in labels)
 
 
-def test_operators_of_ones_own_do_not_bend_the_rules(team: Team) -> None:
-    """Whoever puts a schema with another `=` in their path is still shown what is theirs to see."""
+def test_custom_operators_do_not_change_the_row_rules(team: Team) -> None:
+    """A schema with another `=` comes first in the search path."""
     mine = f"bent_{team.mark}"
     team.server.sql(f"CREATE SCHEMA {mine} AUTHORIZATION {team.role('carl')}", database=team.database)
     tables = ("sessions", "events", "words", "shares", "projects", "evidence", "installations", "memory")

@@ -1,4 +1,4 @@
-"""What a person can change with plain SQL: what is theirs, or shared for writing, and only as Holdfast would."""
+"""Writing rights with plain SQL: one's own sessions, and those shared for writing, and only as Holdfast would."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _OWN_HOME = "(SELECT ref FROM holdfast.installations)"
      ("carl", "INSERT INTO holdfast.evidence (vault, kind, value, project) VALUES (1, 'remote', 'r', 'new')"),
      ("carl", "SELECT nextval('holdfast.places')"), ("carl", "SELECT holdfast.horizon()")],
 )  # fmt: skip
-def test_what_is_allowed_can_be_done(team: Team, person: str, statement: str) -> None:
-    """One's own sessions, and those shared for writing, are written to."""
+def test_allowed_statement_succeeds(team: Team, person: str, statement: str) -> None:
+    """On one's own sessions, and those shared for writing."""
     assert team.run_as(person, statement)
 
 
 @pytest.mark.parametrize(
     ("person", "statement"),
-    [  # events into what is not theirs, or not theirs to write
+    [  # events in sessions that are not theirs, or read-only
      ("carl", event("private")), ("bob", event("read")), ("carl", event("open")), ("gina", event("common")),
      ("boss", event("private")),
-     # in another's name, in another place, counted or not
+     # under another name, at another place, counted or not
      ("bob", event("write").replace("(session,", "(put_by, session,").replace("VALUES (", "VALUES ('{anna}', ")),
      ("bob", event("write").replace("(session,", "(place, session,").replace("VALUES (", "VALUES (1, ")),
      ("bob", event("write").replace("(session,", "(double, session,").replace("VALUES (", "VALUES (1, ")),
@@ -69,14 +69,14 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, statement: str) ->
      ("anna", "UPDATE holdfast.events SET session = {write} WHERE session = {private}"),
      ("anna", "UPDATE holdfast.events SET hash = '\\x01' WHERE session = {private}"),
      ("anna", "UPDATE holdfast.events SET place = 1 WHERE session = {private}"),
-     # what was said is not said otherwise, nor unsaid by another, nor made not to count
+     # existing events are not changed, not erased by another, and not excluded
      ("anna", "UPDATE holdfast.events SET data = '{{}}' WHERE session = {private}"),
      ("bob", "UPDATE holdfast.events SET data = NULL, salt = NULL WHERE session = {write}"),
      ("bob", "UPDATE holdfast.events SET double = 1 WHERE session = {write}"),
      ("bob", "UPDATE holdfast.events SET double = 7 WHERE session = {write}"),
      ("bob", event("write").replace("note.added", "session.deleted")),
      ("bob", event("write").replace("note.added", "session.started")),
-     # whose a session is, and who sees it
+     # owner and visibility of a session
      ("anna", "UPDATE holdfast.sessions SET owner = '{bob}' WHERE ref = {private}"),
      ("anna", "UPDATE holdfast.sessions SET vault = 2 WHERE ref = {private}"),
      ("anna", "UPDATE holdfast.sessions SET id = 'x' WHERE ref = {private}"),
@@ -102,7 +102,7 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, statement: str) ->
      ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{gina}', true)"),
      ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{anna}', true)"),
      ("anna", "UPDATE holdfast.shares SET person = '{carl}' WHERE session = {read}"),
-     # what is derived
+     # derived data
      ("bob", "INSERT INTO holdfast.words (session, word) VALUES ({read}, 'new')"),
      ("carl", "INSERT INTO holdfast.words (session, word) VALUES ({elsewhere}, 'new')"),
      ("bob", "INSERT INTO holdfast.aliases (alias, session) VALUES ('new', {read})"),
@@ -110,7 +110,7 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, statement: str) ->
      ("bob", ("INSERT INTO holdfast.snapshots (session, person, count, clock, fold, state)"
               " VALUES ({write}, '{anna}', 999, 1, 1, '')")),
      ("bob", "INSERT INTO holdfast.aside (session, name, found) VALUES ({write}, 'new', '')"),
-     # other homes, other people's word
+     # other homes, and claims in another person's name
      ("carl", "INSERT INTO holdfast.installations (vault, id) VALUES (2, 'home of gina')"),
      ("carl", "INSERT INTO holdfast.installations (vault, person, id) VALUES (1, '{anna}', 'home of anna')"),
      ("anna", "UPDATE holdfast.installations SET person = '{bob}'"),
@@ -143,8 +143,8 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, statement: str) ->
      ("carl", "SET LOCAL holdfast.administering = 'on'; INSERT INTO holdfast.sessions (vault, id) VALUES (2, 'x')"),
     ],
 )  # fmt: skip
-def test_what_is_not_allowed_is_refused(team: Team, person: str, statement: str) -> None:
-    """Everything else is refused by the server, whatever program asks."""
+def test_forbidden_statement_is_refused(team: Team, person: str, statement: str) -> None:
+    """By the server, whatever program sends it."""
     with pytest.raises((REFUSED, pg.FeatureNotSupported, pg.ObjectNotInPrerequisiteState, pg.InvalidGrantor)
                        if "mine VALUES" in statement or "GRANTED BY" in statement else REFUSED):  # fmt: skip
         team.run_as(person, statement)
@@ -172,16 +172,16 @@ def test_what_is_not_allowed_is_refused(team: Team, person: str, statement: str)
      ("bob", "DELETE FROM holdfast.aside WHERE session = {write}"),
      ("carl", "UPDATE holdfast.installations SET clock = 1")],
 )  # fmt: skip
-def test_what_is_not_theirs_stays_as_it_is(team: Team, person: str, statement: str) -> None:
-    """A change that is allowed in itself finds no row that is another's."""
+def test_statement_changes_no_row_of_others(team: Team, person: str, statement: str) -> None:
+    """It is allowed, but matches no row of another member."""
     assert team.run_as(person, statement) == []
 
 
-# ── what makes the owner's own program do harm ───────────────────────────────────────────────────────────
+# ── attacks through the owner's own program ────────────────────────────────────────────────────────────────
 
 
-def test_who_may_write_cannot_have_the_owner_erase_what_is_not_theirs(team: Team) -> None:
-    """An erasure is obeyed by the owner's program: others cannot put one, however it names the event."""
+def test_writer_cannot_make_the_owner_erase_events_of_others(team: Team) -> None:
+    """The owner's program applies erasures: others cannot insert one, however it names the event."""
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         first = next(anna.events(team.id("write")))
         statement = (
@@ -199,8 +199,8 @@ def test_who_may_write_cannot_have_the_owner_erase_what_is_not_theirs(team: Team
         assert next(anna.events(team.id("write"))).data is not None
 
 
-def test_who_may_write_cannot_make_the_owner_see_a_state_that_is_not_the_logs(team: Team) -> None:
-    """A snapshot of theirs, however new, is believed by themselves alone; and hostile bytes harm nobody else."""
+def test_writers_snapshot_is_used_by_the_writer_only(team: Team) -> None:
+    """However new it is; and invalid bytes affect nobody else."""
     session, ref = team.id("write"), team.refs["write"]
     false = freeze(State(session=session, count=10**6, last=(2**50, "w", 1, "h"), deleted=True))
     for frozen in (false, b"\xff" * 100, b""):
@@ -216,8 +216,8 @@ def test_who_may_write_cannot_make_the_owner_see_a_state_that_is_not_the_logs(te
     team.line("bob").execute("DELETE FROM holdfast.snapshots WHERE person = CURRENT_USER")
 
 
-def test_a_hostile_owners_snapshot_harms_no_reader(team: Team) -> None:
-    """Readers believe the owner's snapshots; one of another session, of nothing, or of no sense is passed over."""
+def test_hostile_snapshot_of_the_owner_is_ignored_by_readers(team: Team) -> None:
+    """One of another session, an empty or an invalid one."""
     session, ref = team.id("read"), team.refs["read"]
     deep = b"\x91" * 100_000
     others = State(session=team.id("bobs"), last=(1, "w", 1, "h"))
@@ -234,7 +234,7 @@ def test_a_hostile_owners_snapshot_harms_no_reader(team: Team) -> None:
 
 
 def test_falsified_listing_is_reported_and_repaired(team: Team) -> None:
-    """Who may write to a session writes what listings show of it; the log is not theirs, and gives it back."""
+    """A writer can change what listings show; the log restores it."""
     team.line("bob").execute("UPDATE holdfast.sessions SET goal = 'False' WHERE ref = %s", (team.refs["write"],))
     team.line("bob").execute("DELETE FROM holdfast.words WHERE session = %s", (team.refs["write"],))
     with closing(team.store("anna")) as anna:
@@ -244,8 +244,8 @@ def test_falsified_listing_is_reported_and_repaired(team: Team) -> None:
         assert "Secret write" in [row.goal for row in anna.rows(Filter(search="secretwrite"))]
 
 
-def test_people_work_together_on_a_session(team: Team) -> None:
-    """With a share for writing, both record, each in their own name; a reader only reads."""
+def test_members_with_a_write_share_record_under_their_own_names(team: Team) -> None:
+    """And a reader only reads."""
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna, closing(team.store("carl")) as carl:
         put(bob, team.id("common"), note("by bob"))
         put(carl, team.id("common"), note("by carl"))
@@ -255,16 +255,16 @@ def test_people_work_together_on_a_session(team: Team) -> None:
             "carl", "SELECT put_by FROM holdfast.events WHERE session = {common} ORDER BY place DESC LIMIT 3"
         )
         assert [row[0] for row in rows] == [team.role(name) for name in ("anna", "carl", "bob")]
-        _refused(carl, team.id("open"))
+        _assert_refused(carl, team.id("open"))
         assert carl.state(team.id("open")) is not None
         assert carl.state(team.id("private")) is None
 
 
-def test_deleting_a_shared_session_is_the_owners(team: Team) -> None:
-    """Holdfast refuses a co-writer's deletion, and nothing of it happens; the owner's is seen by all."""
+def test_only_the_owner_deletes_a_shared_session(team: Team) -> None:
+    """A writer's deletion is refused; the owner's is visible to all."""
     session = team.id("common")
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
-        _refused(bob, session, SessionDeleted())
+        _assert_refused(bob, session, SessionDeleted())
         assert bob.state(session) == anna.state(session)
         anna.erase(session, draft(SessionDeleted()))
         state = bob.state(session)
@@ -274,7 +274,7 @@ def test_deleting_a_shared_session_is_the_owners(team: Team) -> None:
     assert len(rows) == 1
 
 
-def _refused(store: PostgresStore, session: str, data: object = None) -> None:
+def _assert_refused(store: PostgresStore, session: str, data: object = None) -> None:
     from holdfast.core.errors import Refused
 
     with pytest.raises(Refused):

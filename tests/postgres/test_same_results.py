@@ -1,4 +1,4 @@
-"""A file and a server give the same results: for any history, and for anything that breaks in it."""
+"""A file and a server give the same results: for any history, and for any damage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _numbers = iter(range(10**9))
 
 
 class Both(NamedTuple):
-    """The same person's store, twice; and how to break either."""
+    """The same user's store, as a file and on a server; and how to damage both."""
 
     file: SqliteStore
     served: PostgresStore
@@ -51,7 +51,7 @@ class Both(NamedTuple):
         yield self.served
 
     def run(self, sql: str, *values: object) -> tuple[int, int]:
-        """The same statement in both, past every rule; how many rows it changed."""
+        """The same statement in both, bypassing every rule; the numbers of changed rows."""
         connection = apsw.Connection(self.file.path)
         connection.execute(sql, values)
         changed = connection.changes()
@@ -95,22 +95,22 @@ def assert_same(some: Both) -> None:
 
 @settings(max_examples=scale(3, 100, 3000))
 @given(st.integers(0, 2**32), st.integers(20, 60))
-def test_any_history_comes_to_the_same(team: Team, seed: int, length: int) -> None:
-    """Events byte by byte, states, every listing, search, order and page, and what stands beside them."""
+def test_both_stores_have_the_same_result_for_any_history(team: Team, seed: int, length: int) -> None:
+    """Events byte by byte, states, every listing, search, order and page, and local state."""
     with both(team) as some:
         for store in some.each():
-            store_histories.told(store, seed, length)
+            store_histories.play_history(store, seed, length)
         assert_same(some)
         for which in store_histories.searches(seed):
             assert some.file.rows(which) == some.served.rows(which)
 
 
-def test_a_long_session_comes_to_the_same(team: Team) -> None:
-    """With snapshots, late events behind them, keys heard twice across them, and an erasure of the first."""
+def test_both_stores_have_the_same_result_for_a_long_session(team: Team) -> None:
+    """With snapshots, late events before them, repeated keys across them, and an erasure of the first note."""
     with both(team) as some:
         for store in some.each():
             first = put(store, SESSION, started(), *(NoteAdded(text=f"word{number}") for number in range(90)))[1]
-            store_histories.told(store, 7, 20)
+            store_histories.play_history(store, 7, 20)
             put(store, SESSION, EventErased(hashes=(first.hash,)))
         assert_same(some)
 
@@ -118,8 +118,8 @@ def test_a_long_session_comes_to_the_same(team: Team) -> None:
 # ── broken ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def furnished(some: Both, *sessions: str) -> list[bytes]:
-    """The same in both, with snapshots; of each session, the hash of an event in the middle."""
+def fill_both(some: Both, *sessions: str) -> list[bytes]:
+    """The same sessions in both, with snapshots; returns the hash of an event in the middle of each."""
     chosen: list[bytes] = []
     for store in some.each():
         chosen.clear()
@@ -133,7 +133,7 @@ def furnished(some: Both, *sessions: str) -> list[bytes]:
 
 
 def findings(store: Store) -> list[Damage]:
-    """What is wrong. Where each keeps what was set aside is its own affair."""
+    """What is wrong, except for where each store keeps what was set aside."""
     damage = [damage for damage in store.check() if "was set aside by a repair" not in damage.detail]
     return sorted(damage, key=repr)
 
@@ -170,11 +170,11 @@ DAMAGES: dict[str, str] = {
 }
 
 
-def test_both_stores_find_and_repair_the_same_damage(team: Team) -> None:
-    """The check finds the same, the repair says and does the same, and what is left to say then is the same."""
+def test_both_stores_report_and_repair_the_same_damage(team: Team) -> None:
+    """The same findings before, the same report of the repair, and the same findings afterwards."""
     sessions = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(len(DAMAGES))]
     with both(team) as some:
-        for what, chosen in zip(DAMAGES, furnished(some, *sessions), strict=True):
+        for what, chosen in zip(DAMAGES, fill_both(some, *sessions), strict=True):
             changed, theirs = some.run(DAMAGES[what], chosen)
             assert changed == theirs > 0, what
         damage = findings(some.file)
@@ -195,7 +195,7 @@ def test_both_stores_find_and_repair_the_same_damage(team: Team) -> None:
 
 
 def _session_lines(report: list[str]) -> list[str]:
-    """Without what was derived anew: a file is derived anew as a whole, and says so once."""
+    """Without rebuilt listings: a file is rebuilt as a whole, and reports it once."""
     anew = ("rebuilt from the log.", "that was still there was removed.")
     return sorted(item for item in report if item.startswith("Session ") and not item.endswith(anew))
 
@@ -204,10 +204,10 @@ def _without_asides(shown: dict[str, Any]) -> dict[str, Any]:
     return shown | {"check": [item for item in shown["check"] if "was set aside by a repair" not in item[2]]}
 
 
-def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
-    """Text of a damaged event is kept beside the log; a deletion takes it away, there as well."""
+def test_deletion_removes_what_was_set_aside_of_a_session(team: Team) -> None:
+    """The quarantine has the text of a damaged event."""
     with both(team) as some:
-        (chosen,) = furnished(some, SESSION)
+        (chosen,) = fill_both(some, SESSION)
         some.run("UPDATE events SET actor = 'eve' WHERE hash = ?", chosen)
         for store in some.each():
             store.repair()
@@ -217,10 +217,10 @@ def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
         assert_same(some)
 
 
-def test_repair_names_damage_that_only_the_owner_repairs(team: Team) -> None:
-    """Who may write derives everything anew; a damaged event stays until its owner comes, then it is mended."""
+def test_repair_by_a_writer_reports_damage_that_only_the_owner_can_repair(team: Team) -> None:
+    """The writer's repair rebuilds derived data only."""
     with both(team) as some:
-        (chosen,) = furnished(some, SESSION)
+        (chosen,) = fill_both(some, SESSION)
         some.run(DAMAGES["a digest"], chosen)
         some.run(DAMAGES["a goal"], chosen)
         ben = team.server.role(f"ben_{next(_numbers)}")
@@ -249,7 +249,7 @@ def test_repair_names_damage_that_only_the_owner_repairs(team: Team) -> None:
 MORNING = BUILD_DATE + 8 * DAY
 GOAL = "Pay with 100% “İstanbul” O'Brien's café_card"
 SECRET = "AKIA" + "QWERTYUIOPASDFGH"
-WORKED = (
+WRITE_COMMANDS = (
     ("start", GOAL, "--tag", "payments"), ("note", "It's \U0001f642 50% done; see C:\\new", "--json"),
     ("agent", "start", "a1", "--type", "builder", "--json"), ("agent", "progress", "a1", "0.5"),
     ("task", "add", "Write the parser", "--json"), ("task", "add", "Test it"), ("task", "start", "t1"),
@@ -263,7 +263,7 @@ WORKED = (
     ("start", "Ship it", "--json"), ("note", "shipping paint"), ("start", "Refused"), ("fail", "no ship"),
     ("start", "Paint the shop"), ("stop",), ("start", "To be erased"), ("note", "forget me"),
 )  # fmt: skip
-LOOKED = (
+READ_COMMANDS = (
     ("status",), ("status", "--json"), ("history",), ("history", "--json"), ("history", "--search", "istanbul o"),
     ("history", "--search", "paint", "--json"), ("history", "--search", "forget", "--json"),
     ("history", "--status", "error"), ("history", "--limit", "1", "--json"), ("history", "--since", "2026-11-10"),
@@ -277,13 +277,13 @@ LOOKED = (
     *(("export", "{first}", "--format", name, "--json") for name in ("orchestrator", "timer", "contract", "craft")),
     ("status", "--at", "{5}", "--json"), ("show", "nobody"), ("show", "nobody", "--json"), ("doctor", "--json"),
 )  # fmt: skip
-ERASED = (("archive", "{first}", "--json"), ("delete", "@", "--confirm", "--force", "--json"))
-# Of what it checks, these are about the store or the machine, not about what is kept.
+ERASE_COMMANDS = (("archive", "{first}", "--json"), ("delete", "@", "--confirm", "--force", "--json"))
+# Checks of the doctor about the store or the machine rather than its data.
 OWN = ("home", "store", "sqlite", "server", "file", "modes", "space", "writer", "role", "rights", "line")
 
 
-class Chance:
-    """Random bytes that are the same each time, whoever else asks for some."""
+class RepeatableRandom:
+    """Random bytes that are the same each time, independently of other callers."""
 
     def __init__(self) -> None:
         self._asked: dict[str, int] = {}
@@ -297,11 +297,11 @@ class Chance:
         return bytes.fromhex(digest(f"{whose} {self._asked[whose]}".encode()))[:size]
 
 
-def run_story(calling: Calling, moment: list[int]) -> dict[str, Any]:
-    """Everything that the program said, each command a minute after the one before."""
+def run_commands(calling: Calling, moment: list[int]) -> dict[str, Any]:
+    """The output of every command, each a minute after the one before."""
     outputs: dict[str, Any] = {}
     first = ""
-    for number, words in enumerate((*WORKED, *LOOKED, *ERASED, *LOOKED)):
+    for number, words in enumerate((*WRITE_COMMANDS, *READ_COMMANDS, *ERASE_COMMANDS, *READ_COMMANDS)):
         moment[0] = MORNING + (number + 1) * MINUTE
         filled = [
             re.sub(r"\{(\d+)\}", lambda match: format_time(MORNING + int(match[1]) * MINUTE), word).replace(
@@ -318,23 +318,23 @@ def run_story(calling: Calling, moment: list[int]) -> dict[str, Any]:
     return outputs
 
 
-def test_the_program_says_the_same(
+def test_commands_print_the_same_for_both_stores(
     team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A story of commands, with everything that shows, exports, archives and erases: equal to the letter."""
+    """Commands that show, export, archive and erase: equal to the letter."""
     moment = [MORNING]
     monkeypatch.setattr(Wall.__init__, "__defaults__", (lambda: moment[0] * 1_000_000, lambda: 0))
     monkeypatch.setenv("TZ", "UTC")
     outputs = []
     for url in (None, team.url()):
-        monkeypatch.setattr(os, "urandom", Chance())
+        monkeypatch.setattr(os, "urandom", RepeatableRandom())
         root = tmp_path / "root"
         root.mkdir()
         calling = Calling(root, monkeypatch, capsys)
         monkeypatch.setenv("HOLDFAST_ACTOR", "ada")
         if url is not None:
             monkeypatch.setenv("HOLDFAST_STORE", url)
-        outputs.append(run_story(calling, moment))
+        outputs.append(run_commands(calling, moment))
         monkeypatch.chdir(tmp_path)
         root.rename(tmp_path / f"root-{len(outputs)}")
     assert store_histories.differences(*outputs) == {}

@@ -1,4 +1,6 @@
-"""Passwords go to the right server and nowhere else: not into an error, a log, a list of processes, to strangers."""
+"""Passwords go to the right server and nowhere else: not into an error, a log, a list of processes, or to another
+server.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from psycopg import sql
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin, connections, errors
-from tests.postgres.failing_proxy import Cutter
+from tests.postgres.failing_proxy import FailingProxy
 from tests.postgres.team import Team, note, opened
 from tests.support.postgres.server import Server
 
@@ -41,7 +43,7 @@ DAY = dt.timedelta(days=1)
 
 
 class Authority:
-    """Signs certificates for this machine, as an organisation's own authority would."""
+    """Signs certificates for this machine, like an organisation's own authority."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]), folder
@@ -49,7 +51,7 @@ class Authority:
         self.file = str(folder / f"{name}.pem")
         self._write(self.file, self._signed(self.name, self._key, is_authority=True))
 
-    def certified(self, name: str, address: str = "127.0.0.1") -> tuple[str, str]:
+    def certificate(self, name: str, address: str = "127.0.0.1") -> tuple[str, str]:
         """A certificate for a server at an address, and its key: two files."""
         key = ec.generate_private_key(ec.SECP256R1())
         files = str(self.folder / f"{name}.crt"), str(self.folder / f"{name}.key")
@@ -78,10 +80,10 @@ class Authority:
 
 
 class Environment:
-    """A server that wants passwords, a person with one, and a vault for them; and who signs certificates."""
+    """A server that requires passwords, a role with one and a vault for it; and two certificate authorities."""
 
     def __init__(self, server: Server, authority: Authority, other_authority: Authority) -> None:
-        self.server, self.authority, self.stranger = server, authority, other_authority
+        self.server, self.authority, self.other_authority = server, authority, other_authority
         server.database("guarded")
         admin.init(PostgresAddress(server.url("guarded", socket=True)))
         self.team = Team(server, server.url("guarded"))
@@ -93,7 +95,7 @@ class Environment:
         where = f"127.0.0.1:{port or self.server.port}/{self.team.name}?vault={self.team.vault}"
         return f"postgresql://{self.team.person}:{quote(password, safe='')}@{where}{more}"
 
-    def proven(self, authority: Authority) -> str:
+    def require_proof(self, authority: Authority) -> str:
         return f"&sslmode=verify-full&sslrootcert={quote(authority.file)}"
 
 
@@ -104,19 +106,19 @@ def env(made_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
         yield Environment(server, Authority("ours", folder), Authority("theirs", folder))
 
 
-# ── what is told ─────────────────────────────────────────────────────────────────────────────────────────
+# ── errors and logs ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
-def overheard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Everything that anybody logs."""
+def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Everything that is logged."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
 
 
-def quiet_about_it(error: HoldfastError, overheard: pytest.LogCaptureFixture) -> None:
+def assert_password_absent(error: HoldfastError, all_logs: pytest.LogCaptureFixture) -> None:
     texts = [str(error), repr(error), repr(vars(error)), *traceback.format_exception(error)]
-    texts += [repr(error.__context__), repr(error.__cause__), overheard.text, *map(repr, overheard.records)]
+    texts += [repr(error.__context__), repr(error.__cause__), all_logs.text, *map(repr, all_logs.records)]
     for text in texts:
         assert MARK not in text
         assert quote(MARK) not in text
@@ -138,42 +140,48 @@ def quiet_about_it(error: HoldfastError, overheard: pytest.LogCaptureFixture) ->
         ("/db?host=/nowhere", "unreachable"),
     ],
 )
-def test_a_server_that_cannot_be_reached(where: str, kind: str, overheard: pytest.LogCaptureFixture) -> None:
-    """Whatever is wrong with the rest of the address, the password is not in what is said of it."""
+def test_connection_error_does_not_contain_the_password(
+    where: str, kind: str, all_logs: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is wrong with the rest of the address."""
     for attempt in (lambda: opened(URL + where, "x"), lambda: admin.init(PostgresAddress(URL + where))):
         with pytest.raises(HoldfastError) as caught:
             attempt()
         assert caught.value.kind == kind
-        quiet_about_it(caught.value, overheard)
+        assert_password_absent(caught.value, all_logs)
 
 
-def test_a_wrong_password(env: Environment, overheard: pytest.LogCaptureFixture) -> None:
-    """Exit code 7, whom to ask, and nothing of either password."""
+def test_wrong_password_is_reported_without_either_password(
+    env: Environment, all_logs: pytest.LogCaptureFixture
+) -> None:
+    """With a hint where to set it."""
     with pytest.raises(Unreachable, match="refused the login") as caught:
         opened(env.url(password=f"{MARK}?"), "x")
     assert "PGPASSWORD" in str(caught.value.hint)
-    quiet_about_it(caught.value, overheard)
+    assert_password_absent(caught.value, all_logs)
 
 
-def test_the_right_password_is_seen_by_nobody(env: Environment, overheard: pytest.LogCaptureFixture) -> None:
-    """Neither in what the server shows of its connections, nor in lists of processes, nor in how a store is shown."""
+def test_password_is_not_visible_anywhere(env: Environment, all_logs: pytest.LogCaptureFixture) -> None:
+    """Not in the server's list of connections, not in a process list, not in a store's representation."""
     with closing(opened(env.url(), "laptop")) as store:
         note(store, env.session, "n 1")
         seen = env.server.sql("SELECT a::text FROM pg_stat_activity a")
         if os.path.exists("/proc"):
             pids = (os.getpid(), *env.server.backends())
             for pid in pids:
-                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a line that was just closed
+                with contextlib.suppress(
+                    FileNotFoundError, ProcessLookupError
+                ):  # of a connection that was just closed
                     seen.append((Path(f"/proc/{pid}/cmdline").read_text(),))
             assert len(seen) >= 2
-        shown = f"{seen} {store!r} {store.url} {store.pool!r} {overheard.text}"
+        shown = f"{seen} {store!r} {store.url} {store.pool!r} {all_logs.text}"
     assert MARK not in shown
     assert MARK not in env.server.log()
 
 
-def test_a_line_that_is_cut_tells_nothing(env: Environment, overheard: pytest.LogCaptureFixture) -> None:
-    """In the middle of a transaction, and when all is refused."""
-    with Cutter(env.server, tcp=True) as line:
+def test_cut_connection_does_not_reveal_the_password(env: Environment, all_logs: pytest.LogCaptureFixture) -> None:
+    """During a transaction, and when new connections are refused."""
+    with FailingProxy(env.server, tcp=True) as line:
         port = line._where[1]
         with closing(opened(env.url(port=port), "laptop")) as store:
 
@@ -184,26 +192,26 @@ def test_a_line_that_is_cut_tells_nothing(env: Environment, overheard: pytest.Lo
 
             with pytest.raises(Unreachable) as caught:
                 cut_off()
-            quiet_about_it(caught.value, overheard)
+            assert_password_absent(caught.value, all_logs)
             with pytest.raises(Unreachable) as caught:
                 store.version()
-            quiet_about_it(caught.value, overheard)
+            assert_password_absent(caught.value, all_logs)
 
 
-def test_waiting_for_a_line_in_vain(
-    env: Environment, overheard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_connection_timeout_does_not_reveal_the_password(
+    env: Environment, all_logs: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody answers, neither yes nor no: after a while that is said, and no more."""
+    """The server neither accepts nor refuses."""
     monkeypatch.setattr(connections, "_MAX_WAIT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as deaf:
-        port = deaf.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as silent_server:
+        port = silent_server.getsockname()[1]
         with pytest.raises(Unreachable, match="does not answer") as caught:
             opened(env.url(port=port, more="&connect_timeout=2"), "x")
-    quiet_about_it(caught.value, overheard)
+    assert_password_absent(caught.value, all_logs)
 
 
-def test_what_repeats_a_secret_is_not_passed_on() -> None:
-    """Should libpq ever quote the password, its words are dropped whole: gaps would show where it stood."""
+def test_message_with_a_secret_is_dropped() -> None:
+    """Should libpq ever quote the password, its whole message is dropped: gaps would show where it was."""
     error = psycopg.OperationalError(f"connection failed: bad thing near {MARK}")
     explained = errors.explain(error, "open the store", "postgresql://x", [MARK])
     assert explained is not None
@@ -213,8 +221,8 @@ def test_what_repeats_a_secret_is_not_passed_on() -> None:
     assert "bad thing" in harmless.message
 
 
-def test_words_in_names_are_no_reasons() -> None:
-    """A host called after what could be wrong does not make it so."""
+def test_host_name_does_not_affect_the_reason() -> None:
+    """A host named after an error does not change the message."""
     for host in ("ssl.example", "password.example"):
         message = f'connection failed: connection to server at "{host}", port 1 failed: Connection refused'
         explained = errors.explain(psycopg.OperationalError(message), "open the store", "x")
@@ -222,7 +230,7 @@ def test_words_in_names_are_no_reasons() -> None:
         assert explained.message == "the server cannot be reached (Connection refused)"
 
 
-# ── who the server is ────────────────────────────────────────────────────────────────────────────────────
+# ── identity of the server──────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -243,10 +251,8 @@ def test_words_in_names_are_no_reasons() -> None:
         ("postgresql:///team", None),
     ],
 )
-def test_who_is_not_on_this_machine_proves_who_they_are(
-    url: str, mode: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unless the address says otherwise; libpq alone would talk to anybody."""
+def test_remote_server_must_prove_its_identity(url: str, mode: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the address says otherwise; libpq alone would accept any server."""
     for name in ("PGHOST", "PGHOSTADDR", "PGSSLMODE", "PGSSLROOTCERT"):
         monkeypatch.delenv(name, raising=False)
     parameters = connections.connection_parameters(url)
@@ -254,8 +260,8 @@ def test_who_is_not_on_this_machine_proves_who_they_are(
     assert ("sslrootcert" in parameters) == (mode == "verify-full")
 
 
-def test_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said there is not overruled; and a host that is named there is as far away as any other."""
+def test_environment_variables_of_libpq_are_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not overridden; and a host that they name is remote too."""
     monkeypatch.setenv("PGHOST", "db.example")
     assert connections.connection_parameters("postgresql:///team")["sslmode"] == "verify-full"
     monkeypatch.setenv("PGSSLROOTCERT", "/own.pem")
@@ -264,8 +270,8 @@ def test_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sslmode" not in connections.connection_parameters("postgresql:///team")
 
 
-class Front:
-    """Answers at a port, in the clear or with TLS, and does with a line what `met` says."""
+class TlsListener:
+    """Listens on a port, in the clear or with TLS, and passes each connection to `handle`."""
 
     def __init__(self, files: tuple[str, str] | None) -> None:
         self._files = files
@@ -278,10 +284,10 @@ class Front:
         with contextlib.suppress(OSError):
             while True:
                 line, _ = self._listener.accept()
-                self._threads.append(threading.Thread(target=self._talk, args=(line,), daemon=True))
+                self._threads.append(threading.Thread(target=self._negotiate, args=(line,), daemon=True))
                 self._threads[-1].start()
 
-    def _talk(self, line: socket.socket) -> None:
+    def _negotiate(self, line: socket.socket) -> None:
         line.settimeout(10)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(line)
@@ -295,9 +301,9 @@ class Front:
                     line = stack.enter_context(context.wrap_socket(line, server_side=True))
                 begin = line.recv(8)
             if begin:
-                self.met(line, begin)
+                self.handle(line, begin)
 
-    def met(self, line: socket.socket, begin: bytes) -> None:
+    def handle(self, line: socket.socket, begin: bytes) -> None:
         raise NotImplementedError
 
     def close(self) -> None:
@@ -307,14 +313,14 @@ class Front:
             thread.join(30)
 
 
-class Proven(Front):
-    """The server behind a certificate: what runs here was built without TLS of its own."""
+class TlsProxy(TlsListener):
+    """The server behind a certificate: the one under test was built without TLS."""
 
     def __init__(self, server: Server, files: tuple[str, str]) -> None:
         self._port = server.port
         super().__init__(files)
 
-    def met(self, line: socket.socket, begin: bytes) -> None:
+    def handle(self, line: socket.socket, begin: bytes) -> None:
         with socket.create_connection(("127.0.0.1", self._port)) as behind:
             behind.sendall(begin)
             line.setblocking(False)
@@ -329,46 +335,48 @@ class Proven(Front):
                         ends[source].sendall(data)
 
 
-def test_the_right_authority_is_accepted_and_another_is_not(
-    env: Environment, overheard: pytest.LogCaptureFixture
+def test_certificate_must_be_signed_by_the_authority_and_match_the_host(
+    env: Environment, all_logs: pytest.LogCaptureFixture
 ) -> None:
-    """T18: the certificate must be signed by who is named, and be made out to the host that was asked for."""
-    with closing(Proven(env.server, env.authority.certified("server"))) as front:
-        with closing(opened(env.url(port=front.port, more=env.proven(env.authority)), "laptop")) as store:
+    """T18."""
+    with closing(TlsProxy(env.server, env.authority.certificate("server"))) as front:
+        with closing(opened(env.url(port=front.port, more=env.require_proof(env.authority)), "laptop")) as store:
             note(store, env.session, "n 1")
             assert store.run_query(lambda pipeline: pipeline.connection.pgconn.ssl_in_use)
         with pytest.raises(Unreachable, match="did not prove who it is") as caught:
-            opened(env.url(port=front.port, more=env.proven(env.stranger)), "laptop")
-        quiet_about_it(caught.value, overheard)
-        here = env.url(port=front.port, more=env.proven(env.authority))
+            opened(env.url(port=front.port, more=env.require_proof(env.other_authority)), "laptop")
+        assert_password_absent(caught.value, all_logs)
+        here = env.url(port=front.port, more=env.require_proof(env.authority))
         elsewhere = here.replace("@127.0.0.1", "@localhost")
         with pytest.raises(Unreachable, match="did not prove who it is"):
             opened(elsewhere, "laptop")
 
 
-class Impostor(Front):
-    """In the middle, with a certificate of its own: asks for the password in the clear, and keeps what comes."""
+class ImpostorServer(TlsListener):
+    """A man in the middle with a certificate of its own: asks for the password in the clear, and keeps
+    what it gets.
+    """
 
-    heard = b""
+    received = b""
 
-    def met(self, line: socket.socket, begin: bytes) -> None:
-        self.heard += begin + line.recv(4096)
-        line.sendall(b"R" + (8).to_bytes(4) + (3).to_bytes(4))  # your password, please, as it is
-        self.heard += line.recv(4096)
+    def handle(self, line: socket.socket, begin: bytes) -> None:
+        self.received += begin + line.recv(4096)
+        line.sendall(b"R" + (8).to_bytes(4) + (3).to_bytes(4))  # asks for the password in the clear
+        self.received += line.recv(4096)
 
 
 @pytest.mark.parametrize("kind", ["another authority", "another host", "no TLS"])
-def test_nobody_in_the_middle_gets_the_password(env: Environment, kind: str) -> None:
-    """T18: whoever cannot prove to be the server is told nothing: no password, and not even a name."""
+def test_man_in_the_middle_gets_no_password(env: Environment, kind: str) -> None:
+    """T18: a server that cannot prove its identity gets neither a password nor a user name."""
     files = None
     if kind != "no TLS":
         theirs = kind == "another authority"
-        files = env.stranger.certified("it") if theirs else env.authority.certified("next", "127.0.0.2")
-    with closing(Impostor(files)) as impostor:
+        files = env.other_authority.certificate("it") if theirs else env.authority.certificate("next", "127.0.0.2")
+    with closing(ImpostorServer(files)) as impostor:
         with pytest.raises(Unreachable, match="no encryption" if files is None else "did not prove who it is"):
-            opened(env.url(port=impostor.port, more=env.proven(env.authority)), "laptop")
-        assert impostor.heard == b""
-    with closing(Impostor(files)) as impostor:  # it would have been given to it
+            opened(env.url(port=impostor.port, more=env.require_proof(env.authority)), "laptop")
+        assert impostor.received == b""
+    with closing(ImpostorServer(files)) as impostor:  # without the check it would get it
         with pytest.raises(Unreachable):
             opened(env.url(port=impostor.port, more="&sslmode=prefer"), "laptop")
-        assert MARK.encode() in impostor.heard
+        assert MARK.encode() in impostor.received

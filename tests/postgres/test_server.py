@@ -1,4 +1,4 @@
-"""The PostgreSQL servers that tests use, and the line to them that can be cut, do what is said of them."""
+"""The PostgreSQL servers and the proxy that tests use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import psycopg
 import pytest
 
-from tests.postgres.failing_proxy import Cutter, committing
+from tests.postgres.failing_proxy import FailingProxy, committing
 from tests.support import processes
 from tests.support.postgres.server import Server
 
@@ -36,8 +36,7 @@ def _has_ended(pid: int) -> bool:
     return False
 
 
-def test_a_server_is_started_again_on_what_it_kept(durable: Server) -> None:
-    """What was committed is there after every process of the server was killed, and after it was restarted."""
+def test_server_keeps_committed_data_after_a_kill_and_a_restart(durable: Server) -> None:
     durable.sql("CREATE TABLE kept AS SELECT 1 AS n")
     with durable.connect() as connection:
         durable.kill()
@@ -52,8 +51,8 @@ def test_a_server_is_started_again_on_what_it_kept(durable: Server) -> None:
     assert durable.sql("SELECT n FROM kept") == [(1,)]
 
 
-def test_passwords_are_asked_for_on_the_network(durable: Server) -> None:
-    """An ordinary role gets in with its password only, and is nothing special."""
+def test_server_requires_a_password_on_the_network(durable: Server) -> None:
+    """And an ordinary role has no special rights."""
     durable.role("Ann o'Hara", password="a/b@c")
     with psycopg.connect(durable.url(user="Ann o'Hara", password="a/b@c")) as connection:
         (row,) = connection.execute("SELECT current_user, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = user")
@@ -62,8 +61,7 @@ def test_passwords_are_asked_for_on_the_network(durable: Server) -> None:
         psycopg.connect(durable.url(user="Ann o'Hara", password="wrong"))
 
 
-def test_a_standby_follows_and_cannot_be_written(durable: Server) -> None:
-    """What is committed shows up at the standby, which refuses to change anything."""
+def test_standby_follows_and_is_read_only(durable: Server) -> None:
     with durable.standby() as standby:
         durable.sql("CREATE TABLE followed AS SELECT 2 AS n")
         assert standby.follows(durable)
@@ -73,8 +71,8 @@ def test_a_standby_follows_and_cannot_be_written(durable: Server) -> None:
     assert not os.path.exists(standby.folder)
 
 
-def test_no_server_outlives_who_started_it(durable: Server) -> None:
-    """A test process that is killed leaves neither a server nor its data."""
+def test_server_ends_with_the_process_that_started_it(durable: Server) -> None:
+    """Even if that is killed; its data is removed too."""
     program = (
         "import sys; from tests.support.postgres.server import Server; "
         "server = Server().start(); print(server.pid, server.folder, flush=True); sys.stdin.read()"
@@ -98,26 +96,26 @@ def test_no_server_outlives_who_started_it(durable: Server) -> None:
 
 @pytest.mark.parametrize("tcp", [False, True])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_commit_is_cut_off(durable: Server, tcp: bool, after: bool) -> None:
-    """Cut after it was sent, the commit happens and nobody is told; cut before, it does not happen."""
+def test_proxy_cuts_a_connection_at_the_commit(durable: Server, tcp: bool, after: bool) -> None:
+    """Cut after it was sent, the commit happens without an answer; cut before, it does not happen."""
     table = f"cut_{int(tcp)}_{int(after)}"
     durable.sql(psycopg.sql.SQL("CREATE TABLE {} (n int)").format(psycopg.sql.Identifier(table)))
-    with Cutter(durable, tcp=tcp) as line, psycopg.connect(line.url()) as connection:
+    with FailingProxy(durable, tcp=tcp) as line, psycopg.connect(line.url()) as connection:
         backend = connection.info.backend_pid
         connection.execute(psycopg.sql.SQL("INSERT INTO {} VALUES (1)").format(psycopg.sql.Identifier(table)))
         line.cut_when(committing, after=after)
         with pytest.raises(psycopg.OperationalError):
             connection.commit()
-        assert line.happened.wait(30)
+        assert line.triggered.wait(30)
     assert _has_ended(backend)
     count = psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))
     assert durable.sql(count) == [(int(after),)]
 
 
-def test_a_line_is_frozen_refused_and_well_again(durable: Server) -> None:
-    """Frozen, nothing arrives until it thaws; refused, nobody gets in; then all is as before."""
+def test_proxy_freezes_and_refuses_connections(durable: Server) -> None:
+    """Frozen, nothing arrives until it thaws; refused, no connection is made; afterwards both work."""
     with (
-        Cutter(durable) as line,
+        FailingProxy(durable) as line,
         psycopg.connect(line.url(), autocommit=True) as connection,
         ThreadPoolExecutor(1) as reader,
     ):

@@ -1,4 +1,4 @@
-"""What shows sessions, on a server: `watch`, the dashboard, the MCP server and mirrored files see what others do."""
+"""`watch`, the dashboard, the MCP server and mirrored files on a server: they show what other machines record."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from holdfast.web import live as web_live
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.session import SESSION
 from mcp import Client
-from tests.postgres.failing_proxy import Cutter
-from tests.postgres.machines import LONGEST, Machine
+from tests.postgres.failing_proxy import FailingProxy
+from tests.postgres.machines import TIMEOUT, Machine
 from tests.postgres.team import Team
 from tests.support.postgres.server import Server
 
@@ -42,8 +42,8 @@ def team(postgres: Server, database: str) -> Team:
 
 
 @pytest.fixture
-def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Who looks, on a line that can be cut; nobody looks again by themselves for a long time."""
+def here(team: Team, line: FailingProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The machine that shows sessions, on a connection that can be cut. Polling is disabled."""
     monkeypatch.setattr(change_feed, "LOOK_INTERVAL", 600.0)
     machine = Machine(tmp_path, team.url(line), "here")
     with machine.keeper() as keeper:
@@ -60,13 +60,13 @@ def there(team: Team, tmp_path: Path) -> Machine:
 
 
 class Window:
-    """A terminal whose person waits for words to appear, does something then, and leaves in the end."""
+    """A terminal whose user waits for words to appear, then acts, and quits in the end."""
 
     def __init__(self, *acts: tuple[str, Callable[[], object]]) -> None:
         self._acts = list(acts)
         self._woken = threading.Event()
         self._written = ""
-        self._until = time.monotonic() + LONGEST
+        self._until = time.monotonic() + TIMEOUT
 
     def __enter__(self) -> Self:
         return self
@@ -91,25 +91,25 @@ class Window:
             if not self._acts:
                 return WaitResult(typed=b"q")
         assert time.monotonic() < self._until, (words, self._written)
-        self._woken.wait(LONGEST if seconds is None else seconds)
+        self._woken.wait(TIMEOUT if seconds is None else seconds)
         self._woken.clear()
         return WaitResult()
 
 
-def test_watch_shows_what_others_do(
-    here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
+def test_watch_shows_what_another_machine_records(
+    here: Machine, there: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session begun on another machine appears by itself, and what happens in it after the line was cut."""
+    """A new session, and an edit after the connection was cut."""
     monkeypatch.setattr(loop, "_FULL_REFRESH_INTERVAL", 600.0)
     with there.keeper() as keeper, here.keeper() as own:
         own.start("Mine")
 
-        def cut_and_go_on() -> None:
+        def cut_and_edit() -> None:
             line.cut()
             keeper.session().edit(goal="Elsewhere")
 
         window = Window(
-            ("Mine", lambda: keeper.start("Theirs")), ("Theirs", cut_and_go_on), ("Elsewhere", lambda: None)
+            ("Mine", lambda: keeper.start("Theirs")), ("Theirs", cut_and_edit), ("Elsewhere", lambda: None)
         )
         monkeypatch.setattr(loop, "own_terminal", lambda: window)
         loop.watch(here.open, Paint(80), only=None, prepare=lambda _: None)
@@ -118,42 +118,42 @@ def test_watch_shows_what_others_do(
 # ── the dashboard ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_dashboard_shows_what_others_do(
-    here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
+def test_dashboard_shows_what_another_machine_records(
+    here: Machine, there: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page is sent what was noted on another machine, also after the server was away; its version follows."""
+    """Also after an outage; the page's version changes each time."""
     monkeypatch.setattr(web_live, "_REDRAW_AFTER", 600.0)
     monkeypatch.setattr(web_live, "_RETRY_AFTER", 0.05)
     with there.keeper() as keeper:
         session = keeper.start("Build the shop")
-        asked = PageRequest({"id": session.id})
-        place = web_live.LivePage(f"/session/{session.id}", SESSION, asked)
+        request = PageRequest({"id": session.id})
+        place = web_live.LivePage(f"/session/{session.id}", SESSION, request)
 
-        async def looking() -> list[str]:
+        async def read_stream() -> list[str]:
             machine = keeper_pool.KeeperPool(here.open)
             live = web_live.Live(machine)
             await live.start()
             stream = live.stream([(place, "")])
-            versions = [(await _sent(stream, "Build the shop"))["version"]]
+            versions = [(await _next_news(stream, "Build the shop"))["version"]]
             await asyncio.to_thread(session.note, "Painted blue")
-            versions.append((await _sent(stream, "Painted blue"))["version"])
+            versions.append((await _next_news(stream, "Painted blue"))["version"])
             line.refuse()
             await asyncio.to_thread(session.note, "Painted red")
             line.accept()
-            versions.append((await _sent(stream, "Painted red"))["version"])
+            versions.append((await _next_news(stream, "Painted red"))["version"])
             await stream.aclose()  # type: ignore[attr-defined]
             await live.stop()
             machine.close()
             return versions
 
-        versions = asyncio.run(looking())
+        versions = asyncio.run(read_stream())
     assert len(set(versions)) == len(versions)
 
 
-async def _sent(stream: Any, words: str) -> dict[str, Any]:
-    """The next news in which these words are."""
+async def _next_news(stream: Any, words: str) -> dict[str, Any]:
+    """The next news with these words."""
 
-    async def found() -> dict[str, Any]:
+    async def read() -> dict[str, Any]:
         async for event in stream:
             if event.startswith(b"event: news"):
                 news: dict[str, Any] = json.loads(event.split(b"data: ")[1])
@@ -161,15 +161,15 @@ async def _sent(stream: Any, words: str) -> dict[str, Any]:
                     return news
         raise AssertionError
 
-    return await asyncio.wait_for(found(), LONGEST)
+    return await asyncio.wait_for(read(), TIMEOUT)
 
 
 # ── the MCP server ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_mcp_server_sees_what_others_do(here: Machine, there: Machine, line: Cutter) -> None:
-    """In its resources and tools, in one conversation, also after the line was cut; others see what it records.
-    While the server is away it says so, and goes on when it is back.
+def test_mcp_server_shows_what_another_machine_records(here: Machine, there: Machine, line: FailingProxy) -> None:
+    """In resources and tools of one connection, also after the connection to the store was cut. During an outage it
+    reports an error, and works again afterwards.
     """
     context = McpContext(ServerOptions(directory=str(here.project), home=str(here.home), store=here.url, actor="ada"))
     with there.keeper() as keeper:
@@ -177,7 +177,7 @@ def test_the_mcp_server_sees_what_others_do(here: Machine, there: Machine, line:
         with here.keeper() as own:
             own.session(session.id).resume(force=True)
 
-        async def talk() -> tuple[str, str]:
+        async def use_server() -> tuple[str, str]:
             async with Client(HoldfastServer(context), mode="2026-07-28") as client:
                 uri = f"holdfast://session/{session.id}"
                 before = (await client.read_resource(uri)).contents[0]
@@ -197,7 +197,7 @@ def test_the_mcp_server_sees_what_others_do(here: Machine, there: Machine, line:
             assert isinstance(after, TextResourceContents)
             return before.text, after.text
 
-        before, after = asyncio.run(talk())
+        before, after = asyncio.run(use_server())
         context.close()
         assert "Painted blue" not in before
         assert "Painted blue" in after
@@ -207,23 +207,27 @@ def test_the_mcp_server_sees_what_others_do(here: Machine, there: Machine, line:
 # ── run ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_command_runs_to_its_end_though_the_server_goes_away(
-    here: Machine, there: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_run_finishes_its_command_when_the_server_disconnects(
+    here: Machine,
+    there: Machine,
+    line: FailingProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Its output and its exit code are passed on, with a word; without a server at the beginning, it does not run."""
-    monkeypatch.setattr(transaction, "PATIENCE", 0.3)  # it may go away in the middle of saying that it began
+    """Output and exit code are passed on, with a message; without a server at the start, it does not run."""
+    monkeypatch.setattr(transaction, "PATIENCE", 0.3)  # the start may be recorded during the disconnect
     monkeypatch.setenv("HOLDFAST_HOME", str(here.home))
     monkeypatch.setenv("HOLDFAST_STORE", here.url)
     monkeypatch.chdir(here.project)
     with here.keeper() as keeper:
         keeper.start("Build the shop")
 
-    def pull_the_cable() -> None:
-        _soon((here.project / "begun").exists)
+    def disconnect() -> None:
+        _wait_until((here.project / "begun").exists)
         line.refuse()
         (here.project / "go").touch()
 
-    thread = threading.Thread(target=pull_the_cable)
+    thread = threading.Thread(target=disconnect)
     thread.start()
     waits = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"
     assert main(["run", "--", "sh", "-c", waits]) == 3
@@ -242,7 +246,7 @@ MIRRORED = ".claude/orchestrator-session.json"
 
 @pytest.fixture
 def both(here: Machine, there: Machine) -> Iterator[tuple[Keeper, Keeper]]:
-    """Two machines at the same session, each with a mirror in a work tree of its own."""
+    """Two machines with the same current session, each with a mirror in its own work tree."""
     with here.open() as own, there.open() as other:
         for keeper in (own, other):
             keeper.collects = "each"
@@ -258,12 +262,14 @@ def _shown(machine: Machine) -> Any:
 
 
 def _edit(machine: Machine, **changes: object) -> None:
-    """As a program does that knows the file alone."""
+    """As a program that knows only the file."""
     (machine.project / MIRRORED).write_text(json.dumps(_shown(machine) | changes, indent=2))
 
 
-def test_mirrored_files_show_what_others_do(here: Machine, there: Machine, both: tuple[Keeper, Keeper]) -> None:
-    """After the next command there; and at once, while something follows."""
+def test_mirrored_files_show_what_another_machine_records(
+    here: Machine, there: Machine, both: tuple[Keeper, Keeper]
+) -> None:
+    """After the next command there; and at once while a change feed is open."""
     own, other = both
     other.session().edit(goal="Sell the shop")
     assert _shown(here)["goal"] == "Build the shop"
@@ -271,13 +277,13 @@ def test_mirrored_files_show_what_others_do(here: Machine, there: Machine, both:
     assert _shown(here)["goal"] == _shown(there)["goal"] == "Sell the shop"
     with ChangeFeed(here.open, lambda _: None):
         other.session().edit(goal="Let the shop")
-        _soon(lambda: bool(_shown(here)["goal"] == "Let the shop"))
+        _wait_until(lambda: bool(_shown(here)["goal"] == "Let the shop"))
 
 
-def test_edits_of_files_on_two_machines_are_recorded_once(
+def test_edits_of_mirrored_files_on_two_machines_are_recorded_once(
     here: Machine, there: Machine, both: tuple[Keeper, Keeper]
 ) -> None:
-    """Different fields both stand, on both; and nobody takes for an edit what the other's command wrote."""
+    """Different fields both take effect, on both; and neither machine's own writes count as an edit."""
     own, other = both
     _edit(here, goal="Sell the shop")
     _edit(there, mode="debug")
@@ -296,8 +302,8 @@ def test_edits_of_files_on_two_machines_are_recorded_once(
     assert session.document().conflicts == []
 
 
-def test_each_machine_is_at_a_session_of_its_own(here: Machine, there: Machine, both: tuple[Keeper, Keeper]) -> None:
-    """What is current is a matter of one home: the other stays where it is, and its files with it."""
+def test_each_machine_has_its_own_current_session(here: Machine, there: Machine, both: tuple[Keeper, Keeper]) -> None:
+    """And its mirrored files show that one."""
     own, other = both
     first = other.session().id
     second = own.start("Paint the shop", replace=True).id
@@ -306,8 +312,8 @@ def test_each_machine_is_at_a_session_of_its_own(here: Machine, there: Machine, 
     assert (_shown(here)["goal"], _shown(there)["goal"]) == ("Paint the shop", "Build the shop")
 
 
-def _soon(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + LONGEST
+def _wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Teleportation between devices whose stores are on a server and devices that keep their own: all have the same."""
+"""Sync between devices whose stores are on a server and devices with their own: all have the same sessions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def remote(tmp_path: Path) -> FolderRemote:
 
 
 def on_server(team: Team, directory: Path, name: str, remote: FolderRemote) -> Device:
-    """A device with its own keys and memory, and the team's sessions."""
+    """A device with its own keys and local state, and the team's sessions."""
 
     class OnServer(Device):
         def _opened(self) -> PostgresStore:  # type: ignore[override]
@@ -53,8 +53,8 @@ def on_server(team: Team, directory: Path, name: str, remote: FolderRemote) -> D
     return OnServer(str(directory), name, remote)
 
 
-def test_a_server_and_a_file_converge(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
-    """What is recorded, edited at once, erased and deleted on either is the same on both in the end."""
+def test_server_and_file_converge(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
+    """What is recorded, edited concurrently, erased and deleted on either."""
     anna, ben = on_server(team, tmp_path, "anna", remote), Device(str(tmp_path), "ben", remote)
     join(anna.create_vault(), ben)
     for device, session in ((anna, "s1"), (ben, "s2")):
@@ -79,10 +79,10 @@ def test_a_server_and_a_file_converge(team: Team, tmp_path: Path, remote: Folder
     ben.close()
 
 
-def test_session_of_another_member_holds_up_no_sync(
+def test_session_id_of_another_member_does_not_block_sync(
     postgres: Server, team: Team, tmp_path: Path, remote: FolderRemote
 ) -> None:
-    """A session of the vault has the id of another member's: it is named, and all others are taken in."""
+    """A session of the vault has the id of another member's: it is reported, and all others are received."""
     other_team = Team(postgres, team.name)
     with admin.connected(PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}"), "admit") as own:
         admin.admit_to_vault(own, admin.make_vault(own, team.vault), other_team.person)
@@ -106,10 +106,10 @@ def test_session_of_another_member_holds_up_no_sync(
     ben.close()
 
 
-def test_erasure_of_what_another_person_put_there_is_not_sent_to_other_devices(
+def test_erasure_by_another_member_is_not_sent_to_other_devices(
     team: Team, tmp_path: Path, remote: FolderRemote
 ) -> None:
-    """A member put it into the owner's session under an earlier version: her devices obey what she sends."""
+    """It was put into the owner's session under an earlier version: her devices would apply what she sends."""
     anna, ben = on_server(team, tmp_path, "anna", remote), Device(str(tmp_path), "ben", remote)
     join(anna.create_vault(), ben)
     anna.start("s1")
@@ -140,8 +140,10 @@ def test_erasure_of_what_another_person_put_there_is_not_sent_to_other_devices(
     ben.close()
 
 
-def test_two_devices_of_a_server_take_part_each_for_itself(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
-    """Both hold the same log; whichever of them syncs, everything travels once, and nobody is at odds with it."""
+def test_two_devices_with_the_same_server_store_sync_independently(
+    team: Team, tmp_path: Path, remote: FolderRemote
+) -> None:
+    """Whichever of them syncs, everything is sent once, without conflicts."""
     anna, abel = (on_server(team, tmp_path, name, remote) for name in ("anna", "abel"))
     ben = Device(str(tmp_path), "ben", remote)
     join(anna.create_vault(), ben, abel)

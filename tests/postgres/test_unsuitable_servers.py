@@ -1,4 +1,4 @@
-"""Servers that cannot do what is asked of them, or not now: what is said, and that nothing is changed."""
+"""Servers that cannot do what is needed, or not now: the error, and that nothing is changed."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def team(postgres: Server, database: str) -> Team:
     return Team(postgres, database)
 
 
-def _set(team: Team, setting: str) -> None:
-    """For the person's next connections."""
+def _alter_role(team: Team, setting: str) -> None:
+    """For the role's next connections."""
     team.server.sql(sql.SQL("ALTER ROLE {} " + setting).format(sql.Identifier(team.person)))
 
 
-def test_a_replica_reads_and_does_not_write(team: Team) -> None:
-    """What is there can be read, and that something changed is seen; writing says where to go."""
+def test_replica_can_be_read_and_reports_changes(team: Team) -> None:
+    """Writing is refused with a hint."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as writing:
         with team.server.standby() as standby:
@@ -58,25 +58,25 @@ def test_a_replica_reads_and_does_not_write(team: Team) -> None:
                 assert standby.follows(team.server)
                 assert new.version() != before
                 assert_sound(new)
-                listening = new.listen()  # replicas tell nothing: whoever listens looks every now and then
+                listening = new.listen()  # replicas send no notifications: listeners poll
                 assert listening is not None
                 assert not listening.wait(0.01)
                 listening.close()
         assert len(list(writing.events(session))) == 3
 
 
-def test_a_person_who_may_only_read(team: Team) -> None:
-    """Set to read-only by whoever runs the server: the same words as for a replica."""
+def test_read_only_role_can_read(team: Team) -> None:
+    """Writing is refused with the same message as on a replica."""
     (session,) = team.begin(["one"])
-    _set(team, "SET default_transaction_read_only = on")
+    _alter_role(team, "SET default_transaction_read_only = on")
     with closing(opened(team.url() + "&application_name=other", "laptop")) as store:
         assert store.state(session) is not None
         with pytest.raises(Failed, match="only reads"):
             note(store, session, "n 1")
 
 
-def test_other_schemas(postgres: Server, team: Team) -> None:
-    """None: how to make one. An older or a newer one: who has to upgrade what."""
+def test_missing_older_and_newer_schema_are_reported(postgres: Server, team: Team) -> None:
+    """With a hint how to create or upgrade it."""
     name = f"empty_{secrets.token_hex(4)}"
     url = postgres.database(name)
     for where in (url, url.replace(name, "nowhere")):
@@ -93,8 +93,8 @@ def test_other_schemas(postgres: Server, team: Team) -> None:
 
 
 @pytest.mark.parametrize("version", ["abc", "", "-1", "1.0", "9" * 5000, "0", None])
-def test_a_store_that_does_not_say_its_version(postgres: Server, version: str | None) -> None:
-    """Whatever stands there, or nothing: what is wrong is said, and setting up leaves the tables alone."""
+def test_store_without_a_valid_version_is_reported(postgres: Server, version: str | None) -> None:
+    """And `store init` leaves the tables alone."""
     name = f"odd_{secrets.token_hex(4)}"
     url = postgres.database(name)
     admin.init(PostgresAddress(url))
@@ -117,8 +117,7 @@ def test_a_store_that_does_not_say_its_version(postgres: Server, version: str | 
     postgres.drop(name)
 
 
-def test_facts_that_were_made_before_the_tables(postgres: Server) -> None:
-    """A table of that name and nothing else: the store is set up."""
+def test_init_completes_a_schema_with_only_the_facts_table(postgres: Server) -> None:
     name = f"begun_{secrets.token_hex(4)}"
     url = postgres.database(name)
     postgres.sql(
@@ -130,8 +129,8 @@ def test_facts_that_were_made_before_the_tables(postgres: Server) -> None:
     postgres.drop(name)
 
 
-def test_what_only_the_owner_of_the_tables_does(team: Team) -> None:
-    """A member who tries is told whose business it is, and nothing of rules and tables."""
+def test_administration_is_refused_for_members(team: Team) -> None:
+    """The error does not mention rules and tables."""
     where = PostgresAddress(team.url())
     for attempt in (
         lambda: admin.divide(where, 3),
@@ -146,7 +145,7 @@ def test_what_only_the_owner_of_the_tables_does(team: Team) -> None:
 
 
 def test_init_is_refused_without_createrole_or_create(postgres: Server) -> None:
-    """In a database of somebody else nothing can be set up: which role is needed is said."""
+    """In another role's database; the error says which rights are needed."""
     name, person = f"alien_{secrets.token_hex(4)}", postgres.role(f"carl_{secrets.token_hex(4)}")
     postgres.database(name)
     with pytest.raises(Refused, match="may not create roles") as caught:
@@ -168,8 +167,8 @@ def test_init_is_refused_without_createrole_or_create(postgres: Server) -> None:
     ],
 )
 @pytest.mark.parametrize("known", [False, True])
-def test_busy_says_who_holds_the_lock(team: Team, lock: str, message: str, known: bool) -> None:
-    """The home's own lock, the table's or the session's: each in its own words, and where to look."""
+def test_busy_error_says_who_holds_the_lock(team: Team, lock: str, message: str, known: bool) -> None:
+    """The home's own lock, the table's or the session's, each with its own message."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
         note(store, session, "n 1")
@@ -182,8 +181,8 @@ def test_busy_says_who_holds_the_lock(team: Team, lock: str, message: str, known
         note(store, session, "n 3")
 
 
-def test_who_is_dismissed_while_the_store_is_open(team: Team) -> None:
-    """From then on nothing is written, whatever it is; and what to do is said."""
+def test_open_store_of_a_dismissed_member_refuses_to_write(team: Team) -> None:
+    """With a hint what to do."""
     (session,) = team.begin(["one"])
     where = PostgresAddress(f"{team.server.url(team.name)}&vault={team.vault}")
     with closing(team.store()) as store:
@@ -197,7 +196,7 @@ def test_who_is_dismissed_while_the_store_is_open(team: Team) -> None:
 
 
 def test_repair_reports_what_it_rebuilt(team: Team) -> None:
-    """The listing and the words of a session that were changed by hand; the second time there is nothing to say."""
+    """A listing and a search index that were changed by hand; the second repair reports nothing."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
         note(store, session, "n 1")
@@ -213,8 +212,8 @@ def test_repair_reports_what_it_rebuilt(team: Team) -> None:
         assert_sound(store)
 
 
-def test_person_who_was_not_admitted_is_refused(postgres: Server, team: Team) -> None:
-    """Known to the server, not to the store; or to the store, not to the vault; or to nobody."""
+def test_role_that_was_not_admitted_is_refused(postgres: Server, team: Team) -> None:
+    """Known to the server, but not to the store; to the store, but not to the vault; or to neither."""
     outsider = postgres.role(f"carl_{secrets.token_hex(4)}")
     with pytest.raises(Refused, match="not a member") as caught:
         opened(postgres.url(team.name, outsider), "laptop")
@@ -226,8 +225,8 @@ def test_person_who_was_not_admitted_is_refused(postgres: Server, team: Team) ->
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_that_does_not_keep_every_character(postgres: Server, encoding: str) -> None:
-    """It is refused before anything is made."""
+def test_init_refuses_a_database_without_unicode(postgres: Server, encoding: str) -> None:
+    """Before anything is created."""
     name = f"latin_{secrets.token_hex(4)}"
     make = sql.SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}")
     postgres.sql(make.format(sql.Identifier(name), sql.Literal(encoding)))
@@ -238,21 +237,21 @@ def test_a_database_that_does_not_keep_every_character(postgres: Server, encodin
     postgres.drop(name)
 
 
-def test_too_many_connections(team: Team) -> None:
-    """The server's words are passed on: there is nothing wrong here."""
-    _set(team, "CONNECTION LIMIT 0")
+def test_connection_limit_of_the_server_is_reported(team: Team) -> None:
+    """In the server's own words."""
+    _alter_role(team, "CONNECTION LIMIT 0")
     with pytest.raises(Unreachable, match="too many connections"):
         team.store()
-    _set(team, "CONNECTION LIMIT 1")
+    _alter_role(team, "CONNECTION LIMIT 1")
     with closing(team.store()) as one, closing(team.store("two")) as two:
-        assert one.pool is two.pool  # one line is enough for many stores
+        assert one.pool is two.pool  # one connection is enough for many stores
         assert one.version() == two.version()
 
 
-def test_a_statement_that_takes_too_long_for_the_server(team: Team) -> None:
-    """Stopped by the server while it waits for another: trying again helps, and nothing was done."""
+def test_statement_timeout_of_the_server_is_reported_as_busy(team: Team) -> None:
+    """Retrying helps, and nothing was recorded."""
     (session,) = team.begin(["one"])
-    _set(team, "SET statement_timeout = 100")
+    _alter_role(team, "SET statement_timeout = 100")
     with closing(opened(team.url() + "&application_name=hasty", "a")) as hasty, closing(team.store("b")) as slow:
         with slow.transaction() as transaction:
             transaction.state(session)
@@ -262,18 +261,18 @@ def test_a_statement_that_takes_too_long_for_the_server(team: Team) -> None:
         assert len(list(hasty.events(session))) == 2
 
 
-def test_a_transaction_that_somebody_ends(team: Team) -> None:
-    """An administrator throws everybody out: nothing of it was done, and the next one finds a line."""
+def test_transaction_ended_by_an_administrator_has_no_effect(team: Team) -> None:
+    """The next one uses a new connection."""
     (session,) = team.begin(["one"])
 
-    def thrown_out(store: PostgresStore) -> None:
+    def terminated_transaction(store: PostgresStore) -> None:
         with store.transaction() as transaction:
             transaction.record(session, Draft(NoteAdded(text="n 1"), NOW, "anna"))
             team.server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", team.person)
 
     with closing(team.store()) as store:
         with pytest.raises(Unreachable):
-            thrown_out(store)
+            terminated_transaction(store)
         note(store, session, "n 2")
         assert_sound(store)
         assert len(list(store.events(session))) == 2
@@ -283,8 +282,8 @@ def test_a_transaction_that_somebody_ends(team: Team) -> None:
 
 
 @pytest.fixture
-def little_room() -> Iterator[str]:
-    """A file system with next to no room, for a database."""
+def small_disk() -> Iterator[str]:
+    """A small file system for a database."""
     place = programs.folder("holdfast-pg-")
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place], check=False).returncode:
         os.rmdir(place)
@@ -299,7 +298,7 @@ def little_room() -> Iterator[str]:
         os.rmdir(place)
 
 
-def fill(filler: Path) -> None:
+def fill_disk(filler: Path) -> None:
     with filler.open("wb") as file:
         while True:
             file.write(bytes(1 << 16))
@@ -307,20 +306,20 @@ def fill(filler: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts file systems")
-def test_the_servers_disk_is_full(little_room: str) -> None:
-    """Writing says so and changes nothing, reading goes on; with room again, everything does."""
-    # A server of its own: what others' databases need of its memory would have to be written, and cannot.
+def test_full_disk_of_the_server_is_reported(small_disk: str) -> None:
+    """Writing changes nothing, reading works; with free space writing works again."""
+    # A server of its own: dirty pages of other databases could not be written either.
     with Server() as server:
-        server.sql(sql.SQL("CREATE TABLESPACE small LOCATION {}").format(sql.Literal(little_room)))
+        server.sql(sql.SQL("CREATE TABLESPACE small LOCATION {}").format(sql.Literal(small_disk)))
         server.sql("CREATE DATABASE small TABLESPACE small")
         admin.init(PostgresAddress(server.url("small")))
         team = Team(server, server.url("small"))
         (session,) = team.begin(["one"])
-        filler = Path(little_room) / "filler"
+        filler = Path(small_disk) / "filler"
         with closing(team.store()) as store:
             kept = [note(store, session, "n 0")]
             with pytest.raises(OSError, match="No space"):
-                fill(filler)
+                fill_disk(filler)
             with pytest.raises(Failed, match="disk is full") as caught:
                 kept.extend(note(store, session, f"{'x' * 2000} {number}") for number in range(1, 200))
             assert caught.value.exit_code == 1
@@ -335,8 +334,8 @@ def test_the_servers_disk_is_full(little_room: str) -> None:
 # ── a wrong clock ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_servers_clock_is_years_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of ours depends on what time the server thinks it is."""
+def test_store_works_when_the_servers_clock_is_years_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time of ours comes from the server."""
     libraries = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
     if not libraries:
         pytest.skip("faketime is not installed")

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin
-from tests.postgres.failing_proxy import Cutter
+from tests.postgres.failing_proxy import FailingProxy
 from tests.support.postgres import programs
 from tests.support.postgres.server import Server
 from tests.support.postgres.server import postgres as server_of_this_process
@@ -39,9 +39,9 @@ def database(postgres: Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def line(postgres: Server) -> Iterator[Cutter]:
+def line(postgres: Server) -> Iterator[FailingProxy]:
     """A way to the server that can be cut."""
-    with Cutter(postgres) as line:
+    with FailingProxy(postgres) as line:
         yield line
 
 

@@ -1,4 +1,6 @@
-"""Whose a stream of events is: its events' who put them there, whatever anybody calls themselves in plain SQL."""
+"""Ownership of streams: a stream belongs to the member who put its events there, whatever writer id others use in
+plain SQL.
+"""
 
 from __future__ import annotations
 
@@ -30,36 +32,36 @@ def as_writer(shared: Shared, writer: str, seq: int = 1, **more: Any) -> Event:
     return shared.by_bob("note.added", {"text": f"{seq} of {writer}"}, writer=writer, seq=seq, **more)
 
 
-def brought_by_anna(shared: Shared) -> Event:
-    """The first event of a stream of her home's, as a copy of her home's store brings it."""
+def first_event_of_anna(shared: Shared) -> Event:
+    """The first event of a stream of her home's, as a copy of her home's store inserts it."""
     event = as_writer(shared, secrets.token_hex(10))
     with shared.anna.transaction() as transaction:
         transaction.receive([event])
     return event
 
 
-def next_number(shared: Shared) -> Event:
-    first = brought_by_anna(shared)
+def next_event(shared: Shared) -> Event:
+    first = first_event_of_anna(shared)
     return as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
 
 
-def after_a_claim(shared: Shared) -> Event:
-    event = next_number(shared)
-    assert claimed(shared.team, event.writer) is None
+def next_event_after_a_claim(shared: Shared) -> Event:
+    event = next_event(shared)
+    assert claim(shared.team, event.writer) is None
     return event
 
 
-def claimed_before_it_came(shared: Shared) -> Event:
+def next_event_claimed_before(shared: Shared) -> Event:
     writer = secrets.token_hex(10)
-    assert claimed(shared.team, writer) is not None
+    assert claim(shared.team, writer) is not None
     first = as_writer(shared, writer)
     with shared.anna.transaction() as transaction:
         transaction.receive([first])
     return as_writer(shared, writer, 2, prev=first.hash, clock=first.clock + 1)
 
 
-def in_another_session(shared: Shared) -> Event:
-    """Of a stream that anna brought with a session that bob does not see."""
+def event_in_another_session(shared: Shared) -> Event:
+    """Of a stream that anna put into a session that bob does not see."""
     writer = secrets.token_hex(10)
     hidden = make_event(
         session=shared.team.id("private"), writer=writer, seq=1, prev=None, clock=10**15, at=1, actor="anna",
@@ -70,32 +72,32 @@ def in_another_session(shared: Shared) -> Event:
     return as_writer(shared, writer)
 
 
-def claimed(team: Team, writer: str, person: str = "bob") -> int | None:
+def claim(team: Team, writer: str, person: str = "bob") -> int | None:
     ((installation,),) = team.line(person).execute("SELECT holdfast.settle(1, 'home', %s)", (writer,)).fetchall()
     return None if installation is None else int(installation)
 
 
 WAYS: Final[dict[str, Callable[[Shared], Event]]] = {
-    "with its next number": next_number,
-    "after claiming it": after_a_claim,
-    "claimed before it came": claimed_before_it_came,
-    "begun in another session": in_another_session,
+    "with its next number": next_event,
+    "after claiming it": next_event_after_a_claim,
+    "claimed before it came": next_event_claimed_before,
+    "begun in another session": event_in_another_session,
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_member_does_not_go_on_with_a_stream_that_the_owner_brought(shared: Shared, way: str) -> None:
-    """No home of hers says that it writes it: that it holds events that she put is enough."""
+def test_member_cannot_continue_a_stream_of_the_owner(shared: Shared, way: str) -> None:
+    """No home of hers claims it: that she put its first event there is enough."""
     event = WAYS[way](shared)
     with pytest.raises(REFUSED):
         shared.insert(event)
     assert event.hash not in {event.hash for event in shared.anna.events(shared.id)}
-    shared.annas_work_goes_on(notes=2)
-    with shared.anna.transaction() as transaction:  # she goes on with it herself
+    shared.assert_anna_can_work(notes=2)
+    with shared.anna.transaction() as transaction:  # she can continue it herself
         assert transaction.receive([event]) == 1
 
 
-def test_a_member_brings_streams_of_their_own_home_into_what_they_may_write(shared: Shared) -> None:
+def test_member_can_put_an_own_stream_into_a_writable_session(shared: Shared) -> None:
     first = as_writer(shared, secrets.token_hex(10))
     second = as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
     for event in (first, second):
@@ -106,8 +108,8 @@ def test_a_member_brings_streams_of_their_own_home_into_what_they_may_write(shar
     put(shared.bob, shared.id, note("and goes on from here"))
 
 
-def _forged_before(shared: Shared, *events: Event) -> None:
-    """As earlier versions of the database took it in from bob."""
+def _insert_forged(shared: Shared, *events: Event) -> None:
+    """Insert events as bob's, as an earlier version of the database accepted them."""
     line = shared.team.line("postgres")
     with line.transaction():
         line.execute("SET LOCAL session_replication_role = replica")
@@ -115,13 +117,13 @@ def _forged_before(shared: Shared, *events: Event) -> None:
         line.execute("UPDATE holdfast.events SET put_by = %s WHERE put_by = 'postgres'", (shared.team.role("bob"),))
 
 
-def test_a_stream_into_which_somebody_else_put_an_event_is_not_ones_own(shared: Shared) -> None:
-    """Neither of the two: their program would take the other's word for theirs. Without it, it is hers again."""
-    first = brought_by_anna(shared)
+def test_stream_with_an_event_of_another_member_belongs_to_neither(shared: Shared) -> None:
+    """Without that event it is hers again."""
+    first = first_event_of_anna(shared)
     assert shared.anna.is_own_stream(shared.id, first.writer)
     assert not shared.anna.is_own_stream(shared.id, "nobody's")
     forged = as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
-    _forged_before(shared, forged)
+    _insert_forged(shared, forged)
     assert not shared.anna.is_own_stream(shared.id, first.writer)
     assert not shared.bob.is_own_stream(shared.id, first.writer)
     shared.team.line("anna").execute("DELETE FROM holdfast.events WHERE hash = %s", (bytes.fromhex(forged.hash),))
@@ -133,9 +135,11 @@ def annas_machine(shared: Shared, tmp_path: Path) -> Machine:
     return Machine(tmp_path, shared.team.address("anna", "shop").secret)
 
 
-def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, annas_machine: Machine) -> None:
-    """Bob begins a session whose events name anna's device as their writer, and shares it with her: she said nothing
-    in it, and the conversation that it names is none of hers.
+def test_session_of_another_member_under_this_devices_writer_id_is_not_trusted(
+    shared: Shared, annas_machine: Machine
+) -> None:
+    """Bob starts a session whose events name anna's device as their writer, and shares it with her: its conversation
+    is not hers.
     """
     session = f"{secrets.token_hex(4)}-0000-7000-8000-000000000000"
     with annas_machine.keeper() as keeper:
@@ -154,7 +158,7 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
         assert state is not None
         assert not own_test(keeper, session)(this)
         assert not ownership.is_linked(keeper, state, "claude:talk")
-        # Her next process writes under another name: under this one, nothing more would be believed to be hers.
+        # Her next process uses another writer id: events under this one are no longer trusted.
     with annas_machine.keeper() as keeper:
         keeper.session(begun.id).note("goes on")
         other = keeper.home.writer(keeper.address)
@@ -163,9 +167,9 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
         assert own_test(keeper, begun.id)(other)
 
 
-def test_writer_of_somebody_else_is_refused_without_a_new_one(shared: Shared) -> None:
-    """As after a database was lost, and somebody restored what they had."""
-    first = brought_by_anna(shared)
+def test_writer_id_of_another_member_is_refused_or_renewed(shared: Shared) -> None:
+    """As after a database was lost, and a member restored their events."""
+    first = first_event_of_anna(shared)
     made = [first.writer]
     facts: dict[str, Any] = {"writer": lambda: made[-1], "wall": Ticks(), "here": lambda _: "lost home of bob"}
     address = shared.team.address("bob", "shop")
@@ -184,8 +188,8 @@ def test_writer_of_somebody_else_is_refused_without_a_new_one(shared: Shared) ->
     assert [event.writer] == made[1:]
 
 
-def test_open_store_goes_on_as_another_writer_when_a_member_used_its_writer_id(shared: Shared) -> None:
-    """Anna puts an event of bob's stream into a session of her own: what he has open records on, in hers too."""
+def test_open_store_renews_its_writer_id_when_a_member_used_it(shared: Shared) -> None:
+    """Anna puts an event of bob's stream into a session of her own."""
     made = [secrets.token_hex(10)]
 
     def renew() -> str:
@@ -210,11 +214,11 @@ def test_open_store_goes_on_as_another_writer_when_a_member_used_its_writer_id(s
     assert len(made) == 3
 
 
-def test_a_database_of_before_keeps_no_claim_of_a_stream_that_another_brought(shared: Shared) -> None:
-    """Bringing the tables up to date ends the claim; what was put under it counts as nobody's own."""
-    first = brought_by_anna(shared)
+def test_migration_removes_the_claim_of_another_members_stream(shared: Shared) -> None:
+    """Forged events under it belong to neither."""
+    first = first_event_of_anna(shared)
     forged = as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
-    _forged_before(shared, forged)
+    _insert_forged(shared, forged)
     line = shared.team.line("postgres")
     line.execute(
         "INSERT INTO holdfast.writers (vault, writer, person) VALUES (1, %s, %s)",
@@ -229,7 +233,7 @@ def test_a_database_of_before_keeps_no_claim_of_a_stream_that_another_brought(sh
         shared.insert(as_writer(shared, first.writer, 3, prev=forged.hash, clock=forged.clock + 1))
     assert not shared.anna.is_own_stream(shared.id, first.writer)
     put(shared.bob, shared.id, note("bob goes on under his own name"))
-    shared.annas_work_goes_on(notes=2)
+    shared.assert_anna_can_work(notes=2)
 
 
 # ── hashes ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +244,7 @@ def under_annas_hash(shared: Shared, **more: Any) -> Event:
     return msgspec.structs.replace(made, hash=shared.events[-1].hash, **more)
 
 
-UNSEALED: Final[dict[str, Callable[[Shared], Event]]] = {
+INVALID: Final[dict[str, Callable[[Shared], Event]]] = {
     "the hash of another's event": under_annas_hash,
     "the same without data": lambda shared: under_annas_hash(shared, data=None, salt=None),
     "a hash of nothing": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), hash="ab" * 32),
@@ -253,16 +257,18 @@ UNSEALED: Final[dict[str, Callable[[Shared], Event]]] = {
 }
 
 
-@pytest.mark.parametrize("case", UNSEALED)
-def test_an_event_of_a_member_that_is_not_what_its_hash_says_is_refused(shared: Shared, case: str) -> None:
-    """Else it stops whoever checks chains, and an erasure of it erases another's event of the same hash."""
+@pytest.mark.parametrize("case", INVALID)
+def test_event_that_does_not_match_its_hash_is_refused(shared: Shared, case: str) -> None:
+    """Otherwise it would break checks of the chain, and an erasure of it would erase another's event of the same
+    hash.
+    """
     with pytest.raises(REFUSED):
-        shared.insert(UNSEALED[case](shared))
+        shared.insert(INVALID[case](shared))
     assert [damage for damage in shared.anna.check() if damage.session == shared.id] == []
 
 
-def test_seen_heads_are_taken_in_as_programs_write_them_alone(shared: Shared) -> None:
-    """Written otherwise they are read otherwise, and the hash fits the bytes but not what is read."""
+def test_seen_heads_are_accepted_in_canonical_form_only(shared: Shared) -> None:
+    """In another form they parse differently, although the hash matches the bytes."""
     plain = as_writer(shared, BOBS)
     envelope = {name: value for name, value in event_document(plain).items() if name not in ("hash", "data", "salt")}
     hashed = msgspec.json.encode(envelope, order="sorted")
@@ -289,37 +295,37 @@ _INSERT: Final = (
 
 
 @pytest.mark.parametrize("text", ["plain", "\0", "\1", "\0\1\2", "é\u2028😀\x7f\x9f", 'a"b\\c/\b\f\n\r\t\x1f', ""])
-def test_any_text_of_a_member_is_hashed_as_their_program_hashes_it(shared: Shared, text: str) -> None:
-    """The database and the program write an event the same way, whatever its texts and its time are."""
+def test_database_and_program_hash_any_text_equally(shared: Shared, text: str) -> None:
+    """Whatever the texts and the time of the event."""
     for number, at in enumerate((0, -1, 1, -62135596800000, 253402300799999, 951782400000), 1):
         event = as_writer(shared, secrets.token_hex(10), number, at=at, actor=text, key=f"{text}{number}",
                           prev="ab" * 32)  # fmt: skip
         assert shared.team.run_as("bob", _INSERT, shared.ref, *(encode_text(value) for value in row(event)))
 
 
-def test_an_erasure_under_hashes_that_were_given_twice_before_erases_nothing_of_others(shared: Shared) -> None:
-    """In a database of before: the owner's own erasures, and her repair, leave what bob named by a false row."""
+def test_erasure_of_a_duplicate_hash_erases_nothing_of_others(shared: Shared) -> None:
+    """In a database of an earlier version: neither the owner's own erasures nor her repair apply it."""
     false = under_annas_hash(shared)
     erasure = shared.by_bob("event.erased", {"hashes": [false.hash]}, seq=2, prev=false.hash, clock=false.clock + 1)
-    _forged_before(shared, false)
+    _insert_forged(shared, false)
     with pytest.raises(REFUSED):
         shared.insert(erasure)
-    _forged_before(shared, erasure)
+    _insert_forged(shared, erasure)
     [own] = put(shared.anna, shared.id, note("of hers, and erased by her"))
     put(shared.anna, shared.id, EventErased(hashes=(own.hash,)))
     shared.anna.repair()
-    there = {event.hash: event.data for event in shared.anna.events(shared.id) if event.writer != BOBS}
-    assert there[own.hash] is None
-    assert there[shared.events[-1].hash] is not None
+    data_by_hash = {event.hash: event.data for event in shared.anna.events(shared.id) if event.writer != BOBS}
+    assert data_by_hash[own.hash] is None
+    assert data_by_hash[shared.events[-1].hash] is not None
 
 
-# ── every function that is given a writer, a session, a person or a home ─────────────────────────────────
+# ── every function with a writer, session, person or home as argument ─────────────────────────────────────
 
 _APPEND: Final = (
     "holdfast.append({private}, 'w', 1, 1, 1, 1, 'note.added', 'a', NULL, NULL, sha256(''), NULL, sha256(''), NULL,"
     " NULL, 1, 1, NULL, 'x', 'created', 0, 'x', 'x', 0, 0, 0, '{{}}', {home})"
 )
-# What carl, a member who sees nothing of anna's private work, is told or may do by naming it. All else is refused.
+# The results for carl, a member who sees nothing of anna's private session, when he names it.
 FUNCTIONS: Final[dict[str, tuple[str, object]]] = {
     "append": (_APPEND, REFUSED),
     "begin_writing": ("holdfast.begin_writing({home}, 1, '{private_id}', 1)", REFUSED),
@@ -350,13 +356,13 @@ FUNCTIONS: Final[dict[str, tuple[str, object]]] = {
     "writes_as elsewhere": ("holdfast.writes_as(2, 'w')", [(False,)]),
     "own_id elsewhere": ("holdfast.own_id(2, '{elsewhere_id}')", "the same"),
 }  # fmt: skip
-# These are told nothing but what they say: they look at no table.
-_CALCULATING: Final = {"among", "horizon", "is_sealed", "as_json", "heads_as_json"}
+# These read no table.
+_PURE_FUNCTIONS: Final = {"among", "horizon", "is_sealed", "as_json", "heads_as_json"}
 
 
 @pytest.fixture(scope="module")
-def named(team: Team) -> dict[str, str]:
-    """A home of anna's, and the writer of a stream that she only brought."""
+def annas_ids(team: Team) -> dict[str, str]:
+    """A home of anna's, and the writer of a stream that she only inserted."""
     ((home,),) = team.run_as("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}' LIMIT 1")
     writer = secrets.token_hex(10)
     event = make_event(
@@ -369,33 +375,31 @@ def named(team: Team) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("called", FUNCTIONS)
-def test_functions_do_nothing_for_a_member_who_names_what_is_anothers(
-    team: Team, named: dict[str, str], called: str
-) -> None:
-    statement, due = FUNCTIONS[called]
-    for name, value in named.items():
+def test_functions_do_nothing_with_ids_of_another_member(team: Team, annas_ids: dict[str, str], called: str) -> None:
+    statement, expected = FUNCTIONS[called]
+    for name, value in annas_ids.items():
         statement = statement.replace(name, value)
-    before = _all_of_anna(team)
-    if due is REFUSED:
+    before = _digests_of_tables(team)
+    if expected is REFUSED:
         with pytest.raises(REFUSED):
             team.run_as("carl", f"SELECT * FROM {statement}")
     else:
-        given = team.run_as("carl", f"SELECT * FROM {statement} AS given")
-        assert due is None or given == ([(team.id("elsewhere"),)] if due == "the same" else due)
-    assert _all_of_anna(team) == before
+        result = team.run_as("carl", f"SELECT * FROM {statement} AS given")
+        assert expected is None or result == ([(team.id("elsewhere"),)] if expected == "the same" else expected)
+    assert _digests_of_tables(team) == before
 
 
-def _all_of_anna(team: Team) -> list[Any]:
+def _digests_of_tables(team: Team) -> list[Any]:
     tables = ("sessions", "events", "words", "aliases", "places_of_work", "memory", "writers", "installations")
     return [team.run_as("postgres", f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM holdfast.{table} t")
             for table in tables]  # fmt: skip
 
 
-def test_every_function_that_members_may_call_is_in_this_table(team: Team) -> None:
-    """A new one needs a decision: whose session, home, writer or person may whoever calls it name?"""
-    asked = (
+def test_every_callable_function_is_in_this_table(team: Team) -> None:
+    """A new one needs a decision: whose session, home, writer or person may its caller name?"""
+    query = (
         "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace"
         " AND has_function_privilege('holdfast_member', p.oid, 'EXECUTE')"
     )
-    names = {str(name) for (name,) in team.run_as("postgres", asked)}
-    assert names == {name.split()[0] for name in FUNCTIONS} | _CALCULATING
+    names = {str(name) for (name,) in team.run_as("postgres", query)}
+    assert names == {name.split()[0] for name in FUNCTIONS} | _PURE_FUNCTIONS

@@ -1,4 +1,6 @@
-"""Copying between a file and a server, there and back: whole, cut off anywhere, and with nothing different unseen."""
+"""Copying between a file and a server, both ways: complete, interrupted anywhere, and with every
+difference noticed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from tests.support.postgres.fixtures import prepared
 from tests.support.postgres.server import Server
 from tests.support.scale import scale
 
-# A copy in a process of its own, that says how far it is.
+# A copy in a process that prints its progress.
 COPYING = """
 import sys
 from holdfast.store import store_copy
@@ -51,9 +53,9 @@ def opened(path: Path, writer: str = ANNA) -> SqliteStore:
     return SqliteStore(str(path), writer=lambda: writer, wall=Ticks())
 
 
-def filled(store: Store, events: int, sessions: int = 4) -> None:
-    """So many events, most with keys, in turn of several sessions."""
-    chance = random.Random(events)
+def fill(store: Store, events: int, sessions: int = 4) -> None:
+    """So many events, most with keys, spread over several sessions."""
+    rng = random.Random(events)
     ids = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(sessions)]
     for session in ids:
         put(store, session, started())
@@ -61,16 +63,16 @@ def filled(store: Store, events: int, sessions: int = 4) -> None:
     while done < events:
         with store.transaction() as transaction:
             for number in range(done, min(done + 20, events)):
-                data = chance.choice((NoteAdded(text=f"note {number} blue"), CommandRan(command=f"make {number}")))
-                key = chance.choice((None, f"hook:{number}"))
-                transaction.record(chance.choice(ids), Draft(data, START + number, "anna", key))
+                data = rng.choice((NoteAdded(text=f"note {number} blue"), CommandRan(command=f"make {number}")))
+                key = rng.choice((None, f"hook:{number}"))
+                transaction.record(rng.choice(ids), Draft(data, START + number, "anna", key))
         done += 20
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[SqliteStore]:
     store = opened(tmp_path / "source.db")
-    filled(store, 600)
+    fill(store, 600)
     yield store
     store.close()
 
@@ -82,7 +84,7 @@ def anna(postgres: Server, database: str) -> Team:
 
 @pytest.fixture
 def team(postgres: Server, database: str) -> Team:
-    """Somebody with an empty store."""
+    """A member with an empty store."""
     return Team(postgres, database)
 
 
@@ -90,8 +92,8 @@ def count(store: Store) -> int:
     return sum(len(list(store.events(session))) for session in store.sessions())
 
 
-def own(store: Store) -> tuple[Any, ...]:
-    """What stands beside the log, without what is true of one store alone."""
+def portable_state(store: Store) -> tuple[Any, ...]:
+    """Local state, without what is valid for one store only."""
     local = store.local_state()
     memory = {name: value for name, value in local.memory.items() if not name.startswith((CURSORS, UNSEEN))}
     return list(local.places.items()), local.projects, memory
@@ -102,21 +104,21 @@ def own(store: Store) -> tuple[Any, ...]:
 
 @settings(max_examples=scale(2, 50, 1000))
 @given(st.integers(0, 2**32), st.integers(10, 40), st.integers(3, 200))
-def test_there_and_back_is_the_same_store(
+def test_copy_to_a_server_and_back_is_equal(
     postgres: Server, database: str, seed: int, length: int, portion: int
 ) -> None:
-    """Any history: events byte by byte, states, listings, search, work trees, projects, and what is kept."""
+    """Any history: events byte by byte, states, listings, search, work trees, projects, local state."""
     team = Team(postgres, database)
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         patched.setattr(store_copy, "PORTION", portion)
         first, last = opened(Path(place, "first.db")), opened(Path(place, "last.db"), BEN)
-        store_histories.told(first, seed, length)
+        store_histories.play_history(first, seed, length)
         with closing(team.store()) as served:
             copy(first, served)
             copy(served, last)
             for store in (served, last):
                 assert everything(store) == everything(first)
-                assert own(store) == _that_can_be_carried(first)
+                assert portable_state(store) == _copyable_state(first)
                 assert len(store.arrived(0, 10**9)) == count(first)
                 assert copy(first, store).events == 0
             for which in store_histories.filters():
@@ -130,34 +132,34 @@ def test_there_and_back_is_the_same_store(
         last.close()
 
 
-def _that_can_be_carried(store: Store) -> tuple[Any, ...]:
-    """Work trees that are at nothing that is there stay behind."""
-    places, projects, memory = own(store)
+def _copyable_state(store: Store) -> tuple[Any, ...]:
+    """Without work trees whose session does not exist."""
+    places, projects, memory = portable_state(store)
     states = {session: store.state(session) for _, session in places}
-    there = [(path, place) for path, place in places if (state := states[place]) is not None and not state.deleted]
-    return there, projects, memory
+    existing = [(path, place) for path, place in places if (state := states[place]) is not None and not state.deleted]
+    return existing, projects, memory
 
 
-def test_many_at_once_are_few_questions(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server may be far away: a portion costs some questions for each of its sessions, not for each event."""
-    asked: list[str] = []
+def test_copy_needs_few_queries(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may be far away: a portion costs some queries per session, not per event."""
+    queries: list[str] = []
     query = StatementPipeline.query
 
     def counting(self: StatementPipeline, sql: str, values: Any = ()) -> Any:
-        asked.append(sql)
+        queries.append(sql)
         return query(self, sql, values)
 
     monkeypatch.setattr(StatementPipeline, "query", counting)
     with closing(team.store()) as served:
         copy(source, served)
-        assert len(asked) < count(source) / 4
-        asked.clear()
+        assert len(queries) < count(source) / 4
+        queries.clear()
         assert len(served.arrived(0, 10**6)) == count(source)
-        assert len(asked) == 2
+        assert len(queries) == 2
 
 
-def test_arrivals_are_read_quickly_among_many_of_others(source: SqliteStore, team: Team) -> None:
-    """Places are numbers of a whole server: far apart, behind millions of others', nothing is passed over."""
+def test_arrivals_are_complete_with_large_gaps_between_places(source: SqliteStore, team: Team) -> None:
+    """Places are numbers of the whole server: those of other members leave large gaps."""
     with closing(team.store()) as served:
         put(served, store_histories.SESSIONS[0], started("Before"))
         for jump in (10, 1000, 10**6, 10**9):
@@ -176,7 +178,7 @@ def test_arrivals_are_read_quickly_among_many_of_others(source: SqliteStore, tea
             assert [arrival.place for arrival in arrived] == sorted(arrival.place for arrival in arrived)
 
 
-def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_progress_only_increases(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checking, copying, comparing: each up to its end, in both directions."""
     monkeypatch.setattr(store_copy, "PORTION", 100)
     back = opened(Path(source.path).with_name("back.db"), BEN)
@@ -196,20 +198,20 @@ def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch
     back.close()
 
 
-# ── cut off ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── interrupted ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_killed_anywhere_it_goes_on(source: SqliteStore, team: Team, *, back: bool) -> None:
-    """A process that copies, killed without warning at any moment, as often as you like: each event is there once."""
-    chance = random.Random(back)
+def test_copy_continues_after_kills(source: SqliteStore, team: Team, *, back: bool) -> None:
+    """Killed without warning, any number of times: each event is there once."""
+    rng = random.Random(back)
     path = Path(source.path).with_name("back.db")
     with closing(team.store()) as served:
         if back:
             copy(source, served)
         urls = (team.url(), f"sqlite:///{path}") if back else (source.url, team.url())
         for _ in range(scale(3, 12, 60)):
-            _kill_after(chance.randint(1, 25), chance.random() / 50, *urls)
+            _kill_after_progress(rng.randint(1, 25), rng.random() / 50, *urls)
         target: Store = opened(path, BEN) if back else served
         done = copy(served if back else source, target)
         assert done.sessions == 4
@@ -220,8 +222,8 @@ def test_killed_anywhere_it_goes_on(source: SqliteStore, team: Team, *, back: bo
             target.close()
 
 
-def _kill_after(lines: int, seconds: float, *urls: str) -> None:
-    """Once it said so much, and a moment later."""
+def _kill_after_progress(lines: int, seconds: float, *urls: str) -> None:
+    """After so many lines of progress, and a moment."""
     copier = subprocess.Popen([sys.executable, "-c", COPYING, *urls], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert copier.stdout is not None
     assert copier.stderr is not None
@@ -229,22 +231,22 @@ def _kill_after(lines: int, seconds: float, *urls: str) -> None:
         lines_read = [copier.stdout.readline() for _ in range(lines)]
         time.sleep(seconds)
         copier.kill()
-        wrong = copier.stderr.read()
-    assert lines_read[0], wrong
-    assert copier.returncode in (-signal.SIGKILL, 0), wrong
+        error_output = copier.stderr.read()
+    assert lines_read[0], error_output
+    assert copier.returncode in (-signal.SIGKILL, 0), error_output
 
 
-def test_a_server_that_dies_meanwhile_loses_nothing(source: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed in the middle of it with all its processes, and started again: the copy goes on, each event is once."""
+def test_copy_continues_after_a_server_crash(source: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is killed with all its processes, and started again."""
     monkeypatch.setattr(store_copy, "PORTION", 20)
-    chance = random.Random(1)
+    rng = random.Random(1)
     with Server(durable=True) as server:
         team = Team(server, prepared(server, "copied"))
         for _ in range(scale(1, 10, 100)):
-            blow = threading.Timer(chance.random() / 20, _blow, (server,))
+            crash = threading.Timer(rng.random() / 20, _kill_and_start, (server,))
             with suppress(Unreachable), closing(team.store()) as served:
-                copy(source, served, on_progress=_once(blow, chance.randint(1, 200)))
-            blow.join()
+                copy(source, served, on_progress=_start_at(crash, rng.randint(1, 200)))
+            crash.join()
         with closing(team.store()) as served:
             copy(source, served)
             assert everything(served) == everything(source)
@@ -253,22 +255,22 @@ def test_a_server_that_dies_meanwhile_loses_nothing(source: SqliteStore, monkeyp
             assert_sound(served)
 
 
-def _blow(server: Server) -> None:
+def _kill_and_start(server: Server) -> None:
     server.kill()
     server.start()
 
 
-def _once(blow: threading.Timer, place: int) -> Callable[[Progress], None]:
-    """Let it fall when the copy has come so far, or is being compared."""
+def _start_at(crash: threading.Timer, place: int) -> Callable[[Progress], None]:
+    """Start the timer when the copy has come this far, or is comparing."""
 
     def on_progress(progress: Progress) -> None:
-        if blow.ident is None and (progress.doing == "comparing" or progress.done >= place):
-            blow.start()
+        if crash.ident is None and (progress.doing == "comparing" or progress.done >= place):
+            crash.start()
 
     return on_progress
 
 
-# ── the proof ────────────────────────────────────────────────────────────────────────────────────────────
+# ── differences ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -281,10 +283,10 @@ def _once(blow: threading.Timer, place: int) -> Callable[[Progress], None]:
         ("UPDATE holdfast.events SET key = 'another' WHERE hash = %s", "is another"),
     ],
 )
-def test_copy_refuses_a_difference_planted_meanwhile(
+def test_copy_reports_a_difference_planted_meanwhile(
     source: SqliteStore, team: Team, spoil: Any, message: str
 ) -> None:
-    """Whoever changes a row of the copy between copying and comparing is told of, with the session."""
+    """A row of the target is changed between copying and comparing: the error has the session."""
     session = list(source.sessions())[-1]
     chosen = bytes.fromhex(list(source.events(session))[30].hash)
 
@@ -299,8 +301,8 @@ def test_copy_refuses_a_difference_planted_meanwhile(
     assert caught.value.session == session
 
 
-def test_copy_brings_back_an_event_that_vanishes_meanwhile(source: SqliteStore, team: Team) -> None:
-    """Taken out of the copy before it is compared, it is copied once more."""
+def test_copy_restores_an_event_that_disappears_meanwhile(source: SqliteStore, team: Team) -> None:
+    """Removed from the target before the comparison, it is copied again."""
     session = list(source.sessions())[-1]
     chosen = bytes.fromhex(list(source.events(session))[30].hash)
 

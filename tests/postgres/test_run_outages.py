@@ -1,4 +1,6 @@
-"""`holdfast run` while the server goes away: how the command ended is kept here and recorded once, with its times."""
+"""`holdfast run` during an outage of the server: the command's result is kept locally and recorded once, with its
+times.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from holdfast.machine.command import CommandOutcome, run_command
 from holdfast.sessions import run, run_deferred
 from holdfast.store.postgres import transaction
 from holdfast.workspace import spool
-from tests.postgres.failing_proxy import Cutter, committing
-from tests.postgres.machines import LONGEST, Machine
+from tests.postgres.failing_proxy import FailingProxy, committing
+from tests.postgres.machines import TIMEOUT, Machine
 from tests.postgres.team import Team
 from tests.support.postgres.fixtures import prepared
 from tests.support.postgres.server import Server
@@ -30,11 +32,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def machine(postgres: Server, database: str, line: Cutter, tmp_path: Path) -> Machine:
+def machine(postgres: Server, database: str, line: FailingProxy, tmp_path: Path) -> Machine:
     return Machine(tmp_path, Team(postgres, database, line=line).url())
 
 
-def exits(code: int) -> list[str]:
+def exit_command(code: int) -> list[str]:
     return [sys.executable, "-c", f"raise SystemExit({code})"]
 
 
@@ -44,26 +46,26 @@ def agent(keeper: Keeper) -> Agent:
 
 
 def events(keeper: Keeper) -> list[tuple[str, int]]:
-    """What was recorded of the command and its agent, with its times."""
+    """The events of the command and its agent, with their times."""
     recorded = keeper.events(keeper.session().id)
     return [
         (event.type, event.at) for event in recorded if event.type == "command.ran" or event.type.startswith("agent.")
     ]
 
 
-def then(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
-    """Something happens right after the command has ended."""
+def after_command(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Call something right after the command has ended."""
 
-    def ran(argv: Sequence[str], **options: Any) -> CommandOutcome:
+    def run_then_act(argv: Sequence[str], **options: Any) -> CommandOutcome:
         outcome = run_command(argv, **options)
-        happens()
+        action()
         return outcome
 
-    monkeypatch.setattr(run, "run_command", ran)
+    monkeypatch.setattr(run, "run_command", run_then_act)
 
 
-def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
-    """The real program, and a real server: its exit code is the command's, and the log has all of it later, once."""
+def test_result_is_recorded_later_when_the_server_stops_during_the_command(tmp_path: Path) -> None:
+    """With the real program and a real server: the exit code is the command's."""
     with Server(durable=True) as server:
         database = prepared(server, "shop")
         machine = Machine(tmp_path, Team(server, database).url())
@@ -71,7 +73,7 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
             keeper.start("Build the shop")
         go = tmp_path / "go"
         waits = (
-            f"import os, time\nuntil = time.monotonic() + {LONGEST}\n"
+            f"import os, time\nuntil = time.monotonic() + {TIMEOUT}\n"
             f"while not os.path.exists({str(go)!r}) and time.monotonic() < until: time.sleep(0.02)\n"
             "raise SystemExit(3)"
         )
@@ -81,7 +83,7 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
             [sys.executable, "-m", "holdfast", "run", "--retries", "0", "--", sys.executable, "-c", waits],
             cwd=machine.project, env=environ, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        until = time.monotonic() + LONGEST
+        until = time.monotonic() + TIMEOUT
         while True:
             with machine.keeper() as keeper:
                 if [item for item in keeper.session().document().agents if item.status == "running"]:
@@ -90,7 +92,7 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
             time.sleep(0.05)
         server.stop()
         go.touch()
-        output = process.communicate(timeout=LONGEST)[1]
+        output = process.communicate(timeout=TIMEOUT)[1]
         assert process.returncode == 3
         assert "the server is away: the result of run-1 is kept here, and recorded when it is back" in output
         assert len(output.splitlines()) == 1
@@ -107,27 +109,33 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
                 kinds = [kind for kind, _ in events(keeper)]
                 assert kinds == ["agent.started", "agent.resumed", "command.ran", "agent.failed"]
                 assert all(at <= ended for _, at in events(keeper))
-                (ran,) = (event for event in keeper.events(keeper.session().id) if event.type == "command.ran")
-                data = json.loads(ran.data or b"")
+                (command_event,) = (
+                    event for event in keeper.events(keeper.session().id) if event.type == "command.ran"
+                )
+                data = json.loads(command_event.data or b"")
                 assert (data["code"], data["duration_ms"] > 0, data["agent"]) == (3, True, "run-1")
         assert (machine.waiting(), machine.unread()) == (0, [])
 
 
-def test_the_start_is_kept_too(machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server goes when the command begins: both its beginning and its end are recorded later, in their order."""
+def test_start_is_recorded_later_when_the_server_disconnects_at_the_start(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Start and end are recorded in their order."""
     monkeypatch.setattr(transaction, "PATIENCE", 0.2)
     with machine.keeper() as keeper:
         session = keeper.start("Build the shop")
 
-        def ran(argv: Sequence[str], *, started: Callable[[int], None], **options: Any) -> CommandOutcome:
+        def run_disconnected(
+            argv: Sequence[str], *, started: Callable[[int], None], **options: Any
+        ) -> CommandOutcome:
             def begun(pid: int) -> None:
                 line.refuse()
                 started(pid)
 
             return run_command(argv, started=begun, **options)
 
-        monkeypatch.setattr(run, "run_command", ran)
-        outcome = session.run(exits(0))
+        monkeypatch.setattr(run, "run_command", run_disconnected)
+        outcome = session.run(exit_command(0))
         assert (outcome.code, outcome.unrecorded, outcome.later) == (0, None, True)
         assert machine.waiting() == 2
         line.accept()
@@ -136,10 +144,10 @@ def test_the_start_is_kept_too(machine: Machine, line: Cutter, monkeypatch: pyte
         assert kinds == ["agent.started", "agent.resumed", "command.ran", "agent.completed"]
 
 
-def test_an_end_that_was_saved_after_all_is_there_once(
-    machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch
+def test_result_is_recorded_once_when_the_answer_of_its_commit_is_lost(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to the commit is lost and the server stays away: it is handed over, and found to be known."""
+    """It is handed over again, and recognised."""
     monkeypatch.setattr(transaction, "PATIENCE", 0.2)
 
     def refuse_answers() -> None:
@@ -152,10 +160,10 @@ def test_an_end_that_was_saved_after_all_is_there_once(
 
     with machine.keeper() as keeper:
         session = keeper.start("Build the shop")
-        then(monkeypatch, refuse_answers)
-        is_commit = session.run(exits(4), retries=0)
+        after_command(monkeypatch, refuse_answers)
+        is_commit = session.run(exit_command(4), retries=0)
         assert (is_commit.code, is_commit.unrecorded, is_commit.later) == (4, None, True)
-        assert line.happened.is_set()
+        assert line.triggered.is_set()
         line.accept()
         assert agent(keeper).status == "error"
         kinds = [kind for kind, _ in events(keeper)]
@@ -163,12 +171,14 @@ def test_an_end_that_was_saved_after_all_is_there_once(
         assert machine.waiting() == 0
 
 
-def test_what_is_of_another_store_waits(machine: Machine, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same home with a file as its store does not take in what belongs on the server."""
+def test_result_for_another_store_waits(
+    machine: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same home, opened with a file as its store, does not record it."""
     with machine.keeper() as keeper:
         session = keeper.start("Build the shop")
-        then(monkeypatch, line.refuse)
-        session.run(exits(0))
+        after_command(monkeypatch, line.refuse)
+        session.run(exit_command(0))
     url, machine.url = machine.url, f"sqlite:///{machine.home}/store.db"
     with machine.keeper() as keeper:
         assert keeper.history() == []
@@ -181,13 +191,12 @@ def test_what_is_of_another_store_waits(machine: Machine, line: Cutter, monkeypa
 
 
 @pytest.mark.parametrize("content", [b"{}", b"not JSON", b'{"store": 5}'])
-def test_what_makes_no_sense_is_put_aside(machine: Machine, content: bytes) -> None:
-    """Whatever somebody wrote there, nothing stops for it."""
+def test_invalid_result_file_is_set_aside(machine: Machine, content: bytes) -> None:
     with machine.keeper() as keeper:
         keeper.start("Build the shop")
         path = spool.add_payload(str(machine.home), run_deferred.OWN, "run", 0, content, store=keeper.address.url)
         assert agents_of(keeper) == []
-        assert machine.waiting() == 1  # somebody may still be writing it
+        assert machine.waiting() == 1  # it may still be being written
         os.utime(path, (1, 1))
         assert agents_of(keeper) == []
         assert (machine.waiting(), len(machine.unread())) == (0, 1)
