@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.core.envelope import seal
+from holdfast.core.envelope import make_event
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import LATEST
 from holdfast.machine.wall import BUILD_DATE, Wall
@@ -130,7 +130,7 @@ def test_foreign_event_of_9999_does_not_shift_local_times(tmp_path: Path) -> Non
             lambda session, at: keeper.session(session).complete(at=at),
         ):
             session = keeper.start("G", replace=True).id
-            foreign = seal(
+            foreign = make_event(
                 session=session, writer="f" * 20, seq=1, prev=None, clock=NOW // 1000 + 5, at=LATEST, actor="ben",
                 type="note.added", version=1, data=b'{"text":"x"}', salt=bytes(16),
             )  # fmt: skip

@@ -33,7 +33,7 @@ WORK = textwrap.dedent("""
     import os, signal, sys
     import msgspec
     from holdfast.core.canonical import canonical_json
-    from holdfast.core.envelope import seal
+    from holdfast.core.envelope import make_event
     from holdfast.core.fold import fold
     from holdfast.core.events import TYPE_OF, NoteAdded, ProjectFacts, SessionStarted
     from holdfast.formats.contract.history import line as written
@@ -77,7 +77,7 @@ WORK = textwrap.dedent("""
         made, events = [], []
         for seq, data in enumerate(datas, 1):
             kind = TYPE_OF[type(data)]
-            event = seal(session=session, writer="w" * 20, seq=seq, prev=prev, clock=seq, actor="a",
+            event = make_event(session=session, writer="w" * 20, seq=seq, prev=prev, clock=seq, actor="a",
                          at=1794736800000 + seq * 60000, type=kind.name, version=kind.version,
                          data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16))
             events.append(event)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.core.envelope import Event, seal
+from holdfast.core.envelope import Event, make_event
 from holdfast.core.events import AliasGiven, DeviceJoined, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.core.fold import fold
 from holdfast.keeper.keeper import Keeper
@@ -66,7 +66,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> FilledHome:
         )
     with other_writer.transaction() as transaction:
         transaction.record(first, Draft(NoteAdded(text="the last word"), AT + 500, "ben"))
-        duplicate = seal(
+        duplicate = make_event(
             session=first, writer="b" * 20, seq=1, prev=None, clock=AT * 1000 + 10**9, at=AT, actor="ben",
             type="note.added", version=1, data=b'{"text":"from a hook"}', salt=bytes(16), key="hook:1",
         )  # fmt: skip
