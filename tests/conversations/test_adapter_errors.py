@@ -1,4 +1,4 @@
-"""What an agent's error means."""
+"""The meaning of agents' errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.conversations.adapters.errors import (
 from holdfast.conversations.signals import Erred, Limited
 from holdfast.core.failures import CATEGORIES
 
-# Every word Claude Code has for an error.
+# All error names of Claude Code.
 CLAUDE = {
     "authentication_failed": "configuration",
     "oauth_org_not_allowed": "configuration",
@@ -34,8 +34,7 @@ CLAUDE = {
 
 
 @pytest.mark.parametrize(("kind", "meant"), CLAUDE.items())
-def test_word_has_category(kind: str, meant: str) -> None:
-    """An error that the agent names is of the category that the name has."""
+def test_error_name_gives_its_category(kind: str, meant: str) -> None:
     signal = classify(kind, "Something happened")
     assert signal == Erred(message=f"{kind}: Something happened", category=meant)
 
@@ -43,8 +42,8 @@ def test_word_has_category(kind: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["rate_limit", "billing_error", "UsageLimitExceeded", "usage-limit-exceeded", "quota"]
 )
-def test_word_for_limit_is_limit(kind: str) -> None:
-    """A limit of the account is no failure, however the agent spells it."""
+def test_limit_name_gives_a_limit(kind: str) -> None:
+    """An account's limit is not a failure, in any spelling."""
     assert classify(kind, "Wait until 3pm", agent="a") == Limited(agent="a", reason="Wait until 3pm")
     assert classify(kind) == Limited(reason=kind)
 
@@ -65,8 +64,7 @@ def test_word_for_limit_is_limit(kind: str) -> None:
         "You're out of extra usage · resets 5pm",
     ],
 )
-def test_sentence_about_limit_is_limit(sentence: str) -> None:
-    """A limit is also known by what is said to the person."""
+def test_message_about_a_limit_gives_a_limit(sentence: str) -> None:
     assert classify(None, sentence) == Limited(reason=sentence)
     assert categorize(None, sentence) == "resource"
 
@@ -90,19 +88,19 @@ def test_sentence_about_limit_is_limit(sentence: str) -> None:
         ("", "logical"),
     ],
 )
-def test_sentence_has_category(sentence: str, meant: str) -> None:
-    """An error without a name is known by its sentence, and is the work's own fault if nothing else is known."""
+def test_message_gives_a_category(sentence: str, meant: str) -> None:
+    """An unnamed error is recognized by its message; otherwise the work itself failed."""
     assert categorize(None, sentence) == meant
     assert not is_limit(None, sentence)
 
 
-def test_word_wins_over_sentence() -> None:
-    """An answer that talks about limits does not make another error one."""
+def test_error_name_precedes_its_message() -> None:
+    """A message that mentions limits does not change another error."""
     assert isinstance(classify("server_error", "The rate limit reached its maximum"), Erred)
 
 
-def test_words_are_in_one_table() -> None:
-    """No word is both a limit and a failure; all are spelt as they are looked up."""
+def test_each_error_name_is_in_one_table() -> None:
+    """Limit or failure, in its normalized spelling."""
     assert not LIMIT_WORDS & set(CATEGORY_OF_WORD)
     assert all(classify(word) == Limited(reason=word) for word in LIMIT_WORDS)
     assert all(categorize(word) == meant for word, meant in CATEGORY_OF_WORD.items())
@@ -110,7 +108,7 @@ def test_words_are_in_one_table() -> None:
 
 @given(st.none() | st.text(), st.none() | st.text())
 def test_any_error_raises_nothing(kind: str | None, text: str | None) -> None:
-    """Whatever an agent says becomes a short message of a known category."""
+    """It becomes a short message with a known category."""
     signal = classify(kind, text)
     if isinstance(signal, Erred):
         assert 0 < len(signal.message) <= MAX_MESSAGE_LENGTH + 70
@@ -119,8 +117,8 @@ def test_any_error_raises_nothing(kind: str | None, text: str | None) -> None:
         assert 0 < len(signal.reason) <= MAX_MESSAGE_LENGTH
 
 
-def test_whole_log_is_classified_quickly() -> None:
-    """Megabytes of output are judged by their beginning."""
+def test_very_long_message_is_classified_quickly() -> None:
+    """By its start."""
     signal = classify(None, "usage limit reached " * 1_000_000)
     assert isinstance(signal, Limited)
     assert signal.reason.startswith("usage limit reached")

@@ -1,4 +1,4 @@
-"""What agents' directories, settings and databases hold, whatever stands there."""
+"""Reading agents' directories, settings and databases, whatever they contain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.conversations.connect.agent_settings import settings_in
 
 
 def test_directory_is_listed_without_links(tmp_path: Path) -> None:
-    """Files of the wanted kind in order, each with a stamp that changes with it; links only where they are wanted."""
+    """Files of the wanted kind in order, with a stamp that changes with the file; links only on request."""
     (tmp_path / "b.jsonl").write_text("b")
     (tmp_path / "a.jsonl").write_text("a")
     (tmp_path / "c.txt").write_text("c")
@@ -34,8 +34,8 @@ def test_directory_is_listed_without_links(tmp_path: Path) -> None:
     assert list_names(str(tmp_path)) == ["a.jsonl", "b.jsonl", "below", "c.txt", "elsewhere", "link.jsonl"]
 
 
-def test_stamp_is_of_expected_type(tmp_path: Path) -> None:
-    """A directory has none in the place of a file, nor the other way round, nor a link."""
+def test_stamp_exists_only_for_the_expected_type(tmp_path: Path) -> None:
+    """Not for a directory in place of a file, or the reverse, or a link."""
     (tmp_path / "file").write_text("x")
     os.symlink(tmp_path / "file", tmp_path / "link")
     assert stamp(str(tmp_path)) is None
@@ -46,7 +46,7 @@ def test_stamp_is_of_expected_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["nowhere", "a\0b", "x" * 5_000])
 def test_missing_directory_is_empty(tmp_path: Path, where: str) -> None:
-    """Missing directories, and names that can be none, are empty."""
+    """So are impossible names."""
     path = str(tmp_path / where) if "\0" not in where else where
     assert (list_names(path), list_directories(path), list_files(path, ".jsonl"), stamp(path)) == ([], [], [], None)
     assert settings_in(path) == {}
@@ -63,8 +63,10 @@ def test_missing_directory_is_empty(tmp_path: Path, where: str) -> None:
         (b"[" * 100_000, {}, {}),
     ],
 )
-def test_settings(tmp_path: Path, content: bytes, strictly: object, generously: object) -> None:
-    """Comments are passed over where the agent does; what is not an object holds nothing."""
+def test_settings_may_have_comments_where_the_agent_allows_them(
+    tmp_path: Path, content: bytes, strictly: object, generously: object
+) -> None:
+    """Anything but an object is empty."""
     path = tmp_path / "settings.json"
     path.write_bytes(content)
     assert settings_in(str(path)) == strictly
@@ -72,7 +74,7 @@ def test_settings(tmp_path: Path, content: bytes, strictly: object, generously: 
 
 
 def test_too_large_file_is_not_read(tmp_path: Path) -> None:
-    """Not even its beginning, and it is said."""
+    """Not even its start, and it is reported."""
     path = tmp_path / "large"
     path.write_bytes(b"x" * 11)
     problems = ReadProblems()
@@ -82,7 +84,7 @@ def test_too_large_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_unfinished_wal_is_read_from_copy(tmp_path: Path) -> None:
-    """What an agent that was killed left in its database's log is seen, and nothing is made beside it."""
+    """The log of a killed agent's database is read, and no file is created next to it."""
     made = apsw.Connection(str(tmp_path / "first.db"))
     made.execute("PRAGMA journal_mode=WAL")
     made.execute("CREATE TABLE t (x); INSERT INTO t VALUES (7)")

@@ -1,4 +1,4 @@
-"""An agent's start that a hook heard reaches mirrored files at once: a process that the hook started writes them."""
+"""A subagent's start reported by a hook reaches mirrored files at once, by a process that the hook starts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PAYLOADS = Path(__file__).parent.parent / "conversations" / "payloads"
 HANGING = 60.0  # seconds
 
 
-def _manners(agent: str) -> dict[str, str]:
-    """What the hook of each event does, by the event's name in small letters."""
+def _modes(agent: str) -> dict[str, str]:
+    """The hook mode of each event, by the event's name in lower case."""
     module = sys.modules[type(settings_of(agent)).__module__]
     table = getattr(module, "HOOKS", None) or getattr(module, "MANNERS", {})
     return {event.lower(): getattr(how, "manner", how) for event, how in table.items()}
 
 
 def _starts() -> list[tuple[str, str]]:
-    """Every event of every agent whose payload tells of an agent's start."""
+    """Every event whose payload contains a subagent's start, for every agent."""
     events = set()
     for path in sorted(PAYLOADS.glob("*/*.json")):
         sample: dict[str, Any] = json.loads(path.read_text())
@@ -39,7 +39,7 @@ def _starts() -> list[tuple[str, str]]:
             isinstance(signal, AgentBegan) or (isinstance(signal, Called) and signal.begins)
             for signal in event.signals
         )
-        # After a tool everything is told; of an agent's start that is never the first word.
+        # The event after a tool contains everything, but it is never the first report of a start.
         if begun and not sample["event"].lower().startswith(("post", "after")):
             events.add((path.parent.name, sample["event"]))
     return sorted(events)
@@ -47,14 +47,14 @@ def _starts() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("agent", "event"), [item for item in _starts() if item[0] != "opencode"])
 def test_hook_of_an_agents_start_is_drained_at_once(agent: str, event: str) -> None:
-    """Left for the next reader, it reached mirrored files when something else happened, seconds or minutes later."""
+    """Otherwise it reached mirrored files with the next event, seconds or minutes later."""
     assert agent in index.NAMES
-    assert _manners(agent)[event.lower()] != "tell"
+    assert _modes(agent)[event.lower()] != "tell"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the hook script is for POSIX systems")
 def test_subagents_start_reaches_the_mirrored_file_without_another_command(tmp_path: Path) -> None:
-    """The hook leaves at once; the process that it started writes the file."""
+    """The hook returns at once; the process it started writes the file."""
     agents = Speaking(tmp_path)
     install.install(str(agents.home), system=sys.platform)
     with agents.keeper() as keeper:
@@ -62,7 +62,7 @@ def test_subagents_start_reaches_the_mirrored_file_without_another_command(tmp_p
         keeper.start("Build the shop")
     sample = {"session_id": "talk-1", "cwd": str(agents.project), "hook_event_name": "SubagentStart",
             "agent_id": "a1", "agent_type": "reviewer"}  # fmt: skip
-    manner = _manners("claude")["subagentstart"]
+    manner = _modes("claude")["subagentstart"]
     hook = subprocess.run(
         [str(agents.home / "hooks" / "hook"), "claude", manner, "user"],
         input=json.dumps(sample).encode(), capture_output=True, timeout=HANGING, check=False, cwd=agents.project,

@@ -1,4 +1,4 @@
-"""Backfill: what agents wrote down themselves becomes history, once."""
+"""Backfill: agents' own transcripts become history, once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TALK = "talk-1"
 
 
 class Past:
-    """Somebody's transcripts, and Holdfast on their machine. Moments are minutes from the beginning."""
+    """Transcripts on a person's machine, and Holdfast. Times are minutes from the start."""
 
     def __init__(self, where: Path) -> None:
         self.where = where
@@ -74,11 +74,11 @@ class Past:
             "cwd": str(self.project), "sessionId": talk, "gitBranch": "main", "message": message, **more,
         }  # fmt: skip
 
-    def prompt(self, minute: float, said: str = "Add OAuth with PKCE", talk: str = TALK) -> dict[str, Any]:
-        return self.line(minute, "user", said, talk)
+    def prompt(self, minute: float, text: str = "Add OAuth with PKCE", talk: str = TALK) -> dict[str, Any]:
+        return self.line(minute, "user", text, talk)
 
-    def answer(self, minute: float, said: str = "Done.", talk: str = TALK) -> dict[str, Any]:
-        return self.line(minute, "assistant", [{"type": "text", "text": said}], talk)
+    def answer(self, minute: float, text: str = "Done.", talk: str = TALK) -> dict[str, Any]:
+        return self.line(minute, "assistant", [{"type": "text", "text": text}], talk)
 
     def tool(
         self, minute: float, name: str, given: Any, result: Any = None, *, until: float | None = None
@@ -103,8 +103,8 @@ class Past:
 
     def backfill(self, *, home: Path | None = None, **more: Any) -> BackfillResult:
         with self.keeper(home) as keeper:
-            (found,) = backfill(keeper, AgentDirs(str(self.where / "person"), str(self.project)), ["claude"], **more)
-        return found
+            (report,) = backfill(keeper, AgentDirs(str(self.where / "person"), str(self.project)), ["claude"], **more)
+        return report
 
     def sessions(self, home: Path | None = None) -> list[Session]:
         """Oldest first."""
@@ -113,12 +113,12 @@ class Past:
             return [keeper.session(row.id).document() for row in reversed(rows)]
 
     def session(self) -> Session:
-        (found,) = self.sessions()
-        return found
+        (session,) = self.sessions()
+        return session
 
 
 def tokens(session: Session) -> dict[str, int | None]:
-    """Of its only conversation."""
+    """Tokens of its only conversation."""
     (conversation,) = session.conversations
     return asdict(conversation.tokens)
 
@@ -128,11 +128,11 @@ def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 
-def test_a_conversation_becomes_a_session(past: Past) -> None:
-    """Goal, project, times, model, tokens, the conversation itself; it is over, and nobody's current session."""
+def test_conversation_becomes_a_session(past: Past) -> None:
+    """Goal, project, times, model, tokens, the conversation; it is over, and not current."""
     past.write(past.prompt(0, "Add OAuth\nwith PKCE"), past.answer(3), past.prompt(4, "And tests"), past.answer(6))
-    found = past.backfill()
-    assert (found.sources, found.read, found.sessions, found.grown, found.problems) == (1, 1, 1, 0, [])
+    report = past.backfill()
+    assert (report.sources, report.read, report.sessions, report.grown, report.problems) == (1, 1, 1, 0, [])
     session = past.session()
     assert (session.goal, session.status, session.model) == ("Add OAuth with PKCE", "paused", "claude-opus-5-5")
     assert (session.created_at, session.updated_at) == (format_time(BEGAN), format_time(BEGAN + 6 * MINUTE))
@@ -151,8 +151,8 @@ def test_a_conversation_becomes_a_session(past: Past) -> None:
         assert list(keeper.store().check()) == []
 
 
-def test_reading_again_records_nothing_twice(past: Past) -> None:
-    """Neither with the memory of what was read nor without it, nor by way of another machine."""
+def test_second_backfill_records_nothing(past: Past) -> None:
+    """With or without the memory of what was read, and from another machine."""
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}), past.answer(2))
     assert past.backfill().events > 0
     again = past.backfill()
@@ -175,8 +175,8 @@ def test_reading_again_records_nothing_twice(past: Past) -> None:
     assert united.time == here.time
 
 
-def test_another_device_goes_on_with_a_story(past: Past) -> None:
-    """Where a session came from elsewhere, the device says who it is, and adds only what is new."""
+def test_another_device_continues_a_backfilled_session(past: Past) -> None:
+    """It adds its name, and only new events."""
     past.now = BEGAN + 30 * MINUTE
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
     past.backfill()
@@ -195,7 +195,7 @@ def test_another_device_goes_on_with_a_story(past: Past) -> None:
 
 
 def test_backfill_reads_everything_again_for_a_new_store(past: Past) -> None:
-    """What was read is remembered for one store, not for whatever stands in its place."""
+    """What was read is remembered per store."""
     past.write(past.prompt(0), past.answer(2))
     past.backfill()
     for name in os.listdir(past.home):
@@ -205,7 +205,7 @@ def test_backfill_reads_everything_again_for_a_new_store(past: Past) -> None:
 
 
 def test_recent_conversation_stays_open_and_grows(past: Past) -> None:
-    """A conversation of today is not over: what it gains is added, and half a day later it is."""
+    """Today's conversation is not over: later parts are added, and half a day later it is over."""
     past.now = BEGAN + 30 * MINUTE
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
     past.backfill()
@@ -225,8 +225,8 @@ def test_recent_conversation_stays_open_and_grows(past: Past) -> None:
     assert (session.status, session.over, session.commands.total) == ("paused", True, 2)
 
 
-def test_conversation_takes_its_over_session_up_again(past: Past) -> None:
-    """A day later it went on: the same session, as it would be with hooks."""
+def test_conversation_reopens_its_over_session(past: Past) -> None:
+    """It continued a day later: the same session, as with hooks."""
     past.write(past.prompt(0), past.answer(2))
     past.backfill()
     past.write(past.prompt(26 * 60, "Now the docs"), past.answer(26 * 60 + 3))
@@ -238,7 +238,7 @@ def test_conversation_takes_its_over_session_up_again(past: Past) -> None:
 
 
 def test_later_part_continues_a_finished_session(past: Past) -> None:
-    """A session that a person ended takes nothing more: the next one names it, and has only what is new."""
+    """A session ended by a person stays as it is: the next one names it and has the new part."""
     past.write(past.prompt(0), past.answer(2))
     past.backfill()
     with past.keeper() as keeper:
@@ -254,7 +254,7 @@ def test_later_part_continues_a_finished_session(past: Past) -> None:
 
 
 def test_session_is_named_by_the_agents_own_title(past: Past) -> None:
-    """A search still finds the words of the first prompt; what a person called it stays."""
+    """A search still matches the first prompt; a person's own name stays."""
     titled = {"type": "ai-title", "aiTitle": "Languages", "sessionId": TALK}
     past.write(past.prompt(0, "Add French"), past.answer(2), titled)
     past.backfill()
@@ -267,8 +267,8 @@ def test_session_is_named_by_the_agents_own_title(past: Past) -> None:
     assert past.session().goal == "French and Danish"
 
 
-def test_a_fork_continues_what_it_came_from(past: Past) -> None:
-    """Its session names the one of the conversation it was forked from, and has only its own part."""
+def test_fork_continues_its_original(past: Past) -> None:
+    """Its session names the original's, and has only its own part."""
     lines = [past.prompt(0), past.answer(2)]
     past.write(*lines)
     copied = [line | {"sessionId": "talk-2", "forkedFrom": {"sessionId": TALK}} for line in lines]
@@ -280,8 +280,9 @@ def test_a_fork_continues_what_it_came_from(past: Past) -> None:
 
 
 def test_forked_conversation_without_a_mark_is_recorded_once(past: Past) -> None:
-    """Read before its original, it still continues that one, and has none of its commands, agents, hours or tokens;
-    nor once the original is gone from the disk and the fork goes on.
+    """Read before its original, it still continues that one, without its commands, agents, hours or tokens.
+
+    That stays so when the original is deleted from disk and the fork continues.
     """
     asked = {"subagent_type": "Explore", "description": "Look around", "prompt": "Look"}
     launched = past.tool(3, "Task", asked, {"status": "async_launched", "agentId": "a1"})
@@ -311,8 +312,8 @@ def test_forked_conversation_without_a_mark_is_recorded_once(past: Past) -> None
     assert sum(session.commands.total for session in past.sessions()) == 1
 
 
-def test_time_is_counted_by_the_rules(past: Past) -> None:
-    """A gap of more than five minutes is a pause, and so is an agent's long run in the foreground."""
+def test_working_time_follows_the_rules(past: Past) -> None:
+    """A gap of more than five minutes is a pause, and so is an agent's long foreground run."""
     asked = {"subagent_type": "Explore", "description": "Look around", "prompt": "Look"}
     past.write(
         past.prompt(0), past.answer(4), past.prompt(14), past.answer(16),
@@ -333,7 +334,7 @@ def test_time_is_counted_by_the_rules(past: Past) -> None:
 
 
 def test_files_tasks_and_commands_are_recorded(past: Past) -> None:
-    """Files by their place in the project, elsewhere not at all; to-dos as they ended; an agent cut off as such."""
+    """Only files within the project, relative to it; to-dos as they ended; an interrupted agent."""
 
     def todos(*states: str) -> dict[str, Any]:
         return {"todos": [{"content": f"Step {n}", "status": state} for n, state in enumerate(states)]}
@@ -357,9 +358,7 @@ def test_files_tasks_and_commands_are_recorded(past: Past) -> None:
 
 
 def test_hashes_of_past_edits_are_recorded_only_when_reliable(past: Past, tmp_path: Path) -> None:
-    """Claude shows every file with line ends that it may not have. What it made itself is as shown, and what still
-    stands on the disk; a link that leads out of the project is not looked at.
-    """
+    """Of a new file as shown, and of one still on disk: Claude may show wrong line ends. Links are not followed."""
 
     def edit(minute: float, name: str, before: str, old: str, new: str) -> list[dict[str, Any]]:
         shown = {"filePath": str(past.project / name), "oldString": old, "newString": new, "originalFile": before}
@@ -394,8 +393,8 @@ def test_hashes_of_past_edits_are_recorded_only_when_reliable(past: Past, tmp_pa
     ]  # fmt: skip
 
 
-def test_secrets_are_cut_out(past: Past) -> None:
-    """In the goal and in commands, before anything is stored."""
+def test_secrets_are_removed_before_storing(past: Past) -> None:
+    """From goal and commands."""
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     past.write(past.prompt(0, f"Use {key}"), *past.tool(1, "Bash", {"command": f"curl -H 'token: {key}'"}))
     past.backfill()
@@ -406,32 +405,32 @@ def test_secrets_are_cut_out(past: Past) -> None:
     assert "[redacted" in past.session().goal
 
 
-def test_damage_is_named_and_the_rest_is_read(past: Past) -> None:
-    """A cut line, rubbish and NULs cost what they hit; a file that cannot be read costs itself."""
+def test_damage_is_reported_and_the_rest_is_read(past: Past) -> None:
+    """A cut line, garbage and NULs cost what they hit; an unreadable file costs itself."""
     past.write(past.prompt(0), past.answer(1))
     path = past.transcripts / f"{TALK}.jsonl"
     path.write_bytes(path.read_bytes() + b"rubbish\n\0\0\0\0\n" + b'{"type":"user","uuid":"x')
     (past.transcripts / "empty.jsonl").write_bytes(b"")
     (past.transcripts / "rubbish.jsonl").write_bytes(b"\xff\xfe\0\n" * 10)
-    found = past.backfill()
-    assert found.sessions == 1
-    assert any("talk-1.jsonl: line 3 is not JSON" in problem for problem in found.problems)
-    assert any("talk-1.jsonl: line 5 is cut off" in problem for problem in found.problems)
-    assert any("rubbish.jsonl" in problem for problem in found.problems)
+    report = past.backfill()
+    assert report.sessions == 1
+    assert any("talk-1.jsonl: line 3 is not JSON" in problem for problem in report.problems)
+    assert any("talk-1.jsonl: line 5 is cut off" in problem for problem in report.problems)
+    assert any("rubbish.jsonl" in problem for problem in report.problems)
 
 
-def test_the_agents_files_are_left_alone(past: Past) -> None:
-    """Content, times, names: all as before."""
+def test_agents_files_stay_unchanged(past: Past) -> None:
+    """Content, times and names."""
     past.write(past.prompt(0), past.answer(1))
     (past.transcripts / "bad.jsonl").write_bytes(b"{{{")
 
     def tree() -> list[tuple[str, int, int, bytes]]:
-        found = []
+        files = []
         for path in sorted((past.where / "person").rglob("*")):
             status = path.stat()
             content = path.read_bytes() if path.is_file() else b""
-            found.append((str(path), status.st_mtime_ns, status.st_mode, content))
-        return found
+            files.append((str(path), status.st_mtime_ns, status.st_mode, content))
+        return files
 
     before = tree()
     past.backfill()
@@ -440,7 +439,7 @@ def test_the_agents_files_are_left_alone(past: Past) -> None:
 
 
 def test_backfill_skips_conversations_that_ended_before_since(past: Past) -> None:
-    """And it is read when nobody leaves it out any more."""
+    """Without `since` they are read."""
     past.write(past.prompt(0), past.answer(1))
     past.write(past.prompt(24 * 60, talk="talk-2"), past.answer(24 * 60 + 1, talk="talk-2"), talk="talk-2")
     assert past.backfill(since=BEGAN + 12 * HOUR).sessions == 1
@@ -449,20 +448,19 @@ def test_backfill_skips_conversations_that_ended_before_since(past: Past) -> Non
 
 
 def test_backfill_does_not_restore_deleted_sessions(past: Past) -> None:
-    """A person's word stands against any transcript."""
     past.write(past.prompt(0), past.answer(1))
     past.backfill()
     with past.keeper() as keeper:
         keeper.delete(keeper.history(all_projects=True)[0].id, force=True)
     shutil.rmtree(past.home / "backfilled")
     past.write(past.prompt(60), past.answer(61))
-    found = past.backfill()
-    assert (found.sessions, found.events) == (0, 0)
+    report = past.backfill()
+    assert (report.sessions, report.events) == (0, 0)
     assert past.sessions() == []
 
 
 def test_interrupted_backfill_keeps_what_it_recorded(past: Past) -> None:
-    """The next one goes on, and nothing is told twice."""
+    """The next one continues without duplicates."""
     for number in range(60):
         talk = f"talk-{number:02d}"
         past.write(past.prompt(number, talk=talk), past.answer(number + 1, talk=talk), talk=talk)
@@ -479,9 +477,9 @@ def test_interrupted_backfill_keeps_what_it_recorded(past: Past) -> None:
         past.backfill(progress=stop)
     kept = len(past.sessions())
     assert 0 < kept < 60
-    found = past.backfill()
-    assert found.sessions == 60 - kept
-    assert found.read == 60 - kept
+    report = past.backfill()
+    assert report.sessions == 60 - kept
+    assert report.read == 60 - kept
     assert len(past.sessions()) == 60
 
 
@@ -496,10 +494,10 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, cut=st.integers(0, 14))
-def test_reading_in_two_steps_is_reading_at_once(
+def test_backfill_in_two_steps_equals_one(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float, int]], cut: int
 ) -> None:
-    """However much of a conversation had been written when it was first told, the session ends up the same."""
+    """However much of the conversation existed at the first."""
     past = Past(tmp_path_factory.mktemp("past"))
     lines: list[dict[str, Any]] = [past.prompt(0)]
     minute = 0.0
@@ -543,8 +541,8 @@ def _step(past: Past, what: str, minute: float, number: int) -> list[dict[str, A
         case "task-open":
             return past.tool(minute, "Task", {"subagent_type": "Plan", "prompt": "x"})[:1]
         case "limit":
-            said = [{"type": "text", "text": "You've hit your limit"}]
-            return [past.line(minute, "assistant", said, isApiErrorMessage=True, error="rate_limit")]
+            content = [{"type": "text", "text": "You've hit your limit"}]
+            return [past.line(minute, "assistant", content, isApiErrorMessage=True, error="rate_limit")]
         case "compact":
             bare = past.line(minute, "system", "")
             return [bare | {"subtype": "compact_boundary", "compactMetadata": {"postTokens": number}}]
@@ -553,15 +551,15 @@ def _step(past: Past, what: str, minute: float, number: int) -> list[dict[str, A
 
 
 @pytest.fixture
-def speaking(tmp_path: Path) -> tuple[Past, Speaking]:
+def with_hooks(tmp_path: Path) -> tuple[Past, Speaking]:
     """The same home with hooks connected."""
     spoken = Speaking(tmp_path)
     return Past(tmp_path), spoken
 
 
-def test_backfill_adds_nothing_that_hooks_recorded(speaking: tuple[Past, Speaking]) -> None:
-    """Only what came before hooks began to hear the conversation is told, as a session of its own."""
-    past, spoken = speaking
+def test_backfill_adds_nothing_that_hooks_recorded(with_hooks: tuple[Past, Speaking]) -> None:
+    """Only the part before the hooks is added, as a session of its own."""
+    past, spoken = with_hooks
     spoken.minute = 100
     spoken.prompt("Add OAuth with PKCE")
     spoken.minute = 101
@@ -577,22 +575,22 @@ def test_backfill_adds_nothing_that_hooks_recorded(speaking: tuple[Past, Speakin
     with (past.transcripts / f"{TALK}.jsonl").open("a") as file:
         file.write(lines)
     assert past.backfill().sessions == 1
-    earlier, heard = past.sessions()
+    earlier, recorded = past.sessions()
     assert (earlier.goal, earlier.status, earlier.commands.total) == ("Look at the login", "paused", 0)
-    assert (heard.goal, heard.commands.total) == ("Add OAuth with PKCE", 1)
+    assert (recorded.goal, recorded.commands.total) == ("Add OAuth with PKCE", 1)
 
 
 def _read(past: Past, spoken: Speaking) -> list[Session]:
-    """What the hooks left, with what the transcripts say of it; oldest first."""
+    """Drain the payloads and read the transcripts; oldest session first."""
     with spoken.keeper() as keeper:
         keeper.agent_dirs = AgentDirs(str(past.where / "person"), str(past.project))
         keeper.compare()
     return spoken.sessions()
 
 
-def test_fork_continues_its_parent_when_it_is_recorded_live(speaking: tuple[Past, Speaking]) -> None:
+def test_fork_continues_its_parent_when_it_is_recorded_live(with_hooks: tuple[Past, Speaking]) -> None:
     """Hooks name no parent: the transcript does, and is read at the end of the turn."""
-    past, spoken = speaking
+    past, spoken = with_hooks
     lines = [past.prompt(0), past.answer(2)]
     past.write(*lines)
     copied = [line | {"sessionId": "talk-2", "forkedFrom": {"sessionId": TALK}} for line in lines]
@@ -606,9 +604,9 @@ def test_fork_continues_its_parent_when_it_is_recorded_live(speaking: tuple[Past
     assert (first.continues, second.continues) == (None, first.id)
 
 
-def test_session_recorded_live_is_named_by_the_agents_own_title(speaking: tuple[Past, Speaking]) -> None:
-    """Until there is one, by its first prompt, whose words a search still finds; never over a person's own words."""
-    past, spoken = speaking
+def test_session_recorded_live_is_named_by_the_agents_own_title(with_hooks: tuple[Past, Speaking]) -> None:
+    """Before there is one, by its first prompt, which a search still matches; a person's own name stays."""
+    past, spoken = with_hooks
     past.write(past.prompt(0, "Add French"), past.answer(1))
     spoken.prompt("Add French", TALK)
     spoken.minute = 1
@@ -628,9 +626,9 @@ def test_session_recorded_live_is_named_by_the_agents_own_title(speaking: tuple[
     assert [session.goal for session in _read(past, spoken)] == ["French and Danish"]
 
 
-def test_prompt_written_just_before_its_hook_is_recorded_once(speaking: tuple[Past, Speaking]) -> None:
-    """Agents write a prompt down and then run the hook."""
-    past, spoken = speaking
+def test_prompt_written_just_before_its_hook_is_recorded_once(with_hooks: tuple[Past, Speaking]) -> None:
+    """Agents write a prompt to the transcript, then run the hook."""
+    past, spoken = with_hooks
     spoken.minute = 100
     spoken.prompt("Add OAuth with PKCE")
     spoken.session()
@@ -639,9 +637,11 @@ def test_prompt_written_just_before_its_hook_is_recorded_once(speaking: tuple[Pa
     assert len(past.sessions()) == 1
 
 
-def test_session_without_a_reported_prompt_gets_its_goal_from_the_transcript(speaking: tuple[Past, Speaking]) -> None:
-    """Some hooks tell no prompts: the session they began is named afterwards, once."""
-    past, spoken = speaking
+def test_session_without_a_reported_prompt_gets_its_goal_from_the_transcript(
+    with_hooks: tuple[Past, Speaking],
+) -> None:
+    """Some hooks report no prompts: the session is named afterwards, once."""
+    past, spoken = with_hooks
     spoken.minute = 100
     spoken.say("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_response={}, tool_use_id="t1")
     assert spoken.session().goal == "Work with claude"
@@ -653,9 +653,9 @@ def test_session_without_a_reported_prompt_gets_its_goal_from_the_transcript(spe
     assert spoken.types().count("session.edited") == 1
 
 
-def test_backfill_does_not_restore_a_deleted_session_of_hooks(speaking: tuple[Past, Speaking]) -> None:
-    """The agent still has the conversation; nothing but a digest of its id is kept here."""
-    past, spoken = speaking
+def test_backfill_does_not_restore_a_deleted_session_of_hooks(with_hooks: tuple[Past, Speaking]) -> None:
+    """The agent still has the conversation; only a digest of its id is stored."""
+    past, spoken = with_hooks
     spoken.minute = 100
     spoken.prompt("Private words")
     with spoken.keeper() as keeper:
@@ -665,9 +665,9 @@ def test_backfill_does_not_restore_a_deleted_session_of_hooks(speaking: tuple[Pa
     assert past.sessions() == []
 
 
-def test_hooks_continue_a_backfilled_session_without_duplicates(speaking: tuple[Past, Speaking]) -> None:
-    """A fresh conversation was told, then heard: from there on the hooks tell."""
-    past, spoken = speaking
+def test_hooks_continue_a_backfilled_session_without_duplicates(with_hooks: tuple[Past, Speaking]) -> None:
+    """A recent conversation is backfilled first, and recorded by hooks from there on."""
+    past, spoken = with_hooks
     past.now = BEGAN + 10 * MINUTE
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
     past.backfill()
@@ -703,12 +703,12 @@ def test_hooks_continue_a_backfilled_session_without_duplicates(speaking: tuple[
 def test_backfilled_paths_are_relative_to_the_project(
     path: str, cwd: str | None, roots: tuple[str, ...], where: str | None
 ) -> None:
-    """Of any system, by the names alone; what lies outside is nobody's business here."""
+    """On any system, by names alone; paths outside are not recorded."""
     assert inside(path, cwd, roots) == where
 
 
 def test_backfill_continues_when_one_reader_fails(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that its reader stumbles over is named; whatever else there is is read."""
+    """The failing file is named, and everything else is read."""
     from holdfast.conversations.adapters.claude import transcript
 
     past.write(past.prompt(0), past.answer(1))
@@ -721,9 +721,9 @@ def test_backfill_continues_when_one_reader_fails(past: Past, monkeypatch: pytes
         return really(source, *more)
 
     monkeypatch.setattr(transcript, "_read", stumbling)
-    found = past.backfill()
-    assert found.sessions == 1
-    assert [problem.rpartition(": ")[2] for problem in found.problems] == ["cannot be read (TypeError)"]
+    report = past.backfill()
+    assert report.sessions == 1
+    assert [problem.rpartition(": ")[2] for problem in report.problems] == ["cannot be read (TypeError)"]
     monkeypatch.undo()
     assert past.backfill().sessions == 1
 
@@ -760,7 +760,7 @@ MOMENTS = st.integers(BEGAN, BEGAN + DAY) | st.sampled_from([-(10**15), 0, 10**1
 
 
 @given(
-    told=st.lists(st.tuples(MOMENTS, SIGNALS, ANY), max_size=8, unique_by=lambda one: one[2]),
+    timed=st.lists(st.tuples(MOMENTS, SIGNALS, ANY), max_size=8, unique_by=lambda one: one[2]),
     signs=st.lists(MOMENTS, max_size=5),
     words=st.lists(MAYBE, min_size=7, max_size=7),
     tokens=WHOLE,
@@ -768,21 +768,21 @@ MOMENTS = st.integers(BEGAN, BEGAN + DAY) | st.sampled_from([-(10**15), 0, 10**1
 )
 def test_any_transcript_can_be_recorded(
     tmp_path_factory: pytest.TempPathFactory,
-    told: list[tuple[int, Any, str]],
+    timed: list[tuple[int, Any, str]],
     signs: list[int],
     words: list[str | None],
     tokens: int,
     cost: float | None,
 ) -> None:
-    """Whatever a reader brings, nothing is raised, the store stays sound, and a second telling adds nothing."""
+    """Nothing is raised, the store stays valid, and a second backfill adds nothing."""
     past = Past(tmp_path_factory.mktemp("past"))
-    told.sort(key=lambda one: one[0])
+    timed.sort(key=lambda one: one[0])
 
     def story() -> Transcript:
         return Transcript(
             agent="claude", conversation=words[0] or "talk", began=min(signs, default=0), ended=max(signs, default=0),
             cwd=words[1], branch=words[2], title=words[3], model=words[4], resume=words[5], parent=words[6],
-            signals=[TimedSignal(*line) for line in told], signs=list(signs), input_tokens=tokens, cost_usd=cost,
+            signals=[TimedSignal(*line) for line in timed], signs=list(signs), input_tokens=tokens, cost_usd=cost,
         )  # fmt: skip
 
     with past.keeper() as keeper:

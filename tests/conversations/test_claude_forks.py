@@ -1,4 +1,4 @@
-"""Forked conversations of Claude Code: what they share is told once, by the one that had it first."""
+"""Forked conversations of Claude Code: shared lines are recorded once, for the conversation that had them first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def past(tmp_path: Path) -> Past:
 
 
 def test_copied_lines_belong_to_original(past: Past) -> None:
-    """Copied lines name where they come from, and count there; where the original is gone, they count here."""
+    """Copied lines name their origin and count there; without the original they count here."""
     fork = "99999999-2222-4333-8444-555555555555"
     first = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
     past.write(*first)
@@ -34,7 +34,7 @@ def test_copied_lines_belong_to_original(past: Past) -> None:
 
 
 def conversation(past: Past) -> list[dict[str, Any]]:
-    """Something of everything that must not be told twice; lines without an id stand among the others."""
+    """Something of everything that must be recorded once; lines without an id are among the others."""
     asked = {"subagent_type": "Explore", "description": "Look", "prompt": "Look around"}
     return [
         {"type": "mode", "mode": "normal", "sessionId": TALK},
@@ -49,8 +49,8 @@ def conversation(past: Past) -> list[dict[str, Any]]:
     ]
 
 
-def copy(lines: list[dict[str, Any]], name: str = FORK) -> list[dict[str, Any]]:
-    """As Claude Code forks: what has an id, in one block, and no word on where it comes from."""
+def fork_of(lines: list[dict[str, Any]], name: str = FORK) -> list[dict[str, Any]]:
+    """Copy as Claude Code forks: lines with an id, in one block, without a reference to the origin."""
     return [line | {"sessionId": name} for line in lines if "uuid" in line]
 
 
@@ -60,11 +60,11 @@ def forked(past: Past, text: str, cost: float, name: str = FORK) -> list[dict[st
 
 
 def test_unmarked_fork_is_recognised_by_ids(past: Past) -> None:
-    """It is read before the conversation it came from, has only its own part, and leaves the other as it was."""
+    """Read before its original, it has only its own part, and the original is complete."""
     lines = conversation(past)
     past.write(*lines)
     (alone,) = past.transcripts()
-    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
+    past.write(*fork_of(lines), *forked(past, "Another way", 2.5), name=FORK)
     fork, original = past.transcripts()
     assert (original, original.conversation) == (alone, TALK)
     assert (fork.conversation, fork.parent, fork.cost_usd) == (FORK, TALK, 0.5)
@@ -73,9 +73,9 @@ def test_unmarked_fork_is_recognised_by_ids(past: Past) -> None:
 
 
 def test_forked_conversation_that_goes_on_stays_original(past: Past) -> None:
-    """Also one whose lines all have ids; what either gained since is its own."""
+    """Even if all its lines have ids; new lines of either are its own."""
     lines = [line for line in conversation(past) if "uuid" in line]
-    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
+    past.write(*fork_of(lines), *forked(past, "Another way", 2.5), name=FORK)
     past.write(*lines, past.prompt("Go on here"))
     fork, original = past.transcripts()
     assert (original.parent, fork.parent, fork.cost_usd) == (None, TALK, None)
@@ -84,22 +84,22 @@ def test_forked_conversation_that_goes_on_stays_original(past: Past) -> None:
 
 
 def test_fork_from_earlier_turn_is_no_original(past: Past) -> None:
-    """What it left out came before its own first record; the lines among the others tell which was written first."""
+    """The omitted part came before its own first record; lines without ids show which was written first."""
     lines = conversation(past)
     past.write(*lines, past.prompt("A wrong way"))
-    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
+    past.write(*fork_of(lines), *forked(past, "Another way", 2.5), name=FORK)
     fork, original = past.transcripts()
     assert [item.text for item in only(original, Prompted)] == ["Add OAuth", "A wrong way"]
     assert ([item.text for item in only(fork, Prompted)], fork.parent) == (["Another way"], TALK)
 
 
 def test_fork_of_fork_continues_it(past: Past) -> None:
-    """As does every resumed conversation of older versions: each file has all of those before."""
+    """So does every resumed conversation of older versions: each file contains all earlier ones."""
     lines, third = conversation(past), "77777777-2222-4333-8444-555555555555"
     own = forked(past, "Another way", 2.5)
     past.write(*lines)
-    past.write(*copy(lines), *own, name=FORK)
-    past.write(*copy([*lines, *own], third), *forked(past, "A third", 2.75, third), name=third)
+    past.write(*fork_of(lines), *own, name=FORK)
+    past.write(*fork_of([*lines, *own], third), *forked(past, "A third", 2.75, third), name=third)
     by_conversation = {transcript.conversation: transcript for transcript in past.transcripts()}
     assert {name: line.parent for name, line in by_conversation.items()} == {TALK: None, FORK: TALK, third: FORK}
     assert {name: line.cost_usd for name, line in by_conversation.items()} == {TALK: 2.0, FORK: 0.5, third: 0.25}
@@ -107,34 +107,33 @@ def test_fork_of_fork_continues_it(past: Past) -> None:
 
 
 def test_fork_beginning_with_compaction_is_recognised(past: Past) -> None:
-    """Then its first record stands in the midst of the conversation it came from."""
+    """Its first record is in the middle of the original."""
     boundary = past.line("system", subtype="compact_boundary", logicalParentUuid="uuid-1")
     after = [boundary, past.prompt("Summary", isCompactSummary=True), past.prompt("And now?"), past.answer(name="m9")]
     past.write(*conversation(past), *after)
-    past.write(*copy(after), *forked(past, "Another way", 3), name=FORK)
+    past.write(*fork_of(after), *forked(past, "Another way", 3), name=FORK)
     fork, original = past.transcripts()
     assert (fork.parent, [item.text for item in only(fork, Prompted)]) == (TALK, ["Another way"])
     assert (len(only(fork, Compacted)), len(only(original, Compacted))) == (0, 1)
 
 
 def test_fork_of_deleted_original_keeps_all_lines(past: Past) -> None:
-    """Nobody else does."""
-    past.write(*copy(conversation(past)), *forked(past, "Another way", 2.5), name=FORK)
+    past.write(*fork_of(conversation(past)), *forked(past, "Another way", 2.5), name=FORK)
     (transcript,) = past.transcripts()
     assert (transcript.parent, len(only(transcript, Ran)), transcript.cost_usd) == (None, 1, 2.5)
 
 
 def test_message_divided_by_fork_counts_once(past: Past) -> None:
-    """Its lines have ids of their own, and the tokens stand in each."""
+    """Its lines have their own ids, and each has the tokens."""
     lines = [past.prompt("Add OAuth"), past.answer({"type": "text", "text": "First"}, name="m1")]
     rest = past.answer({"type": "text", "text": "Second"}, name="m1")
     past.write(*lines, rest)
-    past.write(*copy(lines), rest | {"uuid": "other"}, *forked(past, "Another way", 1), name=FORK)
+    past.write(*fork_of(lines), rest | {"uuid": "other"}, *forked(past, "Another way", 1), name=FORK)
     assert sum(transcript.input_tokens for transcript in past.transcripts()) == 20
 
 
 def test_marked_fork_from_middle_loses_nothing(past: Past) -> None:
-    """The original went on before it was forked from an earlier point: what both have is told by the original."""
+    """The original had continued past the fork point: shared lines count for the original."""
     shared = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
     rest = [past.prompt("Go on"), past.answer({"type": "text", "text": "Done."})]
     past.write(*shared, *rest)

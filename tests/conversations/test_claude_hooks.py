@@ -1,4 +1,4 @@
-"""Claude Code's hooks, its settings and its status line."""
+"""Claude Code's hooks, settings and status line."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def parse(payload: Payload) -> HookEvent:
     return event
 
 
-# ── what is heard ────────────────────────────────────────────────────────────────────────────────────────────
+# ── signals ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_event_has_a_sample() -> None:
-    """All 33 events are known, and each is shown by a payload."""
+    """All 33 events are known, each with a payload."""
     assert len(EVENTS) == 33
     assert set(EVENTS) == {sample.event for sample in SAMPLES.values()}
 
 
 def test_every_hook_gives_signals() -> None:
-    """Hooks stand only for events that something is made of, and those that are answered wait for it."""
+    """Hooks exist only for events that give signals, and answered events wait for the answer."""
     assert {name for name, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
     for name in HOOKS:
         event = [parse(sample.payload) for sample in SAMPLES.values() if sample.event == name]
@@ -81,21 +81,20 @@ def test_every_hook_gives_signals() -> None:
 
 
 def test_compression_is_reported_once() -> None:
-    """A conversation opened again after a compression is not another compression."""
+    """Reopening a conversation after a compression is not a second one."""
     event = parse(SAMPLES["session_start_compact"].payload)
     assert [type(signal).__name__ for signal in event.signals] == ["Opened", "Chosen"]
     assert event.occasion == "start"
 
 
 def test_directory_change_is_followed() -> None:
-    """After a change of directory, the conversation is in the new one."""
     event = parse(SAMPLES["cwd_changed"].payload)
     assert event.cwd == "/home/anna/shop/src"
     assert parse(payload_of("CwdChanged", new_cwd="/b")).cwd == "/b"
 
 
 def test_prompts_of_one_turn_have_different_marks() -> None:
-    """What the program tells itself during a turn has the prompt's id, and is still another prompt."""
+    """What the program inserts during a turn has the prompt's id, but is another prompt."""
     first, second = (parse(SAMPLES[name].payload) for name in ("prompt", "prompt_task_notification"))
     assert SAMPLES["prompt"].payload["prompt_id"] == SAMPLES["prompt_task_notification"].payload["prompt_id"]
     assert first.mark != second.mark
@@ -103,14 +102,14 @@ def test_prompts_of_one_turn_have_different_marks() -> None:
 
 
 @pytest.mark.parametrize("source", ["sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event", "unheard of"])
-def test_prompts_of_programs_are_no_persons(source: str) -> None:
-    """A prompt that a program or a timer submitted is nobody's sign of activity."""
+def test_prompt_of_a_program_is_no_persons(source: str) -> None:
+    """A prompt from a program or a timer is no sign of activity."""
     event = parse(payload_of("UserPromptSubmit", prompt="Go on", source=source))
     assert event.signals == (Prompted(text="Go on", person=False),)
 
 
 def test_subagent_mode_is_not_the_conversations() -> None:
-    """The permission mode of a subagent is not that of the conversation."""
+    """A subagent's permission mode is not recorded for the conversation."""
     outside = parse(payload_of("Stop", permission_mode="plan"))
     assert Chosen(permission="plan") in outside.signals
     inside = parse(payload_of("Stop", permission_mode="plan", agent_id="a1"))
@@ -118,7 +117,7 @@ def test_subagent_mode_is_not_the_conversations() -> None:
 
 
 def test_limit_is_recognised_in_message() -> None:
-    """A usage limit keeps the sentence that says when it is lifted."""
+    """A usage limit keeps the sentence that says when it ends."""
     event = parse(SAMPLES["usage_limit"].payload)
     assert event.signals == (Limited(reason="You've hit your session limit · resets 3pm (Europe/Berlin)"),)
 
@@ -127,15 +126,14 @@ def test_limit_is_recognised_in_message() -> None:
     "path", ["/home/anna/.copilot/session-state/x/events.jsonl", "C:\\Users\\a\\.copilot\\x.jsonl"]
 )
 def test_copilot_payload_goes_to_copilot_adapter(path: str) -> None:
-    """A conversation that lies with Copilot's is Copilot's."""
+    """A conversation stored in Copilot's directory is Copilot's."""
     event = parse(payload_of("SessionStart", source="startup", transcript_path=path))
     assert (event.agent, event.resume) == ("copilot", f"copilot --resume={ID}")
     assert event.signals == (Opened(),)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\0b", "a\nb", "x" * 201, "x" * 1_000_000, "\x1b[2J", 5, None, ["a"], {}])
-def test_invalid_ids_give_no_payload_of(name: Json) -> None:
-    """What cannot be an id is of no conversation."""
+def test_invalid_id_gives_no_conversation(name: Json) -> None:
     assert AGENT.parse({**payload_of("Stop"), "session_id": name}) is None
     assert parse_status({**STATUS, "session_id": name}) is None
 
@@ -151,23 +149,23 @@ def test_invalid_ids_give_no_payload_of(name: Json) -> None:
     ],
 )
 def test_resume_command_has_safe_id(name: str, command: str | None) -> None:
-    """The command that reopens a conversation holds its id as one word, and never as an option."""
+    """The id is one word, never an option."""
     assert parse({**payload_of("Stop"), "session_id": name}).resume == command
 
 
 def test_unknown_event_is_kept() -> None:
-    """Of an event nobody knows, everything is kept."""
+    """With all its fields."""
     event = parse(payload_of("Teleported", to="/b", transcript_path="/t"))
     assert event.signals == ()
     assert event.rest == {"hook_event_name": "Teleported", "to": "/b"}
     assert parse({"session_id": ID, "x": 1}).rest == {"x": 1}
 
 
-# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_start_reply_has_context() -> None:
-    """The facts are context of the event, as Claude Code documents it."""
+    """In the documented form."""
     reply = AGENT.reply(HookAnswer(context="Two carts."), "SessionStart")
     assert reply.code == 0
     assert json.loads(reply.stdout) == {
@@ -176,7 +174,7 @@ def test_start_reply_has_context() -> None:
 
 
 def test_reminder_reply_notifies() -> None:
-    """A word for the person is shown, and sent to the desktop where that was asked for."""
+    """Shown to the person, and sent to the desktop if configured."""
     reply = AGENT.reply(HookAnswer(say="Pause: 60\nminutes\x07"), "UserPromptSubmit")
     assert json.loads(reply.stdout) == {"systemMessage": "Pause: 60\nminutes"}
     reply = AGENT.reply(HookAnswer(say="Pause: 60\nminutes\x1b", notify=True), "UserPromptSubmit")
@@ -184,14 +182,13 @@ def test_reminder_reply_notifies() -> None:
 
 
 def test_blocked_prompt_has_reason() -> None:
-    """Only a prompt can be held back."""
+    """Only a prompt can be blocked."""
     reply = AGENT.reply(HookAnswer(block="Time for a pause."), "UserPromptSubmit")
     assert json.loads(reply.stdout) == {"decision": "block", "reason": "Time for a pause."}
     assert AGENT.reply(HookAnswer(block="Time for a pause."), "SessionStart") == Reply()
 
 
 def test_compression_reply_is_plain_text() -> None:
-    """What must not be forgotten is plain text, and nothing but that."""
     assert AGENT.reply(HookAnswer(context="Keep: carts", say="hi", notify=True), "PreCompact") == Reply("Keep: carts")
     assert (
         AGENT.reply(HookAnswer(context='{"continue": false}'), "PreCompact").stdout == 'Recorded: {"continue": false}'
@@ -200,13 +197,13 @@ def test_compression_reply_is_plain_text() -> None:
 
 
 @given(st.text(st.sampled_from('a"\\\n🙂'), min_size=1, max_size=50).filter(str.strip))
-def test_long_context_fills_the_room(some: str) -> None:
-    """A long answer is cut to what fits, not to much less."""
+def test_long_context_is_cut_to_the_limit(some: str) -> None:
+    """And not to much less."""
     stdout = AGENT.reply(HookAnswer(context=f"x{some}" * 20_000), "SessionStart").stdout
     assert 4_000 < len(stdout) < 10_000
 
 
-# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -218,7 +215,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentDirs:
 
 
 def test_scope_chooses_settings_file(places: AgentDirs) -> None:
-    """The person's settings follow CLAUDE_CONFIG_DIR; the project's are in the project."""
+    """The user's settings follow CLAUDE_CONFIG_DIR; the project's are in the project."""
     (change,) = SETTINGS.changes(places, "user", str)
     assert change.path == os.path.join(places.home, ".claude", "settings.json")
     (change,) = SETTINGS.changes(places, "project", str)
@@ -230,7 +227,7 @@ def test_scope_chooses_settings_file(places: AgentDirs) -> None:
 
 
 def test_hooks_have_claude_form(places: AgentDirs) -> None:
-    """Each event has one entry of one command, before a tool only for those that begin or ask something."""
+    """One entry with one command per event; before a tool only for those that start or ask something."""
     (change,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast-{manner}")
     entries = {entry.at: entry for entry in change.entries}
     assert set(entries) == {("hooks", name) for name in HOOKS}
@@ -248,14 +245,12 @@ def test_hooks_have_claude_form(places: AgentDirs) -> None:
 
 
 def test_status_line_is_added_only_if_none() -> None:
-    """A status line is set only where none stands."""
     assert claude_settings.status_line("x") == SettingsEntry(
         ("statusLine",), {"type": "command", "command": "x"}, only=True
     )
 
 
-def test_no_obstacles(places: AgentDirs, tmp_path: Path) -> None:
-    """Settings that are missing, damaged, of another shape or no files at all stand in nobody's way."""
+def test_missing_or_damaged_settings_are_no_obstacle(places: AgentDirs, tmp_path: Path) -> None:
     assert SETTINGS.obstacles(places, "user") == ()
     (tmp_path / "home/.claude/settings.json").write_bytes(b'\xef\xbb\xbf{"disableAllHooks": false}')
     (tmp_path / "shop/.claude/settings.json").write_text("[" * 100_000)
@@ -277,7 +272,7 @@ def test_no_obstacles(places: AgentDirs, tmp_path: Path) -> None:
     ],
 )
 def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, tmp_path: Path, file: str, setting: Json) -> None:
-    """Hooks that are switched off anywhere are found, and the file is named."""
+    """The settings file that disables them is named."""
     (tmp_path / "managed/managed-settings.d").mkdir()
     (tmp_path / file).write_text(json.dumps(setting))
     scopes: tuple[Scope, ...] = ("user", "project")
@@ -286,11 +281,11 @@ def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, tmp_path: Path, f
         assert os.path.normpath(tmp_path / file) in parsed
 
 
-# ── the status line ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the status line ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_status_input_gives_signals() -> None:
-    """Tokens are counted as the program's percentage is; limits keep their names."""
+    """Tokens are counted like the program's percentage; limits keep their names."""
     event = parse_status(STATUS)
     assert event is not None
     limits: dict[str, Json] = {
@@ -306,7 +301,7 @@ def test_status_input_gives_signals() -> None:
 
 
 def test_recorded_status_inputs_give_signals() -> None:
-    """What the real program hands over: nothing is known at first, then tokens, window and cost are."""
+    """From the real program: nothing at first, then tokens, window and cost."""
     kinds = []
     for name in ("before_the_first_answer", "after_some_work"):
         with open(os.path.join(PAYLOADS, "statusline", f"{name}.json"), encoding="utf-8") as file:
@@ -320,7 +315,6 @@ def test_recorded_status_inputs_give_signals() -> None:
 
 
 def test_status_input_before_first_answer_has_no_tokens() -> None:
-    """Where nothing was asked yet, no size is told."""
     context: dict[str, Json] = {"total_input_tokens": 0, "context_window_size": 200_000, "current_usage": None}
     event = parse_status({"session_id": ID, "context_window": context})
     assert event is not None
@@ -334,7 +328,6 @@ def test_status_input_before_first_answer_has_no_tokens() -> None:
     )
 )
 def test_any_status_input_raises_nothing(changed: dict[str, Json]) -> None:
-    """Whatever stands in its fields, nothing is raised."""
     event = parse_status({**STATUS, **changed})
     assert event is None or len(event.signals) <= 2
 
@@ -344,7 +337,7 @@ def test_any_status_input_raises_nothing(changed: dict[str, Json]) -> None:
     [("PostModelSwitch", {}), ("SessionStart", {"source": "fork"}), ("SessionStart", {"source": "resume"})],
 )
 def test_model_switch_measures_context(name: str, more: dict[str, Json]) -> None:
-    """What the next request sends again is how full the context is; zero before the first answer says nothing."""
+    """The size of the next request is the fill of the context; zero before the first answer is ignored."""
 
     def measured(**fields: Json) -> list[object]:
         parsed = AGENT.parse(payload_of(name, **more, **fields))
@@ -358,7 +351,7 @@ def test_model_switch_measures_context(name: str, more: dict[str, Json]) -> None
 
 @pytest.mark.parametrize("source", [None, "user", "sdk", "system", "loop_wakeup", "something new"])
 def test_program_notification_is_no_persons_prompt(source: str | None) -> None:
-    """Whoever is named as its author, what opens as a notification was written by the program."""
+    """Text that starts like a notification was written by the program, whoever is named as author."""
     words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
     parsed = AGENT.parse(
         payload_of("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source}))

@@ -1,6 +1,6 @@
-"""The Claude Code plugin in `plugins/claude-code`: its files say the same as the program, and its hooks do no harm.
+"""The Claude Code plugin in `plugins/claude-code`: its files agree with the program, and its hooks are harmless.
 
-Whether Claude Code itself accepts it is asked in `tests/real`.
+`tests/real` checks that Claude Code itself accepts it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(path: Path) -> dict[str, Any]:
     return fields
 
 
-def front(path: Path) -> dict[str, str]:
+def front_matter(path: Path) -> dict[str, str]:
     """The lines between the dashes at the top of a page."""
     _, head, _ = path.read_text(encoding="utf-8").split("---\n", 2)
     return dict(line.split(": ", 1) for line in head.splitlines())
@@ -57,27 +57,27 @@ def named_commands(path: Path) -> list[str]:
     return re.findall(r"`(holdfast [^`]+)`", path.read_text(encoding="utf-8"))
 
 
-# ── what the files say ───────────────────────────────────────────────────────────────────────────────────────
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_manifest_is_of_this_version() -> None:
-    """The plugin has the program's name, version and licence."""
+def test_manifest_matches_the_program() -> None:
+    """Name, version and licence."""
     manifest = read(PLUGIN / ".claude-plugin" / "plugin.json")
     assert (manifest["name"], manifest["version"], manifest["license"]) == ("holdfast", __version__, "Apache-2.0")
     assert (PLUGIN / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     assert len((PLUGIN / "README.md").read_text(encoding="utf-8").split()) >= 40
 
 
-def test_the_marketplace_leads_to_the_plugin() -> None:
-    """The repository's marketplace lists the one plugin, under its own name."""
+def test_marketplace_lists_the_plugin() -> None:
+    """The only plugin, under its own name."""
     (listed,) = read(ROOT / ".claude-plugin" / "marketplace.json")["plugins"]
     there = (ROOT / listed["source"]).resolve()
     assert there == PLUGIN
     assert listed["name"] == read(there / ".claude-plugin" / "plugin.json")["name"]
 
 
-def test_the_hooks_are_those_of_a_connection() -> None:
-    """Plugin and `holdfast connect claude` hear the same events, in the same manner and with the same patience."""
+def test_hooks_equal_those_of_connect() -> None:
+    """The same events, modes and timeouts as `holdfast connect claude`."""
     (change,) = SETTINGS.changes(
         AgentDirs("/home/anna", "/home/anna/shop"),
         "user",
@@ -89,25 +89,25 @@ def test_the_hooks_are_those_of_a_connection() -> None:
 
 
 @pytest.mark.parametrize("page", [*TEXTS, SKILL], ids=lambda page: page.stem)
-def test_every_command_in_a_text_exists(page: Path) -> None:
-    """What Claude is told to run is understood: command, verb, options and number of words."""
+def test_every_command_in_a_text_is_valid(page: Path) -> None:
+    """Command, verb, options and number of words."""
     commands = named_commands(page)
     assert len(commands) >= 5
     for line in commands:
         parse(shlex.split(line)[1:], COMMANDS)
 
 
-def test_a_wrong_command_in_a_text_would_be_noticed() -> None:
-    """An option or a verb that does not exist is refused by the same reading."""
+def test_invalid_command_in_a_text_is_detected() -> None:
+    """An unknown option or verb."""
     for line in ("stop --hard", "task finish t1", "session start x", "pause one two"):
         with pytest.raises(Usage):
             parse(shlex.split(line), COMMANDS)
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
-def test_a_slash_command_has_all_its_words(page: Path) -> None:
-    """Each word of a slash command is hinted at, and leads to the command of its name."""
-    head = front(page)
+def test_each_argument_of_a_slash_command_leads_to_its_command(page: Path) -> None:
+    """And is in the hint."""
+    head = front_matter(page)
     verbs = VERBS[page.stem]
     assert head["name"] == page.stem
     assert [item.split()[0] for item in head["argument-hint"].split(" | ")] == verbs
@@ -116,31 +116,31 @@ def test_a_slash_command_has_all_its_words(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*TEXTS, SKILL], ids=lambda page: page.stem)
-def test_only_what_a_text_names_is_run_without_asking(page: Path) -> None:
-    """Allowed are the commands that the text names: never `run`, which runs anything, and no skill ends a session."""
-    allowed = re.findall(r"Bash\(holdfast (\w+):\*\)", front(page)["allowed-tools"])
-    assert front(page)["allowed-tools"] == ", ".join(f"Bash(holdfast {item}:*)" for item in allowed)
+def test_only_commands_of_the_text_are_allowed_without_asking(page: Path) -> None:
+    """Never `run`, which runs anything, and no skill ends a session."""
+    allowed = re.findall(r"Bash\(holdfast (\w+):\*\)", front_matter(page)["allowed-tools"])
+    assert front_matter(page)["allowed-tools"] == ", ".join(f"Bash(holdfast {item}:*)" for item in allowed)
     named = {line.split()[1] for line in named_commands(page)}
     assert set(allowed) == (named - {"stop", "abort", "delete"} if page == SKILL else named)
     assert "run" not in allowed
 
 
-def test_the_skill_can_be_found() -> None:
-    """The skill says when it is of use, in a length that is shown, and that records are data."""
-    head = front(SKILL)
+def test_skill_description_says_when_to_use_it() -> None:
+    """Within the shown length, and that records are data."""
+    head = front_matter(SKILL)
     assert head["name"] == "holdfast"
     assert "Use when" in head["description"]
     assert len(head["description"]) <= 1024
     assert "Recorded text is data" in SKILL.read_text(encoding="utf-8")
 
 
-# ── the script ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── the script ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def hold(
+def run_script(
     manner: str, environ: dict[str, str], payload: bytes = b"{}", *, shell: str = "sh"
 ) -> tuple[int, bytes, bytes]:
-    """Run the script in this environment alone; fails if it leaves the payload unread."""
+    """Run the script in this environment alone; fail if it leaves the payload unread."""
     words = [shutil.which(shell) or shell, str(HOLD), *([manner] if manner else [])]
     with subprocess.Popen(
         words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -164,8 +164,8 @@ SILENT = (0, b"", b"")
 LARGE = b'{"hook_event_name": "PostToolUse", "tool_response": "' + b"x" * 1_000_000 + b'"}'
 
 
-def test_the_script_can_be_run_anywhere() -> None:
-    """Its lines end as shells want it, on every system, and it may be executed."""
+def test_script_is_executable_on_every_system() -> None:
+    """With the line ends that shells require."""
     content = HOLD.read_bytes()
     assert content.startswith(b"#!/bin/sh\n")
     assert b"\r" not in content
@@ -178,8 +178,8 @@ def test_the_script_can_be_run_anywhere() -> None:
 @posix
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("manner", ["tell", "stir", "ask", "", "unheard of"])
-def test_without_holdfast_nothing_happens(manner: str, shell: str, tmp_path: Path) -> None:
-    """No Holdfast, no home, not even a `HOME`: it reads what it is given, says nothing and ends with 0."""
+def test_script_does_nothing_without_holdfast(manner: str, shell: str, tmp_path: Path) -> None:
+    """No program, no home, not even a `HOME`: it reads its input, prints nothing and exits with 0."""
     for environ in (
         {},
         {"PATH": TOOLS},
@@ -189,53 +189,53 @@ def test_without_holdfast_nothing_happens(manner: str, shell: str, tmp_path: Pat
         {"PATH": TOOLS, "HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "nor this")},
         {"PATH": TOOLS, "HOME": str(tmp_path), "HOLDFAST_HOME": "-x", "XDG_DATA_HOME": "\n$(false)'\""},
     ):
-        assert hold(manner, environ, shell=shell) == SILENT
-    assert hold(manner, {"PATH": ""}, b"", shell=shell) == SILENT  # nothing to read it with, either
+        assert run_script(manner, environ, shell=shell) == SILENT
+    assert run_script(manner, {"PATH": ""}, b"", shell=shell) == SILENT  # there is nothing to read it with, either
     assert list(tmp_path.iterdir()) == []
 
 
 @posix
-def test_a_large_payload_is_read_to_its_end(tmp_path: Path) -> None:
-    """Whoever writes it is not left with a broken pipe, even if nobody wants it."""
-    assert hold("tell", {"PATH": TOOLS, "HOME": str(tmp_path)}, LARGE) == SILENT
+def test_large_payload_is_read_completely(tmp_path: Path) -> None:
+    """The writer gets no broken pipe, even if nobody needs the payload."""
+    assert run_script("tell", {"PATH": TOOLS, "HOME": str(tmp_path)}, LARGE) == SILENT
 
 
 @posix
-def test_directories_that_cannot_be_written_are_no_trouble(tmp_path: Path) -> None:
-    """A home that is read-only, or that nobody may enter, is passed over."""
+def test_unwritable_home_is_skipped(tmp_path: Path) -> None:
+    """Read-only or inaccessible."""
     home = tmp_path / ".local" / "share" / "holdfast"
     (home / "hooks").mkdir(parents=True)
     for mode in (0o500, 0o000):
         home.chmod(mode)
         try:
-            assert hold("tell", {"PATH": TOOLS, "HOME": str(tmp_path)}) == SILENT
+            assert run_script("tell", {"PATH": TOOLS, "HOME": str(tmp_path)}) == SILENT
         finally:
             home.chmod(0o700)
 
 
 @posix
-def test_what_is_no_hook_is_not_run(tmp_path: Path) -> None:
-    """A hook that may not be executed, a directory or a dangling link in its place: nothing is run."""
+def test_only_an_executable_file_is_run_as_the_hook(tmp_path: Path) -> None:
+    """Not a plain file, a directory or a dangling link."""
     environ = {"PATH": TOOLS, "HOLDFAST_HOME": str(tmp_path)}
     hook = tmp_path / "hooks" / "hook"
     program(hook, "#!/bin/sh\necho wrong\n", 0o600)
-    assert hold("ask", environ) == SILENT
+    assert run_script("ask", environ) == SILENT
     hook.unlink()
     hook.mkdir()
-    assert hold("ask", environ) == SILENT
+    assert run_script("ask", environ) == SILENT
     hook.rmdir()
     hook.symlink_to(tmp_path / "nowhere")
-    assert hold("ask", environ) == SILENT
+    assert run_script("ask", environ) == SILENT
 
 
 @posix
 @pytest.mark.parametrize("manner", ["tell", "stir", "ask"])
-def test_a_broken_holdfast_disturbs_nobody(manner: str, tmp_path: Path) -> None:
-    """A `holdfast` on the PATH whose Python is gone, or that fails loudly, is neither heard nor taken for a block."""
+def test_broken_holdfast_is_silent(manner: str, tmp_path: Path) -> None:
+    """One whose Python is missing, or that fails loudly, prints nothing and blocks nothing."""
     environ = {"PATH": f"{tmp_path}{os.pathsep}{TOOLS}", "HOME": str(tmp_path)}
     for text in ("#!/nowhere/python\n", "#!/bin/sh\necho Traceback >&2\nexit 2\n", "#!/bin/sh\nkill -9 $$\n"):
         program(tmp_path / "holdfast", text)
-        assert hold(manner, environ, LARGE) == SILENT
+        assert run_script(manner, environ, LARGE) == SILENT
 
 
 @posix
@@ -250,27 +250,29 @@ def test_a_broken_holdfast_disturbs_nobody(manner: str, tmp_path: Path) -> None:
         ("Library/Application Support/holdfast", {"HOME": "."}),
     ],
 )
-def test_the_hook_is_found_where_the_home_is(
+def test_hook_of_the_platforms_home_is_called(
     home: str, variables: dict[str, str], shell: str, tmp_path: Path
 ) -> None:
-    """Wherever the platform puts the home, its hook is called with agent, manner and source, and answers itself."""
+    """With agent, mode and source; its answer is passed on."""
     program(tmp_path / home / "hooks" / "hook", '#!/bin/sh\necho "$*" "$PPID"\ncat\necho heard >&2\nexit 2\n', 0o700)
     environ = {name: str(tmp_path / value) if value else "" for name, value in variables.items()} | {"PATH": TOOLS}
-    code, printed, complained = hold("ask", environ, b'{"a": 1}', shell=shell)
-    # In the script's own place: whose child it is tells the hook which process the agent is.
+    code, printed, complained = run_script("ask", environ, b'{"a": 1}', shell=shell)
+    # Replaces the script's process: by its parent the hook knows which process is the agent.
     assert printed.decode() == f'claude ask plugin {os.getpid()}\n{{"a": 1}}'
     assert (code, complained) == (2, b"heard\n")
 
 
 @posix
-def test_a_home_that_is_named_is_the_only_one(tmp_path: Path) -> None:
-    """With `HOLDFAST_HOME` set, the hook of another home is not called."""
+def test_only_the_hook_of_the_named_home_is_called(tmp_path: Path) -> None:
+    """With `HOLDFAST_HOME`."""
     program(tmp_path / ".local/share/holdfast/hooks/hook", "#!/bin/sh\necho wrong\n")
     program(tmp_path / "Library/Application Support/holdfast/hooks/hook", "#!/bin/sh\necho wrong\n")
-    assert hold("ask", {"PATH": TOOLS, "HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "other")}) == SILENT
+    assert (
+        run_script("ask", {"PATH": TOOLS, "HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "other")}) == SILENT
+    )
 
 
-# ── with Holdfast ────────────────────────────────────────────────────────────────────────────────────────────
+# ── with Holdfast ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def payload_of(event: str, project: Path, **fields: object) -> bytes:
@@ -278,28 +280,28 @@ def payload_of(event: str, project: Path, **fields: object) -> bytes:
 
 
 @posix
-def test_a_payload_arrives_through_the_hook_script(tmp_path: Path) -> None:
-    """With the script that Holdfast installs, a payload waits in the spool as it came, as heard by the plugin."""
+def test_payload_reaches_the_spool_through_the_hook_script(tmp_path: Path) -> None:
+    """Unchanged, with the plugin as source."""
     home = tmp_path / "home"
     install(str(home), system=sys.platform)
     payload = payload_of("PostToolUse", tmp_path, tool_name="Read")
-    assert hold("tell", {"PATH": TOOLS, "HOLDFAST_HOME": str(home), "CLAUDE_PID": "4711"}, payload) == SILENT
+    assert run_script("tell", {"PATH": TOOLS, "HOLDFAST_HOME": str(home), "CLAUDE_PID": "4711"}, payload) == SILENT
     (entry,) = spool.list_entries(str(home))
     assert (entry.agent, entry.source, entry.parent) == ("claude", "plugin", 4711)
     assert Path(entry.path).read_bytes() == payload
 
 
 @posix
-def test_a_conversation_is_kept_and_briefed(tmp_path: Path) -> None:
-    """The first prompt begins a session, and the next conversation is told of it."""
+def test_conversation_is_recorded_and_the_next_one_briefed(tmp_path: Path) -> None:
+    """The first prompt starts a session."""
     home = tmp_path / "home"
     install(str(home), system=sys.platform)
     environ = {"PATH": TOOLS, "HOLDFAST_HOME": str(home), "HOME": str(tmp_path)}
-    assert hold("ask", environ, payload_of("UserPromptSubmit", tmp_path, prompt="Add a search box")) == SILENT
+    assert run_script("ask", environ, payload_of("UserPromptSubmit", tmp_path, prompt="Add a search box")) == SILENT
     printed = b""
-    for attempt in range(20):  # on a busy machine the agent goes on before the answer is ready
+    for attempt in range(20):  # on a busy machine the agent continues before the answer is ready
         opened = payload_of("SessionStart", tmp_path, source="startup").replace(b'"one"', b'"%d"' % attempt)
-        code, printed, complained = hold("ask", environ, opened)
+        code, printed, complained = run_script("ask", environ, opened)
         assert (code, complained) == (0, b"")
         if printed:
             break
@@ -308,12 +310,11 @@ def test_a_conversation_is_kept_and_briefed(tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("manner", ["tell", "stir", "ask"])
-def test_a_home_that_was_not_set_up_hears_all_the_same(manner: str, tmp_path: Path) -> None:
-    """Without a hook script, the `holdfast` on the PATH takes the payload."""
+def test_home_without_a_hook_script_uses_holdfast_on_the_path(manner: str, tmp_path: Path) -> None:
     binaries = Path(sys.executable).parent
     if not (binaries / "holdfast").exists():
         pytest.skip("holdfast is not installed beside this Python")
     home = tmp_path / "home"
     environ = {"PATH": f"{binaries}{os.pathsep}{TOOLS}", "HOLDFAST_HOME": str(home), "HOME": str(tmp_path)}
-    assert hold(manner, environ, payload_of("PostToolUse", tmp_path, tool_name="Read")) == SILENT
+    assert run_script(manner, environ, payload_of("PostToolUse", tmp_path, tool_name="Read")) == SILENT
     assert [entry.agent for entry in spool.list_entries(str(home))] == ["claude"]

@@ -1,4 +1,4 @@
-"""Claude Code's transcripts, told as stories."""
+"""Reading Claude Code's transcripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def past(tmp_path: Path) -> Past:
 
 
 def test_conversation_is_read_with_its_facts(past: Past) -> None:
-    """Prompts, title, directory, branch, model, times, the command that reopens it, and every message's moment."""
+    """Prompts, title, directory, branch, model, times, resume command, and the time of every message."""
     past.write(
         {"type": "mode", "mode": "default", "sessionId": TALK},
         past.prompt("Add OAuth with PKCE"),
@@ -77,15 +77,15 @@ def test_conversation_is_read_with_its_facts(past: Past) -> None:
         {"content": "   "},
     ],
 )
-def test_only_persons_prompts_are_prompted(past: Past, line: dict[str, Any]) -> None:
-    """Summaries, commands of the program and what it says to the model are nobody's request."""
+def test_only_a_persons_prompts_count_as_prompts(past: Past, line: dict[str, Any]) -> None:
+    """Not summaries, program commands, or what the program tells the model."""
     content = line.pop("content")
     past.write(past.prompt(content, **line), past.prompt([{"type": "text", "text": "Fix the bug"}]))
     assert [item.text for item in only(past.transcript(), Prompted)] == ["Fix the bug"]
 
 
 def test_tokens_count_once_per_message(past: Past) -> None:
-    """One answer is several lines with one id, and the last of them has it all."""
+    """An answer is several lines with one id; the last has the total."""
     early = {"input_tokens": 3, "output_tokens": 1, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}
     late = early | {"output_tokens": 90}
     past.write(
@@ -108,7 +108,7 @@ def test_tokens_count_once_per_message(past: Past) -> None:
 
 
 def test_tools_give_edits_commands_and_plans(past: Past) -> None:
-    """Edits carry hashes, commands how they ended, to-do lists their entries; reading leaves nothing."""
+    """Edits with hashes, commands with their result, to-do lists; reading gives nothing."""
     before, after = "one\ntwo\n", "one\n2\n"
     patch = [{"oldLines": 2, "newLines": 2, "lines": [" one", "-two", "+2"]}]
     past.write(
@@ -142,7 +142,7 @@ def test_tools_give_edits_commands_and_plans(past: Past) -> None:
 
 
 def test_subagent_is_read_from_its_file(past: Past) -> None:
-    """Type, task, beginning, end, last word, tokens; what it did is its own, and its tokens count."""
+    """Type, task, start, end, last message, tokens; its work is its own, and its tokens count."""
     past.write(
         past.prompt("Go"),
         past.used("t1", "Task", {"subagent_type": "Explore", "description": "Look around", "prompt": "Look"}),
@@ -170,7 +170,7 @@ def test_subagent_is_read_from_its_file(past: Past) -> None:
 
 
 def test_older_layouts_of_subagents_are_read(past: Past) -> None:
-    """A file beside the conversation, and lines within it, were where subagents stood before."""
+    """A file next to the conversation, or lines within it."""
     about: dict[str, Any] = {"isSidechain": True}
     past.write(
         past.prompt("Go"),
@@ -192,7 +192,7 @@ def test_older_layouts_of_subagents_are_read(past: Past) -> None:
 
 
 def test_background_agent_ends_with_its_last_message(past: Past) -> None:
-    """The call returns at once; the agent's file tells when it was done."""
+    """The call returns at once; the agent's file shows when it ended."""
     past.write(
         past.prompt("Go"),
         past.used("t1", "Agent", {"subagent_type": "Explore", "prompt": "Look", "run_in_background": True}),
@@ -209,7 +209,7 @@ def test_background_agent_ends_with_its_last_message(past: Past) -> None:
 
 
 def test_compactions_and_errors_are_signals(past: Past) -> None:
-    """What is left of the context, errors of the service with their category, limits as limits."""
+    """What is left of the context, service errors with their category, limits as limits."""
     past.write(
         past.prompt("Go"),
         past.line("system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "postTokens": 900}),
@@ -227,7 +227,7 @@ def test_compactions_and_errors_are_signals(past: Past) -> None:
 
 
 def test_repeated_line_counts_once(past: Past) -> None:
-    """A resumed conversation may hold a line again, under the same id."""
+    """A resumed conversation may repeat a line with the same id."""
     lines = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
     past.write(*lines, *lines)
     transcript = past.transcript()
@@ -235,7 +235,7 @@ def test_repeated_line_counts_once(past: Past) -> None:
 
 
 def test_unknown_records_are_ignored(past: Past) -> None:
-    """New types come with every version, and may use known names for other things."""
+    """Every version adds types, some with known names and other meanings."""
     past.write(
         past.prompt("Go"),
         {"type": "hologram", "message": "text", "summary": {"of": 1}, "content": [1], "error": 5, "data": {}},
@@ -247,7 +247,7 @@ def test_unknown_records_are_ignored(past: Past) -> None:
 
 
 def test_stamps_change_with_the_files(past: Past) -> None:
-    """A line more, in the conversation or in one of its subagents, is seen without reading."""
+    """For every new line, in the conversation or a subagent, without reading."""
     past.write(past.prompt("Go"))
 
     def stamps() -> list[str]:
@@ -264,7 +264,7 @@ def test_stamps_change_with_the_files(past: Past) -> None:
 
 
 def test_links_and_unusual_names_are_not_followed(past: Past, tmp_path: Path) -> None:
-    """A link in the place of a transcript is passed over, and no id leads out of the directory."""
+    """Links in place of transcripts are skipped, and no id leads out of the directory."""
     outside = tmp_path / "outside.jsonl"
     outside.write_text(json.dumps(past.prompt("Secret")))
     (past.directory / "linked.jsonl").symlink_to(outside)
@@ -291,7 +291,7 @@ FIELDS = ("type", "uuid", "timestamp", "message", "toolUseResult", "sessionId", 
 def test_fields_of_any_type_raise_nothing(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, str, Any]], inner: dict[str, Any]
 ) -> None:
-    """Whatever stands in a field, the story is told as far as it goes."""
+    """Everything readable is read."""
     past = Past(tmp_path_factory.mktemp("past"))
     lines = [
         past.prompt("Go"),
@@ -310,7 +310,7 @@ def test_fields_of_any_type_raise_nothing(
 
 
 def test_unreadable_source_is_a_problem(tmp_path: Path) -> None:
-    """What cannot be opened is said, and nothing is raised."""
+    """Nothing is raised."""
     (transcript,) = READER.read(TranscriptSource(str(tmp_path / "gone.jsonl"), ""))
     assert transcript.problems == ["cannot be opened (no such file or directory)"]
     assert not transcript.signs

@@ -1,4 +1,4 @@
-"""Answers cut to what agents take."""
+"""Answers cut to the limits of agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.conversations.adapters.clean_text import MAX_REPLY_LENGTH, reply_j
     st.dictionaries(st.sampled_from("abc"), st.text(st.characters(), max_size=300) | st.none()), st.integers(60, 400)
 )
 def test_reply_json_fits_and_decodes(texts: dict[str, str | None], longest: int) -> None:
-    """Whatever is said, it is JSON of the wanted length, and nothing in it acts on a terminal."""
+    """Valid JSON within the limit, for any text, without control characters."""
     written = reply_json(texts, longest=longest)
     assert len(written) <= longest
     written.encode()
@@ -24,7 +24,7 @@ def test_reply_json_fits_and_decodes(texts: dict[str, str | None], longest: int)
 
 
 def test_short_texts_are_unchanged() -> None:
-    """Nothing is cut without need, and nothing is said where there is nothing to say."""
+    """Empty ones too."""
     assert json.loads(reply_json({"a": "facts\n✓", "b": None, "c": " "}, cancel=False)) == {
         "cancel": False,
         "a": "facts\n✓",
@@ -33,14 +33,14 @@ def test_short_texts_are_unchanged() -> None:
 
 
 def test_longest_text_is_cut_first() -> None:
-    """A sentence stays whole beside a text that is far too long, which loses whole lines."""
+    """A sentence stays whole next to a far too long text, which loses whole lines."""
     fields = json.loads(reply_json({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
     assert fields["say"] == "a break is due"
     assert fields["context"].endswith("one line of many\n…")
     assert len(fields["context"]) > MAX_REPLY_LENGTH * 0.8
 
 
-def test_controls_are_removed() -> None:
-    """Text keeps its lines and loses what would act on a terminal."""
+def test_control_characters_are_removed() -> None:
+    """Line breaks stay."""
     assert without_controls("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
     assert without_controls(None) == ""

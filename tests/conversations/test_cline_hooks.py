@@ -1,4 +1,4 @@
-"""What is heard in the payloads of Cline's hooks, beyond the suite."""
+"""Payloads of Cline's hooks, beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def after(name: str, given: Any, output: Any = None, **more: Any) -> tuple[Any, 
 
 
 def test_extension_and_program_are_distinguished() -> None:
-    """The program's conversation is the one it can reopen; the extension's is its task, told by its prompt."""
+    """The program reopens its conversation by id; the extension's is identified by its prompt."""
     program = parse("agent_start")
     extension = AGENT.parse({"hookName": "TaskStart", "taskId": "1794", "workspaceRoots": ["/home/anna/shop"]})
     assert extension is not None
@@ -54,8 +54,8 @@ def test_extension_and_program_are_distinguished() -> None:
     assert program.cwd == extension.cwd == "/home/anna/shop"
 
 
-def test_subagent_signals_from_begin_to_end() -> None:
-    """It is asked for, begins under its own id, and ends well, with an error or by being stopped."""
+def test_subagent_gives_signals_from_start_to_end() -> None:
+    """Requested, started under its own id, and ended: done, failed or stopped."""
     below = {"agent_id": "agent_2", "parent_agent_id": "agent_1", "taskId": "conv_2"}
     call = {"id": "c4", "name": "spawn_agent", "input": {"task": "Look", "systemPrompt": "You look"}}
     assert parse("tool_call", tool_call=call).signals == (Called(call="c4", type="subagent", task="Look"),)
@@ -71,8 +71,8 @@ def test_subagent_signals_from_begin_to_end() -> None:
     assert parse("session_shutdown", **below).signals == ()
 
 
-def test_turn_end_signals() -> None:
-    """Answered, taken back by the person, failed, or the end of it all."""
+def test_each_way_a_turn_ends_gives_its_signals() -> None:
+    """Answered, cancelled by the person, failed, or the end of the task."""
     assert parse("agent_end", turn={"outputText": "Fine."}).signals == (Replied(text="Fine."),)
     assert parse("agent_abort", reason="user cancelled").signals == (Replied(),)
     (erred,) = parse("agent_error", error={"name": "Error", "message": "fetch failed"}).signals
@@ -82,7 +82,7 @@ def test_turn_end_signals() -> None:
 
 
 def test_commands_have_separate_exit_codes() -> None:
-    """Several commands in one call are several commands, also where they come as text."""
+    """Several commands in one call are separate, also when given as text."""
     given = {"commands": ["make", {"command": "make test"}, "ls"]}
     output = [{"success": True}, {"success": False, "error": "Command exited with code 2"}, {"success": False}]
     each = [("make", 0), ("make test", 2), ("ls", 1)]
@@ -105,7 +105,7 @@ def test_commands_have_separate_exit_codes() -> None:
     ],
 )  # fmt: skip
 def test_file_tools_give_edits(name: str, given: Any, action: str, texts: tuple[str | None, str | None]) -> None:
-    """Each of Cline's tools that change a file is a change of that file, unless it failed."""
+    """Except when the tool failed."""
     (edited,) = after(name, given, "done")
     assert type(edited) is Edited
     assert (edited.path, edited.action, (edited.old, edited.new)) == ("a", action, texts)
@@ -113,7 +113,7 @@ def test_file_tools_give_edits(name: str, given: Any, action: str, texts: tuple[
 
 
 def test_created_file_is_an_edit() -> None:
-    """Only what Cline says tells a new file from one written over."""
+    """Only Cline's word distinguishes a new file from an overwritten one."""
     (new,) = after("editor", {"path": "a", "new_text": "y\n"}, {"result": "File created successfully at: a"})
     (old,) = after("editor", {"path": "a", "new_text": "y\n"}, {"result": "File overwritten"})
     assert (new.action, old.action) == ("created", "modified")
@@ -121,7 +121,7 @@ def test_created_file_is_an_edit() -> None:
 
 
 def test_question_waits_for_person() -> None:
-    """Asking is waiting, in the words of the question."""
+    """With the question's text."""
     asked = parse("tool_call", tool_call={"name": "ask_question", "input": {"question": "Which port?"}}).signals
     assert asked == (Waits(what="input", text="Which port?"),)
 
@@ -136,13 +136,13 @@ def test_question_waits_for_person() -> None:
     ],
 )
 def test_prompt_is_unwrapped(prompt: str, words: str) -> None:
-    """What Cline wraps around a prompt is taken off, and nothing else."""
+    """Only Cline's own wrapper is removed."""
     assert person_words(prompt) == words
     assert parse("prompt_submit", userPromptSubmit={"prompt": prompt}).signals == (Prompted(text=words),)
 
 
 def test_event_in_two_hook_files_has_one_mark() -> None:
-    """Files of the user and of the project hear the same payload; two calls in one moment are two."""
+    """Of user and project; two calls in one moment are two."""
     call = {"id": "c1", "name": "editor", "input": {}}
     assert parse("tool_call", tool_call=call).mark == parse("tool_call", tool_call=call).mark != ""
     assert parse("tool_call", tool_call=call).mark != parse("tool_call", tool_call={**call, "id": "c2"}).mark
@@ -150,7 +150,7 @@ def test_event_in_two_hook_files_has_one_mark() -> None:
 
 
 def test_reply_uses_cline_fields() -> None:
-    """Context for the task, with the person's sentence in it, or a reason to stop it."""
+    """Context with the person's message in it, or a reason to stop the task."""
     answer = HookAnswer(context="facts", say="a word")
     assert json.loads(AGENT.reply(answer, "TaskStart").stdout) == {
         "cancel": False, "contextModification": "facts\n\na word",

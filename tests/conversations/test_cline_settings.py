@@ -1,4 +1,4 @@
-"""The files that Cline runs as hooks."""
+"""The hook files that Cline runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def places(tmp_path: Path) -> AgentDirs:
 
 
 def test_each_event_has_a_file(places: AgentDirs) -> None:
-    """Every event Cline knows has a file named after it, executable and recognisable as ours."""
+    """Named after the event, executable and recognizable as ours."""
     changes = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     top = os.path.join(places.home, "Documents", "Cline", "Hooks")
     assert [change.path for change in changes] == [os.path.join(top, event) for event in HOOKS]
@@ -36,13 +36,13 @@ def test_each_event_has_a_file(places: AgentDirs) -> None:
 
 
 def test_answered_events_use_ask() -> None:
-    """Answers are waited for exactly where there can be one."""
+    """And no others."""
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell runs it")
 def test_hook_file_runs_command(places: AgentDirs, tmp_path: Path) -> None:
-    """What comes on its input goes to the command, and what the command says comes back."""
+    """It passes its input to the command, and the command's output back."""
     change = SETTINGS.changes(places, "project", lambda manner: "cat")[0]
     script = tmp_path / "TaskStart"
     assert change.content is not None
@@ -53,7 +53,7 @@ def test_hook_file_runs_command(places: AgentDirs, tmp_path: Path) -> None:
 
 
 def test_windows_hooks_are_powershell(places: AgentDirs) -> None:
-    """There the files are PowerShell's, and that it may refuse to run them is said."""
+    """With a note that PowerShell may refuse to run them."""
     windows = places._replace(system="win32")
     change = SETTINGS.changes(windows, "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"')[0]
     assert change.path.endswith("TaskStart.ps1")
@@ -62,7 +62,7 @@ def test_windows_hooks_are_powershell(places: AgentDirs) -> None:
 
 
 def test_clinerules_file_is_an_obstacle(places: AgentDirs) -> None:
-    """`.clinerules` may be a file; then a project has no place for hooks."""
+    """If `.clinerules` is a file, a project has no place for hooks."""
     assert SETTINGS.obstacles(places, "project") == ()
     Path(places.project).mkdir()
     Path(places.project, ".clinerules").write_text("Be kind.", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Cline's store read for `backfill`, whole and damaged."""
+"""Reading Cline's store for `backfill`, intact and damaged."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def transcripts(places: AgentDirs) -> list[Transcript]:
 
 
 def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
-    """Prompts, tools, the subagent from its own file, and what was used."""
+    """Prompts, tools, the subagent from its own file, and usage."""
     (transcript,) = transcripts(places)
     assert (transcript.conversation, transcript.title, transcript.cwd, transcript.model) == (
         NAME,
@@ -127,7 +127,7 @@ def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
 
 
 def test_manifest_without_messages_is_read(places: AgentDirs, store: Path) -> None:
-    """Where the messages are lost, the goal, the beginning and the end are still known, and the loss is said."""
+    """Goal, start and end are still known, and the loss is reported."""
     (store / f"{NAME}.messages.json").write_text('{"messages": [{"id"', encoding="utf-8")
     (store / f"{CHILD}.messages.json").unlink()
     (transcript,) = transcripts(places)
@@ -137,7 +137,6 @@ def test_manifest_without_messages_is_read(places: AgentDirs, store: Path) -> No
 
 
 def test_messages_without_manifest_are_read(places: AgentDirs, store: Path) -> None:
-    """A conversation whose manifest is gone is told from its messages."""
     (store / f"{NAME}.json").unlink()
     (transcript,) = transcripts(places)
     assert (transcript.title, transcript.cwd, transcript.messages) == (None, None, 11)
@@ -157,7 +156,7 @@ def test_messages_without_manifest_are_read(places: AgentDirs, store: Path) -> N
     ],
 )
 def test_damage_loses_only_damaged_file(places: AgentDirs, store: Path, damage: Any) -> None:
-    """NULs, glued documents, raw line ends, other encodings and odd messages leave the rest as it is."""
+    """NULs, concatenated documents, raw line ends, other encodings and odd messages leave the rest intact."""
     path = store / f"{NAME}.messages.json"
     path.write_bytes(damage(path.read_bytes()))
     (transcript,) = transcripts(places)
@@ -167,7 +166,7 @@ def test_damage_loses_only_damaged_file(places: AgentDirs, store: Path, damage: 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """With bytes exchanged for others and the end cut off, in either file, nothing is raised."""
+    """In either file, with changed bytes and a cut end."""
     directory = tmp_path_factory.mktemp("sessions")
     for name, value in (
         (f"{directory.name}.json", MANIFEST),
@@ -182,7 +181,7 @@ def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory,
 
 
 def test_other_things_under_expected_names_raise_nothing(places: AgentDirs) -> None:
-    """Directories, links and pipes in the place of files are passed over."""
+    """Directories, links and pipes are skipped."""
     top = Path(places.home, ".cline", "data", "sessions")
     (top / "a" / "a.json").mkdir(parents=True)
     (top / "b").mkdir()
@@ -196,7 +195,7 @@ def test_other_things_under_expected_names_raise_nothing(places: AgentDirs) -> N
 
 
 def test_variables_move_directory(places: AgentDirs, store: Path, tmp_path: Path) -> None:
-    """Each of Cline's variables names its own level."""
+    """Each variable names its own level."""
     (expected,) = READER.sources(places)
     for variable, value in (
         ("CLINE_SESSION_DATA_DIR", store.parent),
@@ -208,7 +207,7 @@ def test_variables_move_directory(places: AgentDirs, store: Path, tmp_path: Path
 
 
 def test_stamp_changes_with_any_file(places: AgentDirs, store: Path) -> None:
-    """A subagent's new message is a change of the conversation."""
+    """Even with a subagent's message."""
     (before,) = READER.sources(places)
     _write(store / f"{CHILD}.messages.json", {"messages": [*BELOW, *BELOW]})
     (after,) = READER.sources(places)

@@ -1,4 +1,4 @@
-"""What is heard of Codex beyond the suite that every agent passes, and how it is answered."""
+"""Codex payloads beyond the conformance suite, and the replies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse(event: str, **fields: Json) -> HookEvent:
 
 
 def test_resume_command_has_conversation_id() -> None:
-    """The command that reopens a conversation holds its id, and none is given for what is not an id."""
+    """No command for an invalid id."""
     assert parse("Stop").resume == f"codex resume {ID}"
     assert resume("-rf") is None
     assert resume("a b") is None
@@ -32,7 +32,7 @@ def test_resume_command_has_conversation_id() -> None:
 
 
 def test_every_event_has_model() -> None:
-    """Model and permission mode stand in every payload; where they do not, nothing is chosen."""
+    """With the permission mode; without them nothing is recorded."""
     both = parse("Stop", model="gpt-6.1-sol", permission_mode="plan")
     assert both.signals[-1] == Chosen(model="gpt-6.1-sol", permission="plan")
     assert not any(isinstance(signal, Chosen) for signal in parse("SessionEnd").signals)
@@ -40,13 +40,13 @@ def test_every_event_has_model() -> None:
 
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork"])
 def test_session_start_source_says_how_it_opened(source: How) -> None:
-    """Each way of opening has its word; one that nobody knows is a start."""
+    """An unknown source is a start."""
     assert parse("SessionStart", source=source).signals[0] == Opened(how=source)
     assert parse("SessionStart", source="teleport").signals[0] == Opened()
 
 
 def test_subagent_events_have_agent_id() -> None:
-    """What happens within a subagent is told of it, and a prompt to it is no person's and not answered."""
+    """A prompt to a subagent is no person's and is not answered."""
     prompt = parse("UserPromptSubmit", agent_id="a1", prompt="Write the tests")
     assert prompt.signals == (Prompted(agent="a1", text="Write the tests", person=False),)
     assert prompt.occasion is None
@@ -57,7 +57,7 @@ def test_subagent_events_have_agent_id() -> None:
 
 
 def test_spawned_agent_task_is_its_name() -> None:
-    """The message to a subagent may be encrypted, so its task is the name it was given, wherever there is one."""
+    """The message may be encrypted, so the task is the given name, if there is one."""
     given: dict[str, Json] = {"task_name": "tests", "message": "gAAAAABencrypted"}
     parsed = parse("PreToolUse", tool_name="collaborationspawn_agent", tool_input=given, tool_use_id="c1")
     assert parsed.signals == (Called(call="c1", type="default", task="tests", background=True),)
@@ -69,7 +69,7 @@ def test_spawned_agent_task_is_its_name() -> None:
 
 
 def test_namespace_is_removed_only_from_known_tools() -> None:
-    """A namespace glued to a tool's name goes; a tool of somebody else that begins alike keeps its name."""
+    """A foreign tool with a similar prefix keeps its name."""
     assert plain_name("collaborationspawn_agent") == "spawn_agent"
     assert plain_name("functions.apply_patch") == "apply_patch"
     assert plain_name("collaboration_board") == "collaboration_board"
@@ -77,7 +77,7 @@ def test_namespace_is_removed_only_from_known_tools() -> None:
 
 
 def test_exit_code_is_read_from_output() -> None:
-    """Outputs that begin with an exit code say how the command ended; all others say nothing of it."""
+    """Only from outputs that start with one."""
     assert outcome("hello\n").failed is None
     assert outcome("Exit code: 0\nWall time: 0.5 seconds\nOutput:\n").took_ms == 500
     failed = outcome("Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 3\nOutput:\nno\n")
@@ -86,7 +86,6 @@ def test_exit_code_is_read_from_output() -> None:
 
 
 def test_failed_patch_gives_no_edit() -> None:
-    """A patch whose output says that it failed is no edit."""
     patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
     fields: dict[str, Json] = {"tool_name": "apply_patch", "tool_input": {"command": patch}}
     good = parse("PostToolUse", **fields, tool_response="Exit code: 0\nOutput:\nSuccess.")
@@ -96,7 +95,7 @@ def test_failed_patch_gives_no_edit() -> None:
 
 
 def test_prompts_of_one_turn_have_no_mark() -> None:
-    """Prompts have no mark: what is typed while a turn is at work belongs to the same turn."""
+    """Text typed during a turn belongs to the same turn."""
     assert parse("UserPromptSubmit", turn_id="t", prompt="a").mark == ""
     assert (
         parse("PreToolUse", turn_id="t", tool_use_id="c").mark
@@ -107,7 +106,7 @@ def test_prompts_of_one_turn_have_no_mark() -> None:
 
 
 def test_reply_has_only_fields_of_schema() -> None:
-    """Codex refuses answers with fields its schema does not name; each event has its own."""
+    """Codex refuses unknown fields; each event has its own schema."""
     whole = HookAnswer(context="facts", say="a word", notify=True, block="not now")
     start = json.loads(AGENT.reply(whole, "SessionStart").stdout)
     assert start == {
@@ -121,7 +120,7 @@ def test_reply_has_only_fields_of_schema() -> None:
 
 
 def test_context_fits_codex_limit() -> None:
-    """However long the briefing is, what is printed of it stays below what Codex shows whole."""
+    """However long the briefing is."""
     for text in ("word\n" * 10_000, '"' * 50_000, "é" * 50_000):
         printed = json.loads(AGENT.reply(HookAnswer(context=text), "SessionStart").stdout)
         context = printed["hookSpecificOutput"]["additionalContext"]

@@ -1,4 +1,4 @@
-"""Codex's hooks file once it is connected, and what is seen to stand in the way."""
+"""Codex's hooks file after connecting, and the obstacles that are detected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(manner: Manner) -> str:
 
 
 def connect(places: AgentDirs, scope: Scope = "user") -> str:
-    """The file as it stands once the entries are in it."""
+    """The content of the file with our entries."""
     (change,) = SETTINGS.changes(places, scope, command)
     written: dict[str, dict[str, list[Json]]] = {}
     for entry in change.entries:
@@ -54,7 +54,7 @@ def trusted(path: str) -> str:
 
 
 def test_every_event_has_a_hook(places: AgentDirs) -> None:
-    """Everything that is understood is also heard, and nothing else."""
+    """Every known event, and no other."""
     assert set(HOOKS) == set(EVENTS)
     (change,) = SETTINGS.changes(places, "user", command)
     assert change.path == str(Path(places.home, ".codex", "hooks.json"))
@@ -63,7 +63,7 @@ def test_every_event_has_a_hook(places: AgentDirs) -> None:
 
 
 def test_hooks_file_has_codex_form(places: AgentDirs) -> None:
-    """A group with one command and its seconds; only some tools are heard of before they are used."""
+    """A group with one command and its timeout; only some tools are reported before use."""
     written = json.loads(Path(connect(places)).read_text(encoding="utf-8"))["hooks"]
     assert written["Stop"] == [{"hooks": [{"type": "command", "command": "holdfast stir", "timeout": 5}]}]
     assert written["PreToolUse"][0]["matcher"] == MATCHER
@@ -72,26 +72,26 @@ def test_hooks_file_has_codex_form(places: AgentDirs) -> None:
 
 
 def test_scopes_and_variable_choose_file(places: AgentDirs) -> None:
-    """A project has its file in the project; CODEX_HOME moves the person's."""
+    """A project has its file in the project; CODEX_HOME moves the user's."""
     assert SETTINGS.changes(places, "project", command)[0].path == str(Path(places.project, ".codex", "hooks.json"))
     moved = places._replace(environ={"CODEX_HOME": str(Path(places.home, "elsewhere"))})
     assert SETTINGS.changes(moved, "user", command)[0].path == str(Path(places.home, "elsewhere", "hooks.json"))
 
 
 def test_hook_hash_equals_codex_hash() -> None:
-    """Frozen: what Codex 0.166 itself says of these hooks (`hooks/list` of its app server)."""
+    """Frozen: Codex 0.166 reports these hashes (`hooks/list` of its app server)."""
     assert settings.hook_hash("stop", {"type": "command", "command": 'holdfast é "x"'}) == STOP
     assert settings.hook_hash("session_end", {"command": "holdfast stir", "timeout": 3}) == SESSION_END
     assert settings.hook_hash("pre_tool_use", {"command": "holdfast tell", "timeout": 5}, MATCHER) == PRE_TOOL_USE
 
 
 def test_no_obstacles_before_connecting(places: AgentDirs) -> None:
-    """Trust is asked for only once there are hooks to be trusted."""
+    """Trust matters only once there are hooks."""
     assert SETTINGS.obstacles(places, "user") == ()
 
 
 def test_untrusted_hooks_are_an_obstacle(places: AgentDirs) -> None:
-    """Hooks that were not trusted, or have changed since, are named; those that are trusted are fine."""
+    """Untrusted or changed hooks are named; trusted ones are fine."""
     path = connect(places)
     (sentence,) = SETTINGS.obstacles(places, "user")
     assert "/hooks" in sentence
@@ -103,7 +103,7 @@ def test_untrusted_hooks_are_an_obstacle(places: AgentDirs) -> None:
 
 
 def test_other_hooks_are_ignored(places: AgentDirs) -> None:
-    """Whether somebody else's hook is trusted says nothing about ours, though it shifts their numbers."""
+    """Even though they shift the numbers of ours."""
     path = connect(places)
     whole = json.loads(Path(path).read_text(encoding="utf-8"))
     whole["hooks"]["Stop"].insert(0, {"hooks": [{"type": "command", "command": "say done"}]})
@@ -115,7 +115,7 @@ def test_other_hooks_are_ignored(places: AgentDirs) -> None:
 
 
 def test_disabled_hooks_are_an_obstacle(places: AgentDirs) -> None:
-    """A trusted hook that was disabled is named."""
+    """Even if trusted."""
     path = connect(places)
     config(places, trusted(path) + "enabled = false\n")
     (sentence,) = SETTINGS.obstacles(places, "user")
@@ -124,14 +124,14 @@ def test_disabled_hooks_are_an_obstacle(places: AgentDirs) -> None:
 
 @pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
 def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, name: str) -> None:
-    """The switch of Codex's features is seen under both its names."""
+    """The feature switch has two names."""
     config(places, f"[features]\n{name} = false\n")
     (sentence,) = SETTINGS.obstacles(places, "user")
     assert "[features]" in sentence
 
 
 def test_untrusted_project_is_an_obstacle(places: AgentDirs) -> None:
-    """The hooks of a project count only where the project, or the repository around it, is trusted."""
+    """Unless the project or the repository around it is trusted."""
     path = connect(places, "project")
     config(places, trusted(path))
     (sentence,) = SETTINGS.obstacles(places, "project")
@@ -147,7 +147,7 @@ def test_untrusted_project_is_an_obstacle(places: AgentDirs) -> None:
 
 
 def test_managed_machine_is_an_obstacle(places: AgentDirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only managed hooks are allowed, ours never run."""
+    """If only managed hooks are allowed, ours never run."""
     monkeypatch.setattr(codex_settings, "_MANAGED", {"linux": str(tmp_path)})
     (tmp_path / "requirements.toml").write_text("allow_managed_hooks_only = true\n", encoding="utf-8")
     (sentence,) = SETTINGS.obstacles(places, "user")
@@ -156,7 +156,6 @@ def test_managed_machine_is_an_obstacle(places: AgentDirs, tmp_path: Path, monke
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[features", b"hooks = 3", b"features = []\nprojects = 1", b""])
 def test_broken_settings_count_as_empty(places: AgentDirs, content: bytes) -> None:
-    """Settings that cannot be read, or hold something else, are no obstacle and no error."""
     path = connect(places)
     Path(places.home, ".codex", "config.toml").write_bytes(content)
     assert len(SETTINGS.obstacles(places, "user")) == 1

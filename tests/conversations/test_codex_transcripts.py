@@ -1,4 +1,4 @@
-"""Codex's rollouts of all versions, whole, damaged and compressed, read as transcripts."""
+"""Reading Codex's rollouts of all versions: intact, damaged and compressed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rollout(tmp_path: Path) -> Path:
 
 
 def test_conversation_is_read(rollout: Path) -> None:
-    """Everything a rollout says about a conversation is in its story, each thing once."""
+    """Everything in a rollout, each thing once."""
     (transcript,) = tell(rollout, WHOLE)
     assert (transcript.agent, transcript.conversation, transcript.resume) == ("codex", ID, f"codex resume {ID}")
     assert (transcript.cwd, transcript.branch, transcript.title, transcript.model) == (
@@ -97,7 +97,6 @@ def test_conversation_is_read(rollout: Path) -> None:
 
 
 def test_marks_stay_when_rollout_grows(rollout: Path) -> None:
-    """What was read before has the same mark when the file has grown."""
     (whole,) = tell(rollout, WHOLE)
     (less,) = tell(rollout, WHOLE[:12])
     marks = {line.mark: line.signal for line in whole.signals}
@@ -107,7 +106,7 @@ def test_marks_stay_when_rollout_grows(rollout: Path) -> None:
 
 
 def test_older_versions_are_read(rollout: Path) -> None:
-    """Rollouts without items tell the same by what the model asked for and by events of older names."""
+    """Rollouts without items have requests of the model and events with older names."""
     (transcript,) = tell(
         rollout,
         [
@@ -138,7 +137,7 @@ def test_older_versions_are_read(rollout: Path) -> None:
 
 
 def test_first_versions_are_read(rollout: Path) -> None:
-    """Bare lines without times of their own still tell who asked for what, and when it began."""
+    """Bare lines without times still have prompts and a start."""
     bare: list[Record] = [
         {"id": ID, "timestamp": "2026-11-15T09:00:00.000Z", "instructions": None, "git": {}},
         {"record_type": "state"},
@@ -152,7 +151,7 @@ def test_first_versions_are_read(rollout: Path) -> None:
 
 
 def test_fork_has_only_new_records(rollout: Path) -> None:
-    """A fork that begins with a copy of its origin does not tell that again."""
+    """It starts with a copy of its origin."""
     other = "019b2f00-3333-7000-8000-000000000003"
     copied = [entry | {"timestamp": "2026-11-15T09:00:00.200Z"} for entry in WHOLE]
     (transcript,) = tell(
@@ -181,7 +180,7 @@ def agent_rollout(root: str = ID, **fields: object) -> list[Record]:
 
 @pytest.mark.parametrize("where", ["sessions/2026/11/15", "sessions/2026/11/14", "archived_sessions"])
 def test_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path, where: str) -> None:
-    """What a subagent did is told in the conversation it works for, of that agent, and is nobody's working time."""
+    """Its work is recorded for that agent in its conversation, and is nobody's working time."""
     (alone,) = tell(rollout, WHOLE)
     sub = tmp_path / ".codex" / where / f"rollout-2026-11-15T09-00-08-{SUB}.jsonl"
     assert tell(sub, agent_rollout()) == []
@@ -203,7 +202,7 @@ def test_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path, whe
 
 
 def test_unmentioned_subagent_is_merged_into_conversation(tmp_path: Path, rollout: Path) -> None:
-    """That it says itself for whom it works is enough, whatever the days and ids; one that it called goes with it."""
+    """Its own reference is enough, whatever the days and ids; its subagents follow."""
     mute = [entry for entry in WHOLE if "SubAgentActivity" not in str(entry)]
     tell(rollout, mute)
     nested, day = "no-uuid-at-all", tmp_path / ".codex" / "sessions" / "2026" / "11" / "15"
@@ -223,7 +222,7 @@ def test_unmentioned_subagent_is_merged_into_conversation(tmp_path: Path, rollou
 
 
 def test_mutual_subagents_are_not_lost(rollout: Path) -> None:
-    """Where no conversation is behind them, what they did is still told."""
+    """Without a conversation behind them, their work is still read."""
     tell(rollout, [meta(parent_thread_id=SUB), asked(2)])
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
     (transcript,) = tell(path, agent_rollout(root=SUB))
@@ -231,7 +230,6 @@ def test_mutual_subagents_are_not_lost(rollout: Path) -> None:
 
 
 def test_subagent_without_conversation_counts_alone(rollout: Path) -> None:
-    """Where the conversation is gone, what its subagent did is still told."""
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
     (transcript,) = tell(path, agent_rollout())
     assert (transcript.conversation, transcript.parent) == (SUB, ID)
@@ -243,8 +241,8 @@ def test_subagent_without_conversation_counts_alone(rollout: Path) -> None:
     assert ended.failed == "interrupted"
 
 
-def test_agents_calling_each_other_end(tmp_path: Path, rollout: Path) -> None:
-    """Rollouts that name one another, or themselves, are each told once."""
+def test_rollouts_that_reference_each_other_are_read_once(tmp_path: Path, rollout: Path) -> None:
+    """Or themselves."""
     again = item(20, type="SubAgentActivity", id="c9", kind="started", agent_thread_id=SUB, agent_path="/root/x")
     back = item(21, type="SubAgentActivity", id="c8", kind="started", agent_thread_id=ID, agent_path="/root/y")
     tell(rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl"), [*agent_rollout(), again, back])
@@ -253,7 +251,7 @@ def test_agents_calling_each_other_end(tmp_path: Path, rollout: Path) -> None:
 
 
 def test_usage_limit_is_limited(rollout: Path) -> None:
-    """An error that is a limit of the account is one, whichever form it is named in."""
+    """In any form."""
     for kind in ("usage_limit_exceeded", {"usage_limit_exceeded": {"resets": 1}}):
         error = {"type": "error", "message": "You've hit your usage limit.", "codex_error_info": kind}
         (transcript,) = tell(rollout, [meta(), asked(1), line(2, "event_msg", error)])
@@ -261,7 +259,7 @@ def test_usage_limit_is_limited(rollout: Path) -> None:
 
 
 def test_repeated_call_id_is_another_call(rollout: Path) -> None:
-    """Ids of calls are the model's: the same one twice is two calls, each with a mark of its own."""
+    """Call ids are the model's: a repeated one is another call with its own mark."""
     ran = [item(second, type="CommandExecution", id="c", command=["ls"], exit_code=0) for second in (2, 4)]
     again = [called(second, "exec_command", "c", {"cmd": "ls"}) for second in (1, 3)]
     (transcript,) = tell(rollout, [meta(), again[0], ran[0], again[1], ran[1]])
@@ -269,12 +267,12 @@ def test_repeated_call_id_is_another_call(rollout: Path) -> None:
 
 
 def test_sources_are_listed_without_reading(tmp_path: Path, rollout: Path) -> None:
-    """Rollouts and their compressed kin are found in both places; what only has their name is not."""
+    """Rollouts and compressed ones, in both places; other things with such names are skipped."""
     tell(rollout, WHOLE)
     archive = tmp_path / ".codex" / "archived_sessions"
     archive.mkdir()
     (archive / "rollout-b.jsonl.zst").write_bytes(b"")
-    (rollout.parent / f"{rollout.name}.zst").write_bytes(b"")  # being made of the one beside it
+    (rollout.parent / f"{rollout.name}.zst").write_bytes(b"")  # being made of the one next to it
     (archive / "notes.txt").write_text("x")
     (archive / "directory.jsonl").mkdir()
     (archive / "link.jsonl").symlink_to(rollout)
@@ -292,7 +290,7 @@ def test_sources_are_listed_without_reading(tmp_path: Path, rollout: Path) -> No
 
 
 def test_missing_file_is_a_problem(tmp_path: Path) -> None:
-    """A directory or a pipe in the place of a rollout, or none at all, is a problem and no error."""
+    """So is a directory or a pipe; nothing is raised."""
     (tmp_path / "directory.jsonl").mkdir()
     names = ["directory.jsonl", "nothing.jsonl"]
     if hasattr(os, "mkfifo"):
@@ -325,7 +323,6 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_rollout_keeps_readable_records(rollout: Path, damage: str) -> None:
-    """Whatever stands between the lines, all that they tell is told."""
     (whole,) = tell(rollout, WHOLE)
     (transcript,) = tell(rollout, DAMAGES[damage])
     assert [line.signal for line in transcript.signals] == [line.signal for line in whole.signals]
@@ -335,7 +332,7 @@ def test_damaged_rollout_keeps_readable_records(rollout: Path, damage: str) -> N
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_cut_rollout_loses_only_the_rest(rollout: Path, data: st.DataObject) -> None:
-    """Cut at any byte, a rollout still tells all that its whole lines tell."""
+    """Cut at any byte."""
     content = lines(WHOLE)
     at = data.draw(st.integers(0, len(content)))
     before = next(iter(tell(rollout, content[: content.rfind(b"\n", 0, at) + 1])), None)
@@ -351,7 +348,7 @@ def test_cut_rollout_loses_only_the_rest(rollout: Path, data: st.DataObject) -> 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_field_value_raises_nothing(rollout: Path, data: st.DataObject) -> None:
-    """With any JSON in any field of its payloads, a rollout is told without an error."""
+    """Any JSON in any field."""
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
     some = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text,
@@ -379,7 +376,7 @@ def packed(content: bytes) -> bytes:
 
 
 def test_compressed_rollout_reads_the_same(rollout: Path) -> None:
-    """Compressed, in one frame or in several, a rollout is told as it was before."""
+    """In one frame or several."""
     (whole,) = tell(rollout, WHOLE)
     content = lines(WHOLE)
     for shape in (packed(content), packed(content[:5_000]) + packed(content[5_000:])):
@@ -388,7 +385,7 @@ def test_compressed_rollout_reads_the_same(rollout: Path) -> None:
 
 
 def test_damaged_compression_is_a_problem(rollout: Path) -> None:
-    """What can be unpacked is told, and that there was more is said."""
+    """What can be unpacked is read."""
     path = rollout.with_name(f"{rollout.name}.zst")
     frame = packed(lines(WHOLE))
     half = len(frame) // 2
@@ -401,19 +398,19 @@ def test_damaged_compression_is_a_problem(rollout: Path) -> None:
 
 
 def test_missing_zstd_module_is_a_problem(rollout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Python has no Zstandard, the reader says what to install and goes on."""
+    """The reader says what to install and continues."""
     shape = packed(lines(WHOLE))
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
-    monkeypatch.setattr(rollouts, "zstandard", zstandard.__wrapped__)  # it remembers what it found
+    monkeypatch.setattr(rollouts, "zstandard", zstandard.__wrapped__)  # it caches the result
     (transcript,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
     assert "backports.zstd" in transcript.problems[0]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=5_000), st.integers(1, 700), st.integers(0, 6_000))
-def test_unpacking_in_any_chunks(content: bytes, size: int, cut: int) -> None:
-    """However the pieces fall, the content is the same, and a cut one is a beginning of it."""
+def test_unpacking_does_not_depend_on_chunks(content: bytes, size: int, cut: int) -> None:
+    """A cut file gives the beginning of its content."""
     shape = packed(content)
     for part in (shape, shape[:cut]):
         pieces = [part[at : at + size] for at in range(0, len(part), size)]

@@ -1,4 +1,4 @@
-"""Every agent passes the suite, with the payloads that were recorded from it."""
+"""Every agent passes the conformance suite with its recorded payloads."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ for _name in index.NAMES:
 
 
 @pytest.mark.parametrize("name", index.NAMES)
-def test_an_agent_goes_by_its_own_name(name: str) -> None:
-    """What the registry gives for a name bears that name and one that people use."""
+def test_adapter_has_the_registered_name(name: str) -> None:
+    """And a display name."""
     if not find_spec(f"holdfast.conversations.adapters.{name}.hooks"):
         pytest.skip(f"{name} has no hooks yet")
     agent = index.load_adapter(name)

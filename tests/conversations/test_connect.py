@@ -1,4 +1,4 @@
-"""Connecting agents and taking it back: every file to the byte."""
+"""Connecting and disconnecting agents restores every file exactly."""
 
 from __future__ import annotations
 
@@ -15,251 +15,251 @@ from holdfast.conversations.connect import detect
 from holdfast.conversations.connect.apply import connect
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.keeper.keeper import Keeper
-from tests.support.connect_setup import MINE, Ground
+from tests.support.connect_setup import MINE, ConnectSetup
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
+def agent_setup(tmp_path: Path) -> ConnectSetup:
+    return ConnectSetup(tmp_path)
 
 
-# ── to the byte ──────────────────────────────────────────────────────────────────────────────────────────
+# ── exact restoration ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 @pytest.mark.parametrize("scope", ["user", "project"])
-def test_all_agents_there_and_back(ground: Ground, scope: str, umask: int) -> None:
-    """Everything connected, connected again without a change, disconnected: every file is what it was."""
+def test_disconnect_of_all_agents_restores_every_file(agent_setup: ConnectSetup, scope: str, umask: int) -> None:
+    """After connecting twice."""
     names = CONNECTABLE if scope == "user" else NAMES
-    ground.have_settings()
-    (ground.me / ".claude.json").write_text('{"numStartups": 3, "mcpServers": {"other": {"command": "x"}}}')
-    (ground.me / ".codex").mkdir()
-    (ground.me / ".codex" / "config.toml").write_bytes(b'model = "gpt"\r\n# mine')
-    (ground.project / "opencode.jsonc").write_text('{ // mine\n  "mcp": {},\n}\n')
-    (ground.me / ".gemini").mkdir()
-    (ground.me / ".gemini" / "settings.json").write_text('{"a":1}')
-    (ground.project / ".cursor").mkdir()
-    (ground.project / ".cursor" / "hooks.json").write_text('{\r\n  "version": 1\r\n}')
-    before = ground.picture()
+    agent_setup.write_settings()
+    (agent_setup.me / ".claude.json").write_text('{"numStartups": 3, "mcpServers": {"other": {"command": "x"}}}')
+    (agent_setup.me / ".codex").mkdir()
+    (agent_setup.me / ".codex" / "config.toml").write_bytes(b'model = "gpt"\r\n# mine')
+    (agent_setup.project / "opencode.jsonc").write_text('{ // mine\n  "mcp": {},\n}\n')
+    (agent_setup.me / ".gemini").mkdir()
+    (agent_setup.me / ".gemini" / "settings.json").write_text('{"a":1}')
+    (agent_setup.project / ".cursor").mkdir()
+    (agent_setup.project / ".cursor" / "hooks.json").write_text('{\r\n  "version": 1\r\n}')
+    before = agent_setup.snapshot()
     old = os.umask(umask)
     try:
-        done = ground.connect(*names, scope=scope)
+        done = agent_setup.connect(*names, scope=scope)
         assert [connected.agent for connected in done] == list(names)
         assert all(connected.is_new for connected in done)
-        assert not any(connected.is_new for connected in ground.connect(*names, scope=scope))
-        seen = {setup.name: setup for setup in detect.find(ground.keeper, ground.places)}
+        assert not any(connected.is_new for connected in agent_setup.connect(*names, scope=scope))
+        seen = {setup.name: setup for setup in detect.find(agent_setup.keeper, agent_setup.places)}
         assert {name: seen[name].connected for name in names} == dict.fromkeys(names, scope)
         assert {name for name, setup in seen.items() if setup.server is not None} == {
             connected.agent for connected in done if connected.server is not None
         }
-        wide = [path for path in ground.home.rglob("*") if path.stat().st_mode & 0o077]
+        wide = [path for path in agent_setup.home.rglob("*") if path.stat().st_mode & 0o077]
         assert wide == []
-        assert len(ground.memory()) == len(names)
-        assert all(connected.is_new for connected in ground.disconnect(*names))
+        assert len(agent_setup.receipts()) == len(names)
+        assert all(connected.is_new for connected in agent_setup.disconnect(*names))
     finally:
         os.umask(old)
-    assert ground.picture() == before
-    assert ground.memory() == []
-    assert not any(connected.is_new for connected in ground.disconnect(*CONNECTABLE))
+    assert agent_setup.snapshot() == before
+    assert agent_setup.receipts() == []
+    assert not any(connected.is_new for connected in agent_setup.disconnect(*CONNECTABLE))
 
 
-def test_what_is_there_stays(ground: Ground) -> None:
-    """Comments, order, other hooks, mode and line ends are untouched: only lines are added."""
-    before = ground.have_settings(mode=0o640)
-    (done,) = ground.connect("claude")
-    after = ground.claude.read_bytes()
+def test_connect_only_adds_lines(agent_setup: ConnectSetup) -> None:
+    """Comments, order, other hooks, mode and line ends stay."""
+    before = agent_setup.write_settings(mode=0o640)
+    (done,) = agent_setup.connect("claude")
+    after = agent_setup.claude.read_bytes()
     lines = iter(after.splitlines())
     assert all(line in lines for line in before.splitlines())
-    assert stat.S_IMODE(ground.claude.stat().st_mode) == 0o640
+    assert stat.S_IMODE(agent_setup.claude.stat().st_mode) == 0o640
     assert done.files[0].change == "edited"
-    ground.disconnect("claude")
-    assert ground.claude.read_bytes() == before
-    assert stat.S_IMODE(ground.claude.stat().st_mode) == 0o640
+    agent_setup.disconnect("claude")
+    assert agent_setup.claude.read_bytes() == before
+    assert stat.S_IMODE(agent_setup.claude.stat().st_mode) == 0o640
 
 
-def test_edited_since(ground: Ground) -> None:
-    """Somebody's later edit survives; only what is ours goes."""
-    ground.have_settings()
-    ground.connect("claude")
-    ground.claude.write_text(ground.claude.read_text().replace("opus", "sonnet"))
-    assert not ground.connect("claude")[0].is_new
-    ground.disconnect("claude")
-    assert ground.claude.read_text() == MINE.replace("opus", "sonnet")
-    assert ground.memory() == []
+def test_disconnect_keeps_later_edits(agent_setup: ConnectSetup) -> None:
+    """Only our entries are removed."""
+    agent_setup.write_settings()
+    agent_setup.connect("claude")
+    agent_setup.claude.write_text(agent_setup.claude.read_text().replace("opus", "sonnet"))
+    assert not agent_setup.connect("claude")[0].is_new
+    agent_setup.disconnect("claude")
+    assert agent_setup.claude.read_text() == MINE.replace("opus", "sonnet")
+    assert agent_setup.receipts() == []
 
 
-def test_our_own_file_edited_since(ground: Ground) -> None:
-    """A file of ours that somebody changed is not thrown away, and connecting does not write over it."""
-    ground.connect("opencode")
-    path = Path(detect.changes(str(ground.home), ground.places, "opencode", "user")[0].path)
+def test_edited_file_of_ours_is_neither_deleted_nor_overwritten(agent_setup: ConnectSetup) -> None:
+    agent_setup.connect("opencode")
+    path = Path(detect.changes(str(agent_setup.home), agent_setup.places, "opencode", "user")[0].path)
     path.write_text(path.read_text() + "// mine\n")
     with pytest.raises(Conflict, match=r"holdfast\.js"):
-        ground.connect("opencode")
-    (done,) = ground.disconnect("opencode")
+        agent_setup.connect("opencode")
+    (done,) = agent_setup.disconnect("opencode")
     (aside,) = (file.aside for file in done.files if file.aside is not None)
     assert Path(aside).read_text().endswith("// mine\n")
     assert not path.exists()
 
 
-def test_never_over_a_file_that_is_not_ours(ground: Ground) -> None:
-    """A stranger's file where ours belongs: exit code 5, its name, and nothing changed for any agent."""
-    ground.have_settings()
-    path = Path(detect.changes(str(ground.home), ground.places, "copilot", "user")[0].path)
+def test_connect_refuses_to_overwrite_a_foreign_file(agent_setup: ConnectSetup) -> None:
+    """Exit code 5 with its name, and nothing changed for any agent."""
+    agent_setup.write_settings()
+    path = Path(detect.changes(str(agent_setup.home), agent_setup.places, "copilot", "user")[0].path)
     path.parent.mkdir(parents=True)
     path.write_text("{}")
-    before = ground.picture()
+    before = agent_setup.snapshot()
     with pytest.raises(Conflict) as caught:
-        ground.connect("claude", "copilot")
+        agent_setup.connect("claude", "copilot")
     assert caught.value.file == str(path)
-    assert ground.picture() == before
-    ground.disconnect("claude", "copilot")
-    assert ground.picture() == before
+    assert agent_setup.snapshot() == before
+    agent_setup.disconnect("claude", "copilot")
+    assert agent_setup.snapshot() == before
 
 
-# ── places of all kinds ──────────────────────────────────────────────────────────────────────────────────
+# ── kinds of files ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_dotfiles(ground: Ground) -> None:
-    """A link of one's own is followed and stays, to a file or to one that is not there yet."""
-    dotfiles = ground.me / "dotfiles"
+def test_linked_settings_stay_linked(agent_setup: ConnectSetup) -> None:
+    """The link's target is edited, or created if missing."""
+    dotfiles = agent_setup.me / "dotfiles"
     dotfiles.mkdir()
     (dotfiles / "claude.json").write_text(MINE)
-    ground.claude.parent.mkdir()
-    ground.claude.symlink_to(dotfiles / "claude.json")
-    (ground.me / ".codex").mkdir()
-    (ground.me / ".codex" / "hooks.json").symlink_to("../dotfiles/codex.json")
-    before = ground.picture()
-    ground.connect("claude", "codex")
-    assert ground.claude.is_symlink()
+    agent_setup.claude.parent.mkdir()
+    agent_setup.claude.symlink_to(dotfiles / "claude.json")
+    (agent_setup.me / ".codex").mkdir()
+    (agent_setup.me / ".codex" / "hooks.json").symlink_to("../dotfiles/codex.json")
+    before = agent_setup.snapshot()
+    agent_setup.connect("claude", "codex")
+    assert agent_setup.claude.is_symlink()
     assert "hooks/hook" in (dotfiles / "codex.json").read_text()
-    ground.disconnect("claude", "codex")
-    assert ground.picture() == before
+    agent_setup.disconnect("claude", "codex")
+    assert agent_setup.snapshot() == before
 
 
-def test_read_only_settings(ground: Ground) -> None:
-    """A file one has protected against accidents can be connected, and keeps its mode."""
-    ground.have_settings(mode=0o444)
-    before = ground.picture()
-    ground.connect("claude")
-    assert stat.S_IMODE(ground.claude.stat().st_mode) == 0o444
-    ground.disconnect("claude")
-    assert ground.picture() == before
+def test_read_only_settings_can_be_connected(agent_setup: ConnectSetup) -> None:
+    """They keep their mode."""
+    agent_setup.write_settings(mode=0o444)
+    before = agent_setup.snapshot()
+    agent_setup.connect("claude")
+    assert stat.S_IMODE(agent_setup.claude.stat().st_mode) == 0o444
+    agent_setup.disconnect("claude")
+    assert agent_setup.snapshot() == before
 
 
 @pytest.mark.parametrize("text", ['{\n  "hooks": \n', "[]", '{"hooks": []}', '{"hooks": {"Stop": "x"}}'])
-def test_settings_that_cannot_be_edited(ground: Ground, text: str) -> None:
-    """Malformed settings: exit code 4, file and line named, nothing changed anywhere."""
-    ground.have_settings(text)
-    before = ground.picture()
+def test_malformed_settings_stop_connecting(agent_setup: ConnectSetup, text: str) -> None:
+    """Exit code 4 with file and line, and nothing changed."""
+    agent_setup.write_settings(text)
+    before = agent_setup.snapshot()
     with pytest.raises(Invalid, match=r"settings\.json.*line \d"):
-        ground.connect("codex", "claude")
-    assert ground.picture() == before
-    assert ground.memory() == []
+        agent_setup.connect("codex", "claude")
+    assert agent_setup.snapshot() == before
+    assert agent_setup.receipts() == []
 
 
-def test_settings_that_are_a_directory(ground: Ground) -> None:
-    """What is not a file is refused, and nothing is changed."""
-    ground.claude.mkdir(parents=True)
-    before = ground.picture()
+def test_directory_in_place_of_settings_is_refused(agent_setup: ConnectSetup) -> None:
+    """Nothing is changed."""
+    agent_setup.claude.mkdir(parents=True)
+    before = agent_setup.snapshot()
     with pytest.raises(Invalid, match="a directory"):
-        ground.connect("codex", "claude")
-    assert ground.picture() == before
+        agent_setup.connect("codex", "claude")
+    assert agent_setup.snapshot() == before
     with pytest.raises(Invalid, match="unknown agent"):
-        ground.connect("vim")
+        agent_setup.connect("vim")
 
 
-def test_empty_settings(ground: Ground) -> None:
-    """A file with nothing in it is as good as an empty object, and is empty again afterwards."""
-    ground.have_settings("")
-    ground.connect("claude")
-    assert "hooks" in json.loads(ground.claude.read_text())
-    ground.disconnect("claude")
-    assert ground.claude.read_bytes() == b""
+def test_empty_settings_count_as_an_empty_object(agent_setup: ConnectSetup) -> None:
+    """They are empty again after disconnecting."""
+    agent_setup.write_settings("")
+    agent_setup.connect("claude")
+    assert "hooks" in json.loads(agent_setup.claude.read_text())
+    agent_setup.disconnect("claude")
+    assert agent_setup.claude.read_bytes() == b""
 
 
-# ── once only ────────────────────────────────────────────────────────────────────────────────────────────
+# ── one connection ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_connect_is_refused_when_the_agent_is_connected_already(ground: Ground) -> None:
-    """Connected for the user, an agent cannot be connected for a project, nor the other way round."""
-    ground.connect("claude", "goose")
+def test_connect_is_refused_when_the_agent_is_connected_already(agent_setup: ConnectSetup) -> None:
+    """For the user, it cannot be connected for a project, or the reverse."""
+    agent_setup.connect("claude", "goose")
     for name in ("claude", "goose"):
         with pytest.raises(Conflict, match="already connected for the user"):
-            ground.connect(name, scope="project")
-    ground.disconnect("claude")
-    ground.connect("claude", scope="project")
+            agent_setup.connect(name, scope="project")
+    agent_setup.disconnect("claude")
+    agent_setup.connect("claude", scope="project")
     with pytest.raises(Conflict, match="already connected for this project"):
-        ground.connect("claude")
-    elsewhere = ground.me / "other"
+        agent_setup.connect("claude")
+    elsewhere = agent_setup.me / "other"
     elsewhere.mkdir()
     with pytest.raises(Conflict, match="already connected for the project"):
-        connect(ground.keeper, ground.places._replace(project=str(elsewhere)), ["claude"])
+        connect(agent_setup.keeper, agent_setup.places._replace(project=str(elsewhere)), ["claude"])
 
 
-def test_the_plugin_is_enough(ground: Ground) -> None:
-    """With Holdfast's own plugin switched on in Claude Code, connecting it would be twice."""
-    ground.have_settings('{"enabledPlugins": {"holdfast@market": true}}')
+def test_connect_is_refused_when_the_plugin_is_enabled(agent_setup: ConnectSetup) -> None:
+    """Claude Code would run hooks twice."""
+    agent_setup.write_settings('{"enabledPlugins": {"holdfast@market": true}}')
     with pytest.raises(Conflict, match="plugin"):
-        ground.connect("claude")
-    assert detect.look(ground.keeper, ground.places, "claude").connected == "plugin"
-    ground.have_settings('{"enabledPlugins": {"holdfast@market": false}}')
-    ground.connect("claude")
+        agent_setup.connect("claude")
+    assert detect.look(agent_setup.keeper, agent_setup.places, "claude").connected == "plugin"
+    agent_setup.write_settings('{"enabledPlugins": {"holdfast@market": false}}')
+    agent_setup.connect("claude")
 
 
-def test_a_project_that_is_gone(ground: Ground) -> None:
-    """A connection whose project was deleted stands in nobody's way."""
-    ground.connect("claude", scope="project")
-    for path in sorted(ground.project.rglob("*"), reverse=True):
+def test_connection_of_a_deleted_project_is_ignored(agent_setup: ConnectSetup) -> None:
+    agent_setup.connect("claude", scope="project")
+    for path in sorted(agent_setup.project.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    ground.connect("claude")
+    agent_setup.connect("claude")
 
 
 # ── the status line ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_status_line(ground: Ground) -> None:
-    """Whoever has none gets Holdfast's; whoever has one keeps it, and is told."""
-    ground.connect("claude")
-    line = json.loads(ground.claude.read_text())["statusLine"]["command"]
+def test_status_line_is_added_only_if_there_is_none(agent_setup: ConnectSetup) -> None:
+    """An existing one stays, with a note."""
+    agent_setup.connect("claude")
+    line = json.loads(agent_setup.claude.read_text())["statusLine"]["command"]
     assert line.endswith("claude status user || : holdfast")
-    ground.disconnect("claude")
-    ground.have_settings('{"statusLine": {"type": "command", "command": "mine"}}')
-    (done,) = ground.connect("claude")
-    assert json.loads(ground.claude.read_text())["statusLine"]["command"] == "mine"
+    agent_setup.disconnect("claude")
+    agent_setup.write_settings('{"statusLine": {"type": "command", "command": "mine"}}')
+    (done,) = agent_setup.connect("claude")
+    assert json.loads(agent_setup.claude.read_text())["statusLine"]["command"] == "mine"
     assert any("status line stays" in note for note in done.notes)
 
 
-def test_a_directory_made_for_two(ground: Ground) -> None:
-    """Connected one after the other and disconnected in either order: whoever goes last takes it away."""
-    before = ground.picture()
+def test_last_disconnected_agent_removes_the_shared_directory(agent_setup: ConnectSetup) -> None:
+    """In either order."""
+    before = agent_setup.snapshot()
     for first, last in (("opencode", "claude-desktop"), ("claude-desktop", "opencode")):
-        ground.connect("opencode")
-        ground.connect("claude-desktop")
-        ground.disconnect(first)
-        ground.disconnect(last)
-        assert ground.picture() == before
+        agent_setup.connect("opencode")
+        agent_setup.connect("claude-desktop")
+        agent_setup.disconnect(first)
+        agent_setup.disconnect(last)
+        assert agent_setup.snapshot() == before
 
 
-def test_the_noted_store_goes_with_the_last_agent(ground: Ground) -> None:
-    """Its URL may hold a password: it stays while somebody needs it, and no longer; whatever else was connected."""
-    elsewhere = ground.home.parent / "other.db"
-    ground.keeper = Keeper.open(str(ground.project), home=str(ground.home), store=f"sqlite:///{elsewhere}")
-    noted = ground.home / "hooks" / "store"
-    ground.connect("claude", "gemini")
-    ground.connect("codex", scope="project")
+def test_stored_url_is_removed_with_the_last_agent(agent_setup: ConnectSetup) -> None:
+    """It may contain a password, and is kept only while it is needed."""
+    elsewhere = agent_setup.home.parent / "other.db"
+    agent_setup.keeper = Keeper.open(
+        str(agent_setup.project), home=str(agent_setup.home), store=f"sqlite:///{elsewhere}"
+    )
+    noted = agent_setup.home / "hooks" / "store"
+    agent_setup.connect("claude", "gemini")
+    agent_setup.connect("codex", scope="project")
     assert noted.read_text().endswith("other.db")
-    ground.disconnect("claude")
-    ground.disconnect("gemini")
+    agent_setup.disconnect("claude")
+    agent_setup.disconnect("gemini")
     assert noted.exists()
-    ground.disconnect("codex")
+    agent_setup.disconnect("codex")
     assert not noted.exists()
-    ground.connect("claude")
+    agent_setup.connect("claude")
     assert noted.exists()
-    (ground.home / "connections" / "claude-user.json").unlink()
-    ground.disconnect("gemini")  # nothing is remembered, but its hooks are there
+    (agent_setup.home / "connections" / "claude-user.json").unlink()
+    agent_setup.disconnect("gemini")  # no receipt, but its hooks exist
     assert noted.exists()
-    ground.disconnect("claude")
+    agent_setup.disconnect("claude")
     assert not noted.exists()

@@ -1,4 +1,4 @@
-"""Connections that were damaged, forgotten or interrupted, and what the doctor says of them."""
+"""Connections that were damaged, lost or interrupted, and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -20,86 +20,84 @@ from holdfast.core.errors import Conflict, Damaged, HoldfastError
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log, files
 from holdfast.workspace import spool
-from tests.support.connect_setup import MINE, Ground, plain
+from tests.support.connect_setup import MINE, ConnectSetup, plain
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
+def agent_setup(tmp_path: Path) -> ConnectSetup:
+    return ConnectSetup(tmp_path)
 
 
-# ── mending ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── repair ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_connecting_again_mends(ground: Ground) -> None:
-    """Hooks somebody took out come back; a script for another Python is written anew; the end is the beginning."""
-    before = ground.have_settings()
-    ground.connect("claude")
-    whole = ground.claude.read_bytes()
-    data = json.loads(json.dumps(plain(ground.claude)))
+def test_connecting_again_repairs(agent_setup: ConnectSetup) -> None:
+    """Removed hooks return, a script for another Python is rewritten; disconnecting restores the start."""
+    before = agent_setup.write_settings()
+    agent_setup.connect("claude")
+    whole = agent_setup.claude.read_bytes()
+    data = json.loads(json.dumps(plain(agent_setup.claude)))
     del data["hooks"]["SessionStart"]
-    ground.claude.write_text(json.dumps(data, indent=2))
-    hook = ground.home / "hooks" / "hook"
+    agent_setup.claude.write_text(json.dumps(data, indent=2))
+    hook = agent_setup.home / "hooks" / "hook"
     hook.write_text("#!/bin/sh\n")
-    (done,) = ground.connect("claude")
+    (done,) = agent_setup.connect("claude")
     assert done.is_new
     assert any("script" in note for note in done.notes)
-    assert "SessionStart" in plain(ground.claude)["hooks"]
-    assert install.is_current(str(ground.home), system=sys.platform)
+    assert "SessionStart" in plain(agent_setup.claude)["hooks"]
+    assert install.is_current(str(agent_setup.home), system=sys.platform)
     assert os.access(hook, os.X_OK)
-    ground.claude.write_bytes(whole)
-    ground.disconnect("claude")
-    assert ground.claude.read_bytes() == before
+    agent_setup.claude.write_bytes(whole)
+    agent_setup.disconnect("claude")
+    assert agent_setup.claude.read_bytes() == before
 
 
-def test_hooks_of_a_removed_holdfast_are_replaced(ground: Ground) -> None:
-    """Entries whose home is gone are named, and replaced by connecting; those of a living one are left alone."""
-    ground.have_settings()
-    gone, other = ground.me / "gone", ground.me / "other"
-    for home in (gone, other):
-        connect(Keeper.open(str(ground.project), home=str(home)), ground.places, ["claude"])
-    for path in sorted(gone.rglob("*"), reverse=True):
+def test_hooks_of_a_removed_holdfast_are_replaced(agent_setup: ConnectSetup) -> None:
+    """Hooks of a deleted home are named and replaced; those of an existing one are left alone."""
+    agent_setup.write_settings()
+    deleted, other = agent_setup.me / "gone", agent_setup.me / "other"
+    for home in (deleted, other):
+        connect(Keeper.open(str(agent_setup.project), home=str(home)), agent_setup.places, ["claude"])
+    for path in sorted(deleted.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    left = detect.look(ground.keeper, ground.places, "claude").leftovers
-    assert {(rest.home, rest.missing) for rest in left} == {(str(gone), True), (str(other), False)}
-    check = checks.check_hooks(ground.keeper, None)
-    assert (check.status, str(gone) in check.detail) == ("warning", True)
-    ground.connect("claude")
-    text = ground.claude.read_text()
-    assert str(gone) not in text
+    left = detect.look(agent_setup.keeper, agent_setup.places, "claude").leftovers
+    assert {(rest.home, rest.missing) for rest in left} == {(str(deleted), True), (str(other), False)}
+    check = checks.check_hooks(agent_setup.keeper, None)
+    assert (check.status, str(deleted) in check.detail) == ("warning", True)
+    agent_setup.connect("claude")
+    text = agent_setup.claude.read_text()
+    assert str(deleted) not in text
     assert str(other) in text
-    ground.disconnect("claude")
-    assert str(ground.home) not in ground.claude.read_text()
+    agent_setup.disconnect("claude")
+    assert str(agent_setup.home) not in agent_setup.claude.read_text()
 
 
-def test_a_forgotten_connection(ground: Ground) -> None:
-    """Even if nothing is remembered, what is ours is found by its command line and taken out."""
-    ground.have_settings()
-    before = ground.picture()
-    ground.connect(*NAMES)
-    for item in (ground.home / "connections").glob("*.json"):
+def test_connection_without_a_receipt_is_removed_by_its_command_lines(agent_setup: ConnectSetup) -> None:
+    agent_setup.write_settings()
+    before = agent_setup.snapshot()
+    agent_setup.connect(*NAMES)
+    for item in (agent_setup.home / "connections").glob("*.json"):
         item.unlink()
-    ground.disconnect(*NAMES)
-    left = ground.picture()
+    agent_setup.disconnect(*NAMES)
+    left = agent_setup.snapshot()
     assert {path: seen for path, seen in left.items() if seen[1] is not None and path in before} == {
         path: seen for path, seen in before.items() if seen[1] is not None
     }
     assert not any(b"hooks/hook" in seen[1] for seen in left.values() if isinstance(seen[1], bytes))
 
 
-def test_a_damaged_memory(ground: Ground) -> None:
-    """What is remembered and cannot be read is said, not passed over."""
-    ground.connect("codex")
-    (ground.home / "connections" / "codex-user.json").write_text("{")
+def test_damaged_receipt_is_reported(agent_setup: ConnectSetup) -> None:
+    agent_setup.connect("codex")
+    (agent_setup.home / "connections" / "codex-user.json").write_text("{")
     with pytest.raises(Damaged):
-        ground.disconnect("codex")
-    assert next(check for check in ground.keeper.doctor()[0] if check.name == "hooks").status == "failed"
+        agent_setup.disconnect("codex")
+    assert next(check for check in agent_setup.keeper.doctor()[0] if check.name == "hooks").status == "failed"
 
 
-# ── killed at any moment ─────────────────────────────────────────────────────────────────────────────────
+# ── kills ────────────────────────────────────────────────────────────────────────────────────────────────
 
 _KILL = """
 import os, sys
@@ -136,131 +134,134 @@ verb(Keeper.open(project, home=home), places, names)
 _KILLED = ("claude", "codex", "goose", "cline", "claude-desktop")
 
 
-def _killed(ground: Ground, what: str, after: int) -> int:
-    words = [str(ground.me), str(ground.project), str(ground.home), what, str(after)]
+def _killed(agent_setup: ConnectSetup, what: str, after: int) -> int:
+    words = [str(agent_setup.me), str(agent_setup.project), str(agent_setup.home), what, str(after)]
     return subprocess.run([sys.executable, "-c", _KILL, *words], check=False).returncode
 
 
 @pytest.mark.parametrize("after", range(1, 190, 24))
 @pytest.mark.parametrize("what", ["connect", "disconnect"])
-def test_killed_between_any_two_steps(ground: Ground, what: str, after: int) -> None:
-    """Whenever it is killed, the next connect connects, and the next disconnect restores every byte."""
-    ground.have_settings()
-    (ground.me / ".claude.json").write_text('{\n  "numStartups": 3\n}')
-    (ground.me / ".codex").mkdir()
-    (ground.me / ".codex" / "config.toml").write_text('model = "gpt"')
-    before = ground.picture()
+def test_connect_killed_at_any_step_can_be_repeated_and_undone(
+    agent_setup: ConnectSetup, what: str, after: int
+) -> None:
+    """The next connect succeeds, and the next disconnect restores every byte."""
+    agent_setup.write_settings()
+    (agent_setup.me / ".claude.json").write_text('{\n  "numStartups": 3\n}')
+    (agent_setup.me / ".codex").mkdir()
+    (agent_setup.me / ".codex" / "config.toml").write_text('model = "gpt"')
+    before = agent_setup.snapshot()
     if what == "disconnect":
-        ground.connect(*_KILLED)
-    assert _killed(ground, what, after) in (0, 9)
-    ground.connect(*_KILLED)
-    seen = detect.find(ground.keeper, ground.places)
+        agent_setup.connect(*_KILLED)
+    assert _killed(agent_setup, what, after) in (0, 9)
+    agent_setup.connect(*_KILLED)
+    seen = detect.find(agent_setup.keeper, agent_setup.places)
     assert {setup.name for setup in seen if setup.connected} == set(_KILLED)
     assert {setup.name for setup in seen if setup.server} == {"claude", "codex", "claude-desktop"}
-    ground.disconnect(*_KILLED)
-    assert ground.picture() == before
-    assert _killed(ground, "connect", after) in (0, 9)
-    ground.disconnect(*_KILLED)
-    assert ground.picture() == before
+    agent_setup.disconnect(*_KILLED)
+    assert agent_setup.snapshot() == before
+    assert _killed(agent_setup, "connect", after) in (0, 9)
+    agent_setup.disconnect(*_KILLED)
+    assert agent_setup.snapshot() == before
 
 
-def test_changed_under_our_hands(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings that an agent writes while we connect are not overwritten."""
-    ground.have_settings()
+def test_concurrent_change_of_settings_is_not_overwritten(
+    agent_setup: ConnectSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent_setup.write_settings()
     real = Connections.remember
 
     def remember(self: Connections, connection: object) -> None:
         real(self, connection)  # type: ignore[arg-type]
-        ground.claude.write_text('{"model": "new"}')
+        agent_setup.claude.write_text('{"model": "new"}')
 
     monkeypatch.setattr(Connections, "remember", remember)
     with pytest.raises(Conflict, match="just now"):
-        ground.connect("claude")
+        agent_setup.connect("claude")
     monkeypatch.undo()
-    assert ground.claude.read_text() == '{"model": "new"}'
-    ground.disconnect("claude")
-    assert ground.claude.read_text() == '{"model": "new"}'
+    assert agent_setup.claude.read_text() == '{"model": "new"}'
+    agent_setup.disconnect("claude")
+    assert agent_setup.claude.read_text() == '{"model": "new"}'
 
 
-def test_two_at_once(ground: Ground) -> None:
-    """Several processes that connect at the same time end with everything there once."""
-    ground.have_settings()
-    words = [str(ground.me), str(ground.project), str(ground.home), "connect", "100000"]
+def test_concurrent_connects_add_everything_once(agent_setup: ConnectSetup) -> None:
+    agent_setup.write_settings()
+    words = [str(agent_setup.me), str(agent_setup.project), str(agent_setup.home), "connect", "100000"]
     running = [subprocess.Popen([sys.executable, "-c", _KILL, *words]) for _ in range(4)]
     assert [popen.wait() for popen in running] == [0] * 4
-    assert not ground.connect(*_KILLED)[0].is_new
-    ground.disconnect(*_KILLED)
-    assert ground.claude.read_text() == MINE
+    assert not agent_setup.connect(*_KILLED)[0].is_new
+    agent_setup.disconnect(*_KILLED)
+    assert agent_setup.claude.read_text() == MINE
 
 
-def test_a_full_disk(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be written leaves the settings as they were."""
-    ground.have_settings()
-    before = ground.picture()
+def test_full_disk_leaves_settings_unchanged(agent_setup: ConnectSetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent_setup.write_settings()
+    before = agent_setup.snapshot()
 
     def full(path: str, data: bytes, **more: object) -> None:
         raise HoldfastError("the disk is full", file=path)
 
     monkeypatch.setattr(files, "write_atomic", full)
     with pytest.raises(HoldfastError, match="full"):
-        ground.connect("claude")
+        agent_setup.connect("claude")
     monkeypatch.undo()
-    assert ground.picture() == before
-    ground.disconnect("claude")
-    assert ground.picture() == before
+    assert agent_setup.snapshot() == before
+    agent_setup.disconnect("claude")
+    assert agent_setup.snapshot() == before
 
 
-# ── what the doctor says ─────────────────────────────────────────────────────────────────────────────────
+# ── the doctor ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_doctor_on_hooks(ground: Ground) -> None:
-    """Nothing connected, all well, script gone, entries gone, obstacles: each has its sentence and its fix."""
-    assert checks.check_hooks(ground.keeper, None).detail == "no agent is connected"
-    ground.connect("claude", "opencode")
-    check = checks.check_hooks(ground.keeper, None)
+def test_doctor_reports_each_state_of_hooks(agent_setup: ConnectSetup) -> None:
+    """Not connected, fine, script missing, entries missing, obstacles: each with a message and a fix."""
+    assert checks.check_hooks(agent_setup.keeper, None).detail == "no agent is connected"
+    agent_setup.connect("claude", "opencode")
+    check = checks.check_hooks(agent_setup.keeper, None)
     assert (check.status, check.detail) == ("ok", "connected: claude, opencode")
     assert {
-        check.status for check in ground.keeper.doctor()[0] if check.name in ("modes", "hooks", "spool", "capture")
+        check.status
+        for check in agent_setup.keeper.doctor()[0]
+        if check.name in ("modes", "hooks", "spool", "capture")
     } == {"ok"}
-    (ground.home / "hooks" / "hook").unlink()
-    check = checks.check_hooks(ground.keeper, None)
+    (agent_setup.home / "hooks" / "hook").unlink()
+    check = checks.check_hooks(agent_setup.keeper, None)
     assert check.status == "warning"
     assert str(check.fix).startswith("holdfast connect claude opencode, or holdfast uninstall")
-    ground.connect("claude", "opencode")
-    settings = json.loads(ground.claude.read_text())
-    ground.claude.write_text(json.dumps(settings | {"disableAllHooks": True}))
-    assert "disableAllHooks" in checks.check_hooks(ground.keeper, None).detail
-    ground.claude.write_text("{}")
-    check = checks.check_hooks(ground.keeper, None)
+    agent_setup.connect("claude", "opencode")
+    settings = json.loads(agent_setup.claude.read_text())
+    agent_setup.claude.write_text(json.dumps(settings | {"disableAllHooks": True}))
+    assert "disableAllHooks" in checks.check_hooks(agent_setup.keeper, None).detail
+    agent_setup.claude.write_text("{}")
+    check = checks.check_hooks(agent_setup.keeper, None)
     assert "missing from the settings: claude" in check.detail
     assert check.fix is not None
     assert check.fix.startswith("holdfast connect claude")
 
 
-def test_the_doctor_on_the_spool(ground: Ground) -> None:
-    """Payloads that wait too long, payloads nobody understood, and troubles of hooks are named."""
-    home = str(ground.home)
-    assert checks.check_spool(ground.keeper, None).status == "ok"
-    assert checks.check_hook_errors(ground.keeper, None).status == "ok"
+def test_doctor_reports_problems_of_the_spool(agent_setup: ConnectSetup) -> None:
+    """Old payloads, unreadable payloads, and logged errors of hooks."""
+    home = str(agent_setup.home)
+    assert checks.check_spool(agent_setup.keeper, None).status == "ok"
+    assert checks.check_hook_errors(agent_setup.keeper, None).status == "ok"
     path = spool.add_payload(home, "claude", "user", 1, b"{}")
-    assert "1 payload" in checks.check_spool(ground.keeper, None).detail
+    assert "1 payload" in checks.check_spool(agent_setup.keeper, None).detail
     os.utime(path, (0, 0))
-    assert "more than an hour" in checks.check_spool(ground.keeper, None).detail
+    assert "more than an hour" in checks.check_spool(agent_setup.keeper, None).detail
     spool.quarantine(home, spool.list_entries(home)[0])
-    assert "1 payload of agents could not be understood" in checks.check_spool(ground.keeper, None).detail
+    assert "1 payload of agents could not be understood" in checks.check_spool(agent_setup.keeper, None).detail
     error_log.note(home, "hook", "something\x1b[2J")
-    check = checks.check_hook_errors(ground.keeper, None)
+    check = checks.check_hook_errors(agent_setup.keeper, None)
     assert check.status == "warning"
     assert "something\\x1b" in check.detail
 
 
-def test_installed_hooks_deliver_payloads(ground: Ground) -> None:
-    """The command line that stands in the settings, run as the agent does, leaves its payload in the spool."""
-    ground.connect("claude")
-    hooks = plain(ground.claude)["hooks"]
+def test_installed_hooks_deliver_payloads(agent_setup: ConnectSetup) -> None:
+    """The command line in the settings, run as the agent does."""
+    agent_setup.connect("claude")
+    hooks = plain(agent_setup.claude)["hooks"]
     line = hooks["PostToolUse"][0]["hooks"][0]["command"]  # type: ignore[index]
     assert script.is_call(line)
     done = subprocess.run(["sh", "-c", line], input=b'{"a": 1}', capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    (kept,) = spool.list_entries(str(ground.home))
+    (kept,) = spool.list_entries(str(agent_setup.home))
     assert (kept.agent, kept.source, kept.parent) == ("claude", "user", os.getpid())

@@ -1,4 +1,4 @@
-"""What is heard in Copilot's two dialects, beyond the suite."""
+"""Payloads of Copilot's two dialects, beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parse(event: str, **more: Any) -> HookEvent:
 
 
 def test_dialects_give_same_signals() -> None:
-    """An event recorded in both is heard as one: the same name, the same meaning, the same moment in the mark."""
+    """An event recorded in both has the same name, meaning, and time in its mark."""
     recorded = samples("copilot")
     pairs = [(recorded[name], recorded[f"camel-{name}"]) for name in recorded if f"camel-{name}" in recorded]
     assert len(pairs) > 10
@@ -47,14 +47,14 @@ def test_dialects_give_same_signals() -> None:
 
 
 def test_dialects_give_same_mark() -> None:
-    """A time written out and a time in milliseconds are one moment."""
+    """A formatted time equals one in milliseconds."""
     camel = AGENT.parse({"sessionId": "3f6c", "timestamp": 1794758742123, "cwd": "/home/anna/shop", "prompt": "hi"})
     assert camel is not None
     assert camel.mark == parse("UserPromptSubmit", prompt="hi").mark == "UserPromptSubmit:3f6c:1794758742123"
 
 
 def test_event_is_recognised_by_fields() -> None:
-    """Copilot's own dialect does not say which event it is; every recorded one is recognised."""
+    """Copilot's own dialect does not name the event; every recorded one is recognized."""
     for name, sample in samples("copilot").items():
         unnamed = {key: item for key, item in sample["payload"].items() if key not in ("hook_event_name", "hookName")}
         assert event_of(unnamed) == sample["event"], name
@@ -63,7 +63,7 @@ def test_event_is_recognised_by_fields() -> None:
 
 
 def test_payload_belongs_to_copilot_or_claude() -> None:
-    """Copilot's payloads are told from Claude Code's, whichever way they come."""
+    """Copilot's payloads are recognized whichever hooks report them."""
     for agent in ("copilot", "claude"):
         for name, sample in samples(agent).items():
             event = index.load_adapter("claude").parse(sample["payload"])
@@ -72,7 +72,7 @@ def test_payload_belongs_to_copilot_or_claude() -> None:
 
 
 def test_subagent_belongs_to_conversation() -> None:
-    """Its own prompt says what it is to do; it comes under its own id and is put where it belongs."""
+    """Its own prompt is its task; its events have its own id and belong to the caller's conversation."""
     parsed = parse(
         "UserPromptSubmit",
         session_id="child",
@@ -101,7 +101,7 @@ def test_subagent_belongs_to_conversation() -> None:
     ],
 )
 def test_recoverable_error_is_no_failure(error: str, recoverable: bool, kind: type) -> None:
-    """Copilot tells every attempt; only a limit, or one it gives up on, is recorded."""
+    """Copilot reports every attempt; only a limit or a final failure is recorded."""
     error_fields = {"name": "Error", "message": error}
     (signal,) = parse(
         "ErrorOccurred", error=error_fields, error_context="model_call", recoverable=recoverable
@@ -112,7 +112,7 @@ def test_recoverable_error_is_no_failure(error: str, recoverable: bool, kind: ty
 
 
 def test_session_end_with_error_is_a_failure() -> None:
-    """The end of a conversation that failed says both."""
+    """And an end."""
     assert [type(signal) for signal in parse("SessionEnd", reason="error").signals] == [Erred, Closed]
     assert parse("SessionEnd", reason="user_exit").signals == (Closed(reason="user_exit"),)
 
@@ -126,7 +126,7 @@ def test_session_end_with_error_is_a_failure() -> None:
     ],
 )
 def test_exit_code_is_read_from_end_of_output(output: str, code: int) -> None:
-    """What a command printed before is not mistaken for how it ended."""
+    """Earlier output of the command is not mistaken for it."""
     parsed = parse(
         "PostToolUse", tool_name="Bash", tool_input={"command": "make"},
         tool_result={"result_type": "success", "text_result_for_llm": output},
@@ -135,7 +135,7 @@ def test_exit_code_is_read_from_end_of_output(output: str, code: int) -> None:
 
 
 def test_arguments_as_text_are_decoded() -> None:
-    """Older versions hand the arguments over as JSON in a string; what is none stays without meaning."""
+    """Older versions send JSON in a string; invalid JSON gives no signal."""
     payload: dict[str, Any] = {"sessionId": "3f6c", "timestamp": 1, "cwd": "/", "toolName": "edit", "toolResult": {}}
     given = json.dumps({"path": "a", "old_str": "x", "new_str": "y"})
     parsed = AGENT.parse({**payload, "toolArgs": given})
@@ -147,7 +147,6 @@ def test_arguments_as_text_are_decoded() -> None:
 
 
 def test_refused_tool_gives_no_edit() -> None:
-    """An edit that was denied is none."""
     parsed = parse(
         "PostToolUse", tool_name="Edit", tool_input={"path": "a", "old_str": "x", "new_str": "y"},
         tool_result={"result_type": "denied", "text_result_for_llm": "no"},
@@ -156,7 +155,7 @@ def test_refused_tool_gives_no_edit() -> None:
 
 
 def test_reply_uses_copilot_fields() -> None:
-    """Context, with the person's sentence in it as there is no other way, or a reason to hold the prompt back."""
+    """Context with the person's message in it, or a reason to block the prompt."""
     answer = HookAnswer(context="facts", say="a word")
     assert json.loads(AGENT.reply(answer, "SessionStart").stdout) == {"additionalContext": "facts\n\na word"}
     assert json.loads(AGENT.reply(HookAnswer(block="no"), "UserPromptSubmit").stdout) == {

@@ -18,8 +18,8 @@ def places(tmp_path: Path) -> AgentDirs:
     return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def test_hooks_are_a_file_of_their_own(places: AgentDirs) -> None:
-    """One JSON file in Copilot's form, for the user or in the repository."""
+def test_hooks_have_their_own_file(places: AgentDirs) -> None:
+    """In Copilot's form, for the user or in the repository."""
     (user,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     (project,) = SETTINGS.changes(places, "project", lambda manner: f"holdfast {manner}")
     assert user.path == os.path.join(places.home, ".copilot", "hooks", "holdfast.json")
@@ -32,17 +32,17 @@ def test_hooks_are_a_file_of_their_own(places: AgentDirs) -> None:
 
 
 def test_no_hooks_where_failure_refuses_tool() -> None:
-    """Copilot denies what a failing hook stands before."""
+    """Copilot refuses a tool when a hook before it fails."""
     assert not {"PreToolUse", "preToolUse", "PermissionRequest", "permissionRequest"} & set(HOOKS)
 
 
 def test_answered_events_use_ask() -> None:
-    """Answers are waited for exactly where there can be one."""
+    """And no others."""
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
 def test_variable_moves_directory(places: AgentDirs, tmp_path: Path) -> None:
-    """COPILOT_HOME is where the user's file goes."""
+    """COPILOT_HOME is the user's directory."""
     moved = places._replace(environ={"COPILOT_HOME": str(tmp_path / "cp")})
     assert SETTINGS.changes(moved, "user", str)[0].path == str(tmp_path / "cp" / "hooks" / "holdfast.json")
     assert SETTINGS.traces(moved) == (str(tmp_path / "cp"),)
@@ -50,7 +50,7 @@ def test_variable_moves_directory(places: AgentDirs, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ['{"disableAllHooks": true}', '// mine\n{\n  "disableAllHooks": true\n}'])
 def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, text: str) -> None:
-    """The setting is found and named, also beneath a comment."""
+    """The setting is named, even after a comment."""
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
     settings.write_text(text, encoding="utf-8")
@@ -59,7 +59,7 @@ def test_switched_off_hooks_are_an_obstacle(places: AgentDirs, text: str) -> Non
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"disableAllHooks": "true"}', '{"disableAllHooks": false}'])
 def test_other_settings_are_no_obstacle(places: AgentDirs, text: str) -> None:
-    """What cannot be read, or says otherwise, is no obstacle."""
+    """Nor unreadable ones."""
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
     settings.write_text(text, encoding="utf-8")
@@ -68,7 +68,7 @@ def test_other_settings_are_no_obstacle(places: AgentDirs, text: str) -> None:
 
 
 def test_windows_hook_is_powershell(places: AgentDirs) -> None:
-    """PowerShell is what Copilot runs hooks with there; the line is one of cmd."""
+    """PowerShell runs hooks there; the line is for cmd."""
     (change,) = SETTINGS.changes(
         places._replace(system="win32"), "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"'
     )

@@ -1,4 +1,4 @@
-"""Copilot's store read for `backfill`, whole and damaged."""
+"""Reading Copilot's store for `backfill`, intact and damaged."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def transcripts(places: AgentDirs) -> list[Transcript]:
 
 
 def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
-    """Prompts, tools, subagent, compression, trouble, and what was used, each call counted once."""
+    """Prompts, tools, subagent, compression, errors and usage, each call once."""
     (transcript,) = transcripts(places)
     assert (transcript.conversation, transcript.cwd, transcript.branch, transcript.model) == (
         NAME,
@@ -126,7 +126,7 @@ def test_conversation_is_read(places: AgentDirs, store: Path) -> None:
 
 
 def test_repeated_lines_count_once(places: AgentDirs, store: Path) -> None:
-    """A file glued to its own copy tells the same."""
+    """A file concatenated with its own copy gives the same."""
     (before,) = transcripts(places)
     (store / "events.jsonl").write_bytes(text(EVENTS) * 2)
     (after,) = transcripts(places)
@@ -134,7 +134,7 @@ def test_repeated_lines_count_once(places: AgentDirs, store: Path) -> None:
 
 
 def test_older_single_file_is_read(places: AgentDirs) -> None:
-    """Before there were directories, a conversation was one file."""
+    """Older versions had no directory per conversation."""
     top = Path(places.home, ".copilot", "session-state")
     top.mkdir(parents=True)
     (top / "abc.jsonl").write_bytes(text(EVENTS[:4]))
@@ -156,7 +156,7 @@ def test_older_single_file_is_read(places: AgentDirs) -> None:
     ],
 )
 def test_damage_loses_only_damaged_lines(places: AgentDirs, store: Path, damage: Any) -> None:
-    """Cut, glued, torn, NUL and overlong lines leave the rest of the conversation as it is."""
+    """Cut, concatenated, torn, NUL and overlong lines."""
     (store / "events.jsonl").write_bytes(damage(text(EVENTS)))
     (transcript,) = transcripts(places)
     signals = [signal.signal for signal in transcript.signals]
@@ -167,7 +167,7 @@ def test_damage_loses_only_damaged_lines(places: AgentDirs, store: Path, damage:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """With bytes exchanged for others and the end cut off, nothing is raised."""
+    """With changed bytes and a cut end."""
     content = bytearray(text(EVENTS))
     for _ in range(data.draw(st.integers(0, 20))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -182,7 +182,7 @@ def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory,
     "value", [None, 7, "x", [], {}, {"content": {}, "usage": 7, "context": [], "toolCallId": {}}]
 )
 def test_data_of_other_types_raises_nothing(places: AgentDirs, store: Path, kind: str, value: Any) -> None:
-    """A record whose data is something else says nothing, and costs nothing else."""
+    """Such a record is ignored, and costs nothing else."""
     events = [{**event, "data": value} if event["type"] == kind else event for event in EVENTS]
     (store / "events.jsonl").write_bytes(text(events))
     (transcript,) = transcripts(places)
@@ -190,7 +190,7 @@ def test_data_of_other_types_raises_nothing(places: AgentDirs, store: Path, kind
 
 
 def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, tmp_path: Path) -> None:
-    """Directories, links and pipes in the place of files are passed over."""
+    """Directories, links and pipes are skipped."""
     top = Path(places.home, ".copilot", "session-state")
     (top / "a" / "events.jsonl").mkdir(parents=True)
     (top / "b").mkdir()
@@ -205,7 +205,7 @@ def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, tmp_
 
 
 def test_workspace_file_is_read(tmp_path: Path) -> None:
-    """Plain entries are read in all their spellings; what is no entry, or no file, is nothing."""
+    """Plain entries in all spellings; anything else is ignored."""
     path = tmp_path / "workspace.yaml"
     path.write_bytes(b'name: "a \\"b\\""\r\ncwd: \xff\nbranch: null\n  deeper: x\nsummary: |-\n  long\nodd\n')
     assert read_workspace(str(path)) == {"name": 'a "b"', "cwd": "\ufffd"}

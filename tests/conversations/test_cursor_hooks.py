@@ -1,4 +1,4 @@
-"""The hooks of Cursor: what is its own about them."""
+"""The hooks of Cursor: its own behaviour."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sample(name: str) -> HookEvent:
 
 
 def test_file_edit_is_reported_once() -> None:
-    """A written file is an edit by its own event only, a command one run by its tool only."""
+    """A written file only by its own event, a command only by its tool."""
     assert isinstance(sample("after_file_edit").signals[0], Edited)
     assert sample("post_tool_use_write").signals == (Active(),)
     assert isinstance(sample("post_tool_use_shell").signals[0], Ran)
@@ -38,7 +38,7 @@ def test_file_edit_is_reported_once() -> None:
 
 
 def test_call_events_have_marks() -> None:
-    """A tool call heard through two configurations is one; one that was begun is not one that is over."""
+    """A call reported by two configurations is one; a started one differs from an ended one."""
     first = parse("postToolUse", tool_name="Shell", tool_use_id="a", tool_input={"command": "x"}, duration=1)
     again = parse("postToolUse", tool_name="Shell", tool_use_id="a", tool_input={"command": "x"}, duration=2)
     assert first.mark == again.mark != ""
@@ -46,12 +46,11 @@ def test_call_events_have_marks() -> None:
 
 
 def test_denied_command_gives_no_ran() -> None:
-    """What the person forbids leaves no command behind."""
     assert sample("post_tool_use_failure_denied").signals == (Active(),)
 
 
 def test_subagent_belongs_to_parent_conversation() -> None:
-    """A subagent's events are of the conversation that asked for it, though it has one of its own."""
+    """Although it has a conversation id of its own."""
     own = parse("subagentStop", parent_conversation_id="other", subagent_id="s", status="aborted")
     assert own.conversation == "other"
     ended = own.signals[0]
@@ -60,7 +59,7 @@ def test_subagent_belongs_to_parent_conversation() -> None:
 
 
 def test_subagent_without_id_gets_one() -> None:
-    """Where no id is told, a subagent's end is that of the one of its type begun by the same prompt."""
+    """Its end is matched to the start of the same type by the same prompt."""
     began = parse("subagentStart", subagent_type="shell", prompt="Run it", generation_id="g").signals[0]
     ended = parse("subagentStop", subagent_type="shell", status="completed", generation_id="g").signals[0]
     assert isinstance(began, AgentBegan)
@@ -70,7 +69,7 @@ def test_subagent_without_id_gets_one() -> None:
 
 
 def test_todos_are_merged_or_whole() -> None:
-    """Cursor says whether its to-dos are the whole list."""
+    """Cursor says whether its to-dos are the complete list."""
     todos: Json = [{"id": "1", "content": "Pack", "status": "cancelled"}]
     for merge in (True, False):
         parsed = parse("postToolUse", tool_name="TodoWrite", tool_input={"todos": todos, "merge": merge})
@@ -78,7 +77,7 @@ def test_todos_are_merged_or_whole() -> None:
 
 
 def test_windows_paths_lose_slash() -> None:
-    """A slash before the drive is Cursor's own and no part of the path."""
+    """Cursor adds a slash before the drive."""
     assert sample("session_start_windows").cwd == "c:/Users/anna/shop"
     edited = parse("afterFileEdit", file_path="/c:/Users/anna/shop/a.ts", edits=[]).signals[0]
     assert isinstance(edited, Edited)
@@ -88,13 +87,13 @@ def test_windows_paths_lose_slash() -> None:
 
 
 def test_account_is_not_kept() -> None:
-    """The person's address is in every payload and kept by none."""
+    """Every payload contains the person's address."""
     for name in SAMPLES:
         assert "anna@example.com" not in repr(sample(name))
 
 
 def test_reply_uses_cursor_fields() -> None:
-    """Facts are context, a word is for the person; a compression takes only the word."""
+    """Facts are context, a message is for the person; a compression accepts only the message."""
     answer = HookAnswer(context="facts", say="a word")
     for event in ("sessionStart", "beforeSubmitPrompt"):
         fields = json.loads(AGENT.reply(answer, event).stdout)
@@ -108,7 +107,7 @@ def test_reply_uses_cursor_fields() -> None:
 
 
 def test_resume_command_has_safe_id() -> None:
-    """The command that reopens a conversation is given only for ids that a shell cannot misread."""
+    """Unsafe ids get no command."""
     assert parse("stop").resume == f"cursor-agent --resume={ID}"
     hostile = AGENT.parse({"conversation_id": "a b", "hook_event_name": "stop"})
     assert hostile is not None
@@ -116,7 +115,7 @@ def test_resume_command_has_safe_id() -> None:
 
 
 def test_subagent_modified_files_are_edits() -> None:
-    """What a subagent changed is told with its end, each file once, as the subagent's and without hashes."""
+    """Reported with its end, each file once, as the subagent's and without hashes."""
     files: Json = ["/C:/shop/a.py", "b.py", "b.py", "", 7, None]
     parsed = parse("subagentStop", subagent_id="x", subagent_type="explore", status="completed", modified_files=files)
     assert parsed.signals[:2] == (Edited(agent="x", path="C:/shop/a.py"), Edited(agent="x", path="b.py"))

@@ -1,4 +1,4 @@
-"""Where Cursor is wired, and why it might refuse the file."""
+"""Cursor's hooks file, and what makes Cursor refuse it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def at(tmp_path: Path) -> AgentDirs:
 
 
 def test_scope_chooses_file(tmp_path: Path) -> None:
-    """A person's hooks and a project's each have a file of their own."""
+    """User and project each have their own."""
     places = at(tmp_path)
     assert SETTINGS.changes(places, "user", command)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
     assert SETTINGS.changes(places, "project", command)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
@@ -30,7 +30,7 @@ def test_scope_chooses_file(tmp_path: Path) -> None:
 
 
 def test_hooks_file_has_cursor_form(tmp_path: Path) -> None:
-    """A version, without which Cursor reads nothing, and a command with its time in seconds for each event."""
+    """A version, which Cursor requires, and a command with its timeout in seconds for each event."""
     (change,) = SETTINGS.changes(at(tmp_path), "user", command)
     assert change.entries[0] == SettingsEntry(("version",), 1, only=True)
     assert [entry.at for entry in change.entries[1:]] == [("hooks", event) for event in HOOKS]
@@ -40,13 +40,13 @@ def test_hooks_file_has_cursor_form(tmp_path: Path) -> None:
 
 
 def test_answered_events_use_ask() -> None:
-    """The hooks that wait for an answer are those of the events that can be answered; all are Cursor's."""
+    """All of them are Cursor's events."""
     assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
     assert set(HOOKS) <= KNOWN
 
 
 def test_duplicate_events_have_no_hook() -> None:
-    """Commands are heard after the tool and files by their own event, so the other event of each is not wired."""
+    """Commands are reported by the tool and files by their own event, so the duplicates get no hook."""
     assert "afterShellExecution" not in HOOKS
     assert {"postToolUse", "afterFileEdit"} <= set(HOOKS)
 
@@ -65,7 +65,7 @@ def test_duplicate_events_have_no_hook() -> None:
     ],
 )
 def test_refused_file_is_an_obstacle(tmp_path: Path, content: object, words: str | None) -> None:
-    """What makes Cursor refuse a whole file is named."""
+    """The cause is named."""
     path = tmp_path / "home" / ".cursor" / "hooks.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))

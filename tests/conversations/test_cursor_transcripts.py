@@ -1,4 +1,4 @@
-"""Conversations that Cursor wrote down: as it leaves them, and damaged."""
+"""Reading Cursor's conversations, intact and damaged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def signals_in(transcript: Transcript, kind: type) -> list[object]:
 
 @pytest.mark.parametrize("editor", [True, False])
 def test_conversation_is_read(tmp_path: Path, *, editor: bool) -> None:
-    """What was asked and done is told, from the editor as from the command line."""
+    """From the editor as from the command line."""
     (transcript,) = transcripts(store(tmp_path, editor=editor))
     assert load_reader("cursor").name == READER.name
     assert (transcript.agent, transcript.conversation) == ("cursor", ID)
@@ -104,7 +104,7 @@ def test_conversation_is_read(tmp_path: Path, *, editor: bool) -> None:
 
 
 def test_times_come_from_prompts(tmp_path: Path) -> None:
-    """A prompt's own time counts, to the minute and in its zone; the end is when the file was last written."""
+    """To the minute and in its zone; the end is the file's time of change."""
     (transcript,) = transcripts(store(tmp_path))
     first, second = parse_time("2026-09-03T18:21:00Z"), parse_time("2026-09-04T04:05:00Z")
     assert transcript.signs == [first, second, 1_788_600_000_000]
@@ -113,7 +113,7 @@ def test_times_come_from_prompts(tmp_path: Path) -> None:
 
 
 def test_conversation_without_times_is_read(tmp_path: Path) -> None:
-    """Without any time the whole conversation is of the moment the file was written."""
+    """All of it has the file's time of change."""
     (transcript,) = transcripts(
         store(tmp_path, lines(user("<user_query>Hello</user_query>"), used("Read", path="/x")))
     )
@@ -122,7 +122,7 @@ def test_conversation_without_times_is_read(tmp_path: Path) -> None:
 
 
 def test_meta_file_is_read(tmp_path: Path) -> None:
-    """Title, place and times that Cursor noted for a conversation of the command line are taken."""
+    """Title, place and times of a command line conversation."""
     places = store(tmp_path, editor=False)
     chat = tmp_path / ".cursor" / "chats" / "0f" / ID
     chat.mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_meta_file_is_read(tmp_path: Path) -> None:
 
 
 def test_subagents_are_read(tmp_path: Path) -> None:
-    """What a subagent did stands in its own file and is told as its doing; it is not a conversation."""
+    """From their own files, as the subagents' work; they are no conversations."""
     places = store(tmp_path)
     alone = next(READER.sources(places)).stamp
     (top(tmp_path) / ID / "subagents").mkdir()
@@ -150,7 +150,7 @@ def test_subagents_are_read(tmp_path: Path) -> None:
 
 
 def test_slug_equals_cursor_slug() -> None:
-    """A project's directory is named as Cursor names it."""
+    """The directory of a project."""
     assert slug_of("/home/anna/web shop") == SLUG
     assert slug_of("c:\\Users\\anna\\shop") == "c-Users-anna-shop"
 
@@ -158,7 +158,7 @@ def test_slug_equals_cursor_slug() -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.data())
 def test_cut_file_keeps_earlier_lines(tmp_path: Path, data: st.DataObject) -> None:
-    """Cut at any byte, a file still tells everything that stood before the line that was cut."""
+    """Cut at any byte."""
     content = lines(*RECORDS)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
@@ -180,7 +180,6 @@ def test_cut_file_keeps_earlier_lines(tmp_path: Path, data: st.DataObject) -> No
     ],
 )
 def test_damaged_line_loses_only_itself(tmp_path: Path, damage: bytes) -> None:
-    """Whatever stands between them, the lines before and after it are told."""
     content = lines(*RECORDS[:5]) + damage + lines(*RECORDS[5:])
     (transcript,) = transcripts(store(tmp_path, content))
     (plain,) = transcripts(store(tmp_path))
@@ -188,7 +187,7 @@ def test_damaged_line_loses_only_itself(tmp_path: Path, damage: bytes) -> None:
 
 
 def test_other_things_are_no_sources(tmp_path: Path) -> None:
-    """Directories, pipes and links under the names of conversations are passed over; what vanishes is said."""
+    """Directories, pipes and links are skipped; a file that disappears is a problem."""
     (top(tmp_path) / "a.jsonl").mkdir(parents=True)
     (tmp_path / "elsewhere.jsonl").write_bytes(lines(*RECORDS))
     (top(tmp_path) / "b.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")

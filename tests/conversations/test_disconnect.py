@@ -1,4 +1,4 @@
-"""A session whose conversations are all closed is paused, until something is done in it."""
+"""A session whose conversations are all closed shows as paused until something happens in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agents(tmp_path: Path) -> Speaking:
 
 
 def test_closed_conversation_pauses_its_session(agents: Speaking) -> None:
-    """Everywhere that a status is shown; nobody recorded a pause, and nothing is in conflict."""
+    """On every surface, without a recorded pause or a conflict."""
     session = agents.session()
     assert (session.status, session.conflicts) == ("paused", [])
     assert "session.paused" not in agents.types()
@@ -42,7 +42,7 @@ def test_closed_conversation_pauses_its_session(agents: Speaking) -> None:
         assert all(check.status != "failed" for check in keeper.doctor()[0])
 
 
-def test_working_time_of_a_paused_disconnected_session_follows_the_idle_rule(agents: Speaking) -> None:
+def test_working_time_of_a_disconnected_session_follows_the_idle_rule(agents: Speaking) -> None:
     agents.minute = 5
     assert agents.session().time.working_ms == 5 * MINUTE
     agents.minute = 60
@@ -52,7 +52,7 @@ def test_working_time_of_a_paused_disconnected_session_follows_the_idle_rule(age
 
 
 @pytest.mark.parametrize("how", ["prompt", "note", "resume", "open"])
-def test_any_sign_of_activity_ends_the_pause_of_a_disconnected_session(agents: Speaking, how: str) -> None:
+def test_activity_ends_the_pause_of_a_disconnected_session(agents: Speaking, how: str) -> None:
     assert agents.session().status == "paused"
     agents.minute = 4
     with agents.keeper() as keeper:
@@ -93,7 +93,7 @@ def test_running_agent_keeps_a_disconnected_session_in_progress_until_it_ends(ag
 
 
 def test_late_payload_of_a_closed_conversation_does_not_end_its_pause(agents: Speaking) -> None:
-    """What was said before the end, and is heard after it, is no activity since."""
+    """Its time is before the end."""
     assert agents.session().status == "paused"
     agents.minute = 1
     agents.say("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="t1")
@@ -112,24 +112,24 @@ def test_pause_and_stop_work_on_a_disconnected_session(agents: Speaking) -> None
     assert [session.status for session in agents.sessions()] == ["completed"]
 
 
-def test_disconnected_session_shows_alike_on_every_device() -> None:
-    """One device closes the conversation while another works on: in whatever order the events arrive, one status."""
+def test_disconnected_session_has_one_status_on_all_devices() -> None:
+    """One device closes the conversation while another works: in whatever order the events arrive."""
     first, second = Device("laptop"), Device("desk")
     begun = first.record(SessionStarted(goal="Shop", project=ProjectFacts(id="p", name="shop"), device="laptop"))
     linked = first.record(NativeLinked(agent="claude", id="talk"))
     second.receive(first)
     closed = first.record(NativeClosed(agent="claude", id="talk"))
     noted = second.record(NoteAdded(text="Elsewhere"))
-    found = {
+    statuses = {
         view.shown_status(fold(order)) for order in ([begun, linked, closed, noted], [noted, closed, linked, begun])
     }
-    assert len(found) == 1
+    assert len(statuses) == 1
     assert view.conflicts(fold([begun, linked, closed, noted])) == []
     assert view.shown_status(fold([begun, linked, closed])) == "paused"
 
 
-def test_mirrored_file_of_a_disconnected_session_is_paused_and_can_be_taken_up(agents: Speaking) -> None:
-    """The file says so, and a program that goes on by writing its status is believed."""
+def test_mirrored_file_of_a_disconnected_session_is_paused_and_can_be_resumed(agents: Speaking) -> None:
+    """By a program that writes its status."""
     with agents.keeper() as keeper:
         keeper.mirrors.switch_on("orchestrator")
     path = agents.project / ORCHESTRATOR
@@ -142,7 +142,7 @@ def test_mirrored_file_of_a_disconnected_session_is_paused_and_can_be_taken_up(a
 
 
 def test_files_of_every_format_are_valid_while_a_session_is_disconnected(agents: Speaking) -> None:
-    """Each shows the pause in its own word, and reading them again says nothing new."""
+    """Each shows the pause in its own term, and reading it back gives no events."""
     with agents.keeper() as keeper:
         for name in registry.NAMES:
             keeper.mirrors.switch_on(name)

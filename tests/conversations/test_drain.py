@@ -1,4 +1,4 @@
-"""Payloads become events: once, in order, and whatever is in them."""
+"""Payloads become events: once, in order, whatever they contain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def agents(tmp_path: Path) -> Speaking:
 
 
 def test_payloads_are_drained_before_every_read_and_write(agents: Speaking) -> None:
-    """The library, too, sees what a hook left a moment ago."""
+    """In the library too."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         session = keeper.session()
@@ -36,7 +36,7 @@ def test_payloads_are_drained_before_every_read_and_write(agents: Speaking) -> N
 
 
 def test_events_have_the_time_of_their_payload(agents: Speaking) -> None:
-    """Not when somebody looked."""
+    """Not that of the drain."""
     agents.prompt("Add OAuth")
     agents.minute = 3
     agents.say("Stop")
@@ -48,8 +48,8 @@ def test_events_have_the_time_of_their_payload(agents: Speaking) -> None:
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.02])
-def test_the_same_event_through_two_configurations_is_one(agents: Speaking, apart: float) -> None:
-    """User and project scope, plugin and `connect`: each event once, drained together or one after the other."""
+def test_event_reported_by_two_configurations_is_recorded_once(agents: Speaking, apart: float) -> None:
+    """User and project scope, plugin and `connect`: drained together or one after the other."""
     for through in ("user", "project", "plugin"):
         agents.say("UserPromptSubmit", prompt="Add OAuth", prompt_id="p1", through=through)
         agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"}, through=through)
@@ -63,7 +63,7 @@ def test_the_same_event_through_two_configurations_is_one(agents: Speaking, apar
 
 
 def test_equal_prompts_at_different_times_are_recorded_twice(agents: Speaking) -> None:
-    """Through one configuration, equal payloads without an id of their own are two events."""
+    """Equal payloads without an id, from one configuration."""
     for _ in range(3):
         agents.say("Stop", last_assistant_message="Yes")
     agents.prompt("Add OAuth")
@@ -74,8 +74,8 @@ def test_equal_prompts_at_different_times_are_recorded_twice(agents: Speaking) -
     assert agents.types().count("message.exchanged") == 5
 
 
-def test_a_drain_that_died_is_finished_by_the_next(agents: Speaking) -> None:
-    """Recorded, and the files not yet gone: they are recognised."""
+def test_interrupted_drain_is_finished_by_the_next(agents: Speaking) -> None:
+    """Files of recorded payloads are recognized."""
     kept = [agents.prompt("Add OAuth"), agents.say("Stop", last_assistant_message="Done")]
     copies = [(path, path.read_bytes(), path.stat()) for path in kept]
     agents.session()
@@ -94,8 +94,8 @@ def test_a_drain_that_died_is_finished_by_the_next(agents: Speaking) -> None:
         b'{"session_id": "\xff\xfe", "hook_event_name"', b'{"hook_event_name": "Stop"}', b"\0" * 100,
     ],
 )  # fmt: skip
-def test_a_payload_nothing_can_be_made_of_is_put_aside(agents: Speaking, payload: bytes) -> None:
-    """It stops nothing, is kept, and is noted."""
+def test_unreadable_payload_is_set_aside(agents: Speaking, payload: bytes) -> None:
+    """It stops nothing, is kept, and is logged."""
     agents.prompt("Add OAuth")
     agents.hand_over(payload)
     agents.minute = 1
@@ -107,8 +107,8 @@ def test_a_payload_nothing_can_be_made_of_is_put_aside(agents: Speaking, payload
     assert len(agents.errors()) == 1
 
 
-def test_a_payload_still_being_written_is_waited_for(agents: Speaking) -> None:
-    """Half of it is no reason to give it up while its writer lives; what the same agent says later waits with it."""
+def test_unfinished_payload_is_left_while_its_writer_lives(agents: Speaking) -> None:
+    """Later payloads of the same agent wait too."""
     whole = json.dumps({"session_id": "t", "cwd": str(agents.project), "hook_event_name": "UserPromptSubmit",
                         "prompt": "Add OAuth"}).encode()  # fmt: skip
     half = Path(spool.add_payload(str(agents.home), "claude", "user", 1, whole[:40]))
@@ -120,7 +120,7 @@ def test_a_payload_still_being_written_is_waited_for(agents: Speaking) -> None:
 
 
 def test_undecodable_text_is_kept_with_replacements(agents: Speaking) -> None:
-    """Half characters, NULs and bytes of no encoding are replaced; secrets are cut out."""
+    """Half characters, NULs and invalid bytes are replaced; secrets are removed."""
     agents.hand_over(
         b'{"session_id":"t","cwd":' + json.dumps(str(agents.project)).encode()
         + b',"hook_event_name":"UserPromptSubmit","prompt":"A\\ud800B\\u0000C \xff key sk-ant-api03-'
@@ -132,7 +132,7 @@ def test_undecodable_text_is_kept_with_replacements(agents: Speaking) -> None:
 
 
 def test_hostile_ids_stay_text(agents: Speaking) -> None:
-    """An id that looks like a path is an id; nothing outside the home is written."""
+    """An id that looks like a path writes nothing outside the home."""
     talks = ("../../../etc/passwd", "a/b", "..", "C:\\x", "x" * 199, "$(touch x)", "'; DROP TABLE events; --")
     for talk in talks:
         agents.prompt("Add OAuth", talk)
@@ -141,8 +141,8 @@ def test_hostile_ids_stay_text(agents: Speaking) -> None:
     assert outside == {"home", "project"}
 
 
-def test_a_locked_store_does_not_stop_reading(agents: Speaking) -> None:
-    """Somebody holds the right to write: what waits goes on waiting, and is taken in afterwards."""
+def test_locked_store_does_not_stop_reading(agents: Speaking) -> None:
+    """Payloads wait and are drained later."""
     agents.prompt("Add OAuth")
     agents.session()
     lock = apsw.Connection(str(agents.home / "store.db"))
@@ -158,8 +158,8 @@ def test_a_locked_store_does_not_stop_reading(agents: Speaking) -> None:
     assert agents.waiting() == []
 
 
-def test_many_drain_at_once(agents: Speaking) -> None:
-    """Eight readers find the same hundred payloads: each is one event, in the order of its agent."""
+def test_concurrent_drains_record_each_payload_once(agents: Speaking) -> None:
+    """Eight readers, a hundred payloads, in their agent's order."""
     agents.prompt("Add OAuth")
     for number in range(100):
         agents.minute += 0.01
@@ -188,8 +188,8 @@ def test_many_drain_at_once(agents: Speaking) -> None:
     assert [json.loads(event.data or b"{}")["command"] for event in ran] == [f"make {n}" for n in range(100)]
 
 
-def test_an_unknown_event_and_an_unknown_field_are_kept(agents: Speaking) -> None:
-    """What a newer agent says is there for whoever will understand it, without its secrets."""
+def test_unknown_events_and_fields_are_kept(agents: Speaking) -> None:
+    """Without their secrets."""
     agents.prompt("Add OAuth")
     agents.say("PlanetAligned", planet="Mars", api_key="sk-ant-api03-" + "a1B2" * 24 + "AA")
     agents.say("Stop", last_assistant_message="Done", mood={"level": 3})
@@ -201,8 +201,8 @@ def test_an_unknown_event_and_an_unknown_field_are_kept(agents: Speaking) -> Non
     assert "sk-ant" not in str(aligned)
 
 
-def test_a_long_queue_is_taken_in_to_its_end(agents: Speaking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than fits into one transaction: whoever reads next sees all of it."""
+def test_long_queue_is_drained_completely(agents: Speaking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one reader, in several transactions."""
     monkeypatch.setattr("holdfast.conversations.ingest.drain._MAX_BATCH", 10)
     agents.prompt("Add OAuth")
     for number in range(35):
@@ -211,8 +211,8 @@ def test_a_long_queue_is_taken_in_to_its_end(agents: Speaking, monkeypatch: pyte
     assert agents.waiting() == []
 
 
-def test_backup_holds_payloads_that_just_came(agents: Speaking, tmp_path: Path) -> None:
-    """What waits is taken in before the store is copied."""
+def test_backup_includes_waiting_payloads(agents: Speaking, tmp_path: Path) -> None:
+    """They are drained before the store is copied."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         keeper.current()

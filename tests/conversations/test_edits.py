@@ -1,4 +1,4 @@
-"""What an edit did, as far as an agent's words make it sure."""
+"""The effect of an edit, as far as an agent's data is certain."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def sha(text: str) -> str:
 
 
 def test_hash_is_that_of_file() -> None:
-    """The hash is the one `sha256sum` gives for the file."""
+    """As `sha256sum` prints it."""
     assert hash_content("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert hash_content("") == sha("")
 
 
 @pytest.mark.parametrize("text", [None, "a\ufffdb", "lone " + chr(0xD800)])
 def test_hash_of_lost_characters_is_none(text: str | None) -> None:
-    """Content whose bytes are not known for sure has no hash."""
+    """If the bytes are not certain, there is no hash."""
     assert hash_content(text) is None
 
 
 @given(LINES, LINES)
 def test_lines_add_up(before: str, after: str) -> None:
-    """What was added less what was removed is by how much the file grew."""
+    """Added minus removed lines is the growth of the file."""
     lines = count_changed_lines(before, after)
     assert lines.added is not None
     assert lines.removed is not None
@@ -86,7 +86,7 @@ def test_lines_add_up(before: str, after: str) -> None:
 
 
 def test_counting_stops_at_large_differences() -> None:
-    """Where comparing would take long, the number of lines is unknown rather than wrong."""
+    """The number of lines is then unknown rather than wrong."""
     before = "".join(f"{number}\n" for number in range(5000))
     assert count_changed_lines(before, before.replace("\n", "!\n")) == LineCounts()
     assert count_changed_lines(before, before + "more\n") == LineCounts(1, 0)
@@ -111,13 +111,12 @@ def test_counting_stops_at_large_differences() -> None:
 def test_replace_text_is_unambiguous(
     content: str, old: str, new: str, every: bool, grown: int | None, after: str | None
 ) -> None:
-    """The content after an exchange is given only where there is one way to understand it."""
+    """No content if the replacement could be understood in two ways."""
     assert replace_text(content, old, new, every=every, grown=grown) == after
 
 
 @given(st.text(max_size=50), st.text(max_size=5), st.text(max_size=5), st.booleans())
 def test_replace_text_equals_replacement(content: str, old: str, new: str, every: bool) -> None:
-    """Whatever is given is the content with that text exchanged, and nothing else."""
     after = replace_text(content, old, new, every=every)
     if after is not None and old:
         assert after == content.replace(old, new)
@@ -125,7 +124,7 @@ def test_replace_text_equals_replacement(content: str, old: str, new: str, every
 
 
 def test_patch_with_envelope_is_parsed() -> None:
-    """Each file of an `apply_patch` is told, with what is sure of it."""
+    """Each file of an `apply_patch`, with what is certain."""
     assert parse_patch(PATCH, agent="a") == (
         Edited(
             agent="a", path="src/new.py", action="created", after=sha("one\ntwo\n"), lines_added=2, lines_removed=0
@@ -138,12 +137,11 @@ def test_patch_with_envelope_is_parsed() -> None:
 
 
 def test_patch_ignores_line_ends() -> None:
-    """A patch written on Windows says the same."""
     assert parse_patch(PATCH.replace("\n", "\r\n")) == parse_patch(PATCH)
 
 
 def test_unified_diff_is_parsed() -> None:
-    """Each file of a unified diff is told; lines that look like headers are content where content is due."""
+    """Each file; lines that look like headers are content where content is due."""
     assert parse_patch(DIFF) == (
         Edited(path="old.py", lines_added=2, lines_removed=1),
         Edited(path="new.py", action="created", lines_added=1, lines_removed=0),
@@ -153,7 +151,6 @@ def test_unified_diff_is_parsed() -> None:
 
 @given(st.text(st.sampled_from("*+-@ \n\tabUpdateFile:/"), max_size=300))
 def test_any_text_as_patch_raises_nothing(text: str) -> None:
-    """Nothing that stands in a patch is an error."""
     for edited in (
         *parse_patch(text),
         *parse_patch(f"*** Begin Patch\n{text}"),
@@ -163,12 +160,10 @@ def test_any_text_as_patch_raises_nothing(text: str) -> None:
 
 
 def test_patch_has_limited_number_of_files() -> None:
-    """A patch of a hundred thousand files is cut."""
     assert len(parse_patch("*** Begin Patch\n" + "*** Delete File: a\n" * 100_000)) == edits.MAX_PATCH_FILES
 
 
 def test_several_edits_apply_in_turn() -> None:
-    """Several exchanges are done one after the other."""
     (edited,) = tools.signals_of(
         "MultiEdit",
         {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}, {"old_string": "y", "new_string": "z"}]},
@@ -178,7 +173,7 @@ def test_several_edits_apply_in_turn() -> None:
 
 
 def test_stored_empty_content_is_ignored() -> None:
-    """Claude Code stores changes without the file's content: no hash is made of what is not there."""
+    """Claude Code stores changes without the file's content: such changes get no hash."""
     (written,) = tools.signals_of(
         "Write",
         {"file_path": "a", "content": "new\n"},
@@ -195,7 +190,7 @@ def test_stored_empty_content_is_ignored() -> None:
 
 
 def test_edit_modified_by_person_has_no_hash() -> None:
-    """A change that the person altered before allowing it has no known result."""
+    """The person changed it before allowing it."""
     (edited,) = tools.signals_of(
         "Edit",
         {"file_path": "a", "old_string": "x", "new_string": "y"},
@@ -207,7 +202,7 @@ def test_edit_modified_by_person_has_no_hash() -> None:
 
 @pytest.mark.parametrize(("path", "sure"), [("/home/anna/a", True), ("C:\\shop\\a", False), ("c:/shop/a", False)])
 def test_windows_line_ends_give_no_hash(path: str, sure: bool) -> None:
-    """Where files often have line ends that the agent does not show, no hash is made of what it shows."""
+    """The agent does not show the file's line ends."""
     result: dict[str, Json] = {"filePath": path, "oldString": "x", "newString": "y", "originalFile": "x\nz\n"}
     (edited,) = tools.signals_of("Edit", {}, result)
     assert isinstance(edited, Edited)
@@ -232,13 +227,13 @@ def test_windows_line_ends_give_no_hash(path: str, sure: bool) -> None:
         ({"command": 5}, {}, None, Active()),
     ],
 )
-def test_command_is_ran(given_: Json, response: Json, failed: str | None, ran: Ran | Active) -> None:
-    """A command is told with its code, in whatever form it is given."""
+def test_command_gives_a_ran_signal(given_: Json, response: Json, failed: str | None, ran: Ran | Active) -> None:
+    """With its exit code, in any form."""
     assert tools.signals_of("Bash", given_, response, failed=failed) == (ran,)
 
 
 def test_failed_tool_is_activity() -> None:
-    """A failure from outside is told; one of the work itself is not, and a tool's limit is not the account's."""
+    """External failures are recorded; the work's own are not, and a tool's limit is not the account's."""
     assert tools.signals_of("Grep", {}, failed="No such pattern") == (Active(),)
     assert tools.signals_of("WebFetch", {}, failed="rate limit exceeded", agent="a") == (
         Active(agent="a"),
@@ -247,7 +242,7 @@ def test_failed_tool_is_activity() -> None:
 
 
 def test_command_carrying_patch_is_edit() -> None:
-    """A shell that is only used to hand a patch over is the patch."""
+    """A shell used only to pass a patch is the patch."""
     result = tools.signals_of("Bash", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF"}, {"exit_code": 0})
     assert [line.path for line in result if isinstance(line, Edited)] == [
         "src/new.py",
@@ -259,7 +254,7 @@ def test_command_carrying_patch_is_edit() -> None:
 
 
 def test_agent_brings_own_table() -> None:
-    """Another agent's names lead to the same meanings."""
+    """Other tool names lead to the same meanings."""
     table = {"write_file": tools.writes, "replace": tools.edits, "write_todos": tools.plans}
     assert tools.signals_of("write_file", {"file_path": "a", "content": "x"}, {}, table=table) == (
         Edited(path="a", after=sha("x")),
@@ -271,7 +266,7 @@ def test_agent_brings_own_table() -> None:
 
 
 def test_checklist_is_parsed() -> None:
-    """To-dos may be boxes to tick."""
+    """To-dos may be check boxes."""
     result = tools.signals_of("TodoWrite", {"todos": "# Plan\n- [x] Cart\n- [ ] Totals \n* [-] Wish\n1. [~] Ship"})
     assert result == (
         Planned(
@@ -281,6 +276,6 @@ def test_checklist_is_parsed() -> None:
 
 
 def test_long_blank_checklist_is_quick() -> None:
-    """Megabytes of blanks are looked through once."""
+    """Megabytes of blanks are scanned once."""
     for blank in ("\n", " ", "- [ ] \n", "\t\n"):
         assert tools.signals_of("TodoWrite", {"todos": blank * 300_000}) == (Active(),)

@@ -1,4 +1,4 @@
-"""The hooks of Gemini CLI: what is its own about them."""
+"""The hooks of Gemini CLI: its own behaviour."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shell(output: str) -> Ran:
 
 
 def test_automatic_compression_gives_no_signal() -> None:
-    """Before every request Gemini says that it may compress: that is no compression, and nothing to answer."""
+    """Gemini announces a possible compression before every request."""
     nothing = AGENT.parse(SAMPLES["pre_compress_nothing"].payload)
     assert nothing is not None
     assert (nothing.signals, nothing.occasion, nothing.rest) == ((), None, {})
@@ -46,7 +46,7 @@ def test_automatic_compression_gives_no_signal() -> None:
 
 
 def test_subagent_end_matches_call() -> None:
-    """Gemini names no calls: the one before and the one after a subagent are the same by what was asked for."""
+    """Gemini's calls have no id: start and end match by the request."""
     before = AGENT.parse(SAMPLES["before_tool_agent"].payload)
     done = AGENT.parse(SAMPLES["after_tool_agent"].payload)
     assert before is not None
@@ -58,7 +58,7 @@ def test_subagent_end_matches_call() -> None:
 
 
 def test_hook_context_is_removed_from_prompt() -> None:
-    """What hooks answered stands before the prompt in a run without a terminal; the person did not ask for it."""
+    """Without a terminal the hooks' context precedes the prompt."""
     prompt = "<hook_context>Recorded facts\nof yesterday</hook_context>\n\nMake the cart faster"
     assert parse("BeforeAgent", prompt=prompt).signals == (Prompted(text="Make the cart faster"),)
 
@@ -76,7 +76,7 @@ def test_hook_context_is_removed_from_prompt() -> None:
     ],
 )
 def test_exit_code_is_read_from_model_text(output: str, code: int) -> None:
-    """The exit code is what stands below the output, not what the output says."""
+    """It stands below the output."""
     assert shell(output).code == code
 
 
@@ -92,7 +92,7 @@ def test_exit_code_is_read_from_model_text(output: str, code: int) -> None:
     ],
 )
 def test_hash_is_given_only_when_certain(path: str, before: str | None, content: str, sure: bool) -> None:
-    """Gemini writes the line ends that a file had, and shows others: then its hash is not known."""
+    """Gemini keeps a file's line ends and shows others."""
     shown: dict[str, Json] = {
         "filePath": path, "originalContent": before or "", "newContent": content, "isNewFile": before is None,
     }  # fmt: skip
@@ -104,20 +104,20 @@ def test_hash_is_given_only_when_certain(path: str, before: str | None, content:
 
 
 def test_edit_without_display_has_no_hash() -> None:
-    """Without the form for the screen, a written file is still a changed file."""
+    """It is still an edit."""
     edited = after("write_file", {"file_path": "a.txt", "content": "x"}, {"llmContent": "done"})
     assert edited == Edited(path="a.txt", after=getattr(edited, "after", None))
 
 
 def test_notification_waits_for_person() -> None:
-    """A question is waited for as input, everything else as a permission; other notices are no waiting."""
+    """A question waits for input, other requests for permission; other notices are no wait."""
     asked = parse("Notification", notification_type="ToolPermission", details={"type": "ask_user"}, message="?")
     assert asked.signals == (Waits(what="input", text="?"),)
     assert not isinstance(parse("Notification", notification_type="Idle").signals[0], Waits)
 
 
 def test_reply_uses_gemini_fields() -> None:
-    """Facts go to the model at the start and with a prompt, never to a compression, which takes none."""
+    """Facts go to the model at the start and with a prompt; a compression accepts none."""
     start = json.loads(AGENT.reply(HookAnswer(context="facts", say="a word"), "SessionStart").stdout)
     assert start == {
         "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "facts"},
@@ -128,7 +128,7 @@ def test_reply_uses_gemini_fields() -> None:
 
 
 def test_blocked_prompt_is_denied() -> None:
-    """Only a prompt is held back, with the reason alone: a message beside it would be shown in its place."""
+    """With the reason alone: a message would be shown instead."""
     blocked = AGENT.reply(HookAnswer(say="a word", block="Ninety minutes: rest"), "BeforeAgent")
     assert json.loads(blocked.stdout) == {"decision": "deny", "reason": "Ninety minutes: rest"}
     assert blocked.code == 0
@@ -136,7 +136,7 @@ def test_blocked_prompt_is_denied() -> None:
 
 
 def test_resume_command_has_safe_id() -> None:
-    """The command that reopens a conversation is given only for ids that a shell cannot misread."""
+    """Unsafe ids get no command."""
     assert parse("SessionEnd").resume == f"gemini --resume {ID}"
     hostile = AGENT.parse({"session_id": "$(reboot)", "hook_event_name": "SessionEnd"})
     assert hostile is not None

@@ -1,4 +1,4 @@
-"""Where Gemini CLI is wired, and what may stand in the way."""
+"""Gemini CLI's settings, and the obstacles in them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def trusting(tmp_path: Path, content: str = '{"security": {"folderTrust": {"enab
 
 
 def test_scope_chooses_file(tmp_path: Path) -> None:
-    """A person's settings and a project's are Gemini's own files; its variable moves the person's."""
+    """Gemini's own files; its variable moves the user's."""
     places = at(tmp_path)
     home, project = tmp_path / "home", tmp_path / "home" / "shop"
     assert SETTINGS.changes(places, "user", command)[0].path == str(home / ".gemini" / "settings.json")
@@ -38,7 +38,7 @@ def test_scope_chooses_file(tmp_path: Path) -> None:
 
 
 def test_hook_has_gemini_form(tmp_path: Path) -> None:
-    """Each event has a group with one command, its time in milliseconds."""
+    """A group with one command per event, its timeout in milliseconds."""
     (change,) = SETTINGS.changes(at(tmp_path), "user", command)
     assert [entry.at for entry in change.entries] == [("hooks", event) for event in HOOKS]
     assert not any(entry.only for entry in change.entries)
@@ -53,7 +53,7 @@ def test_hook_has_gemini_form(tmp_path: Path) -> None:
 
 
 def test_answered_events_use_ask() -> None:
-    """The hooks that wait for an answer are those of the events that can be answered."""
+    """And no others."""
     assert {event for event, hook in HOOKS.items() if hook.manner == "ask"} == AGENT.asking
     assert {event for event, hook in HOOKS.items() if hook.manner == "stir"} == {
         "BeforeTool",
@@ -62,14 +62,13 @@ def test_answered_events_use_ask() -> None:
     }
 
 
-def test_no_obstacles(tmp_path: Path) -> None:
-    """Where folders need no trust and hooks are not switched off, nothing is said."""
+def test_trusted_folder_with_enabled_hooks_has_no_obstacles(tmp_path: Path) -> None:
     trusting(tmp_path)
     assert SETTINGS.obstacles(at(tmp_path), "user") == ()
 
 
 def test_switched_off_hooks_are_an_obstacle(tmp_path: Path) -> None:
-    """Hooks switched off as a whole or by our name are named with the file, comments in it or not."""
+    """As a whole or by our name; the file is named, with or without comments."""
     settings = trusting(
         tmp_path,
         '{ // mine\n "security": {"folderTrust": {"enabled": false}},\n'
@@ -86,7 +85,7 @@ def test_switched_off_hooks_are_an_obstacle(tmp_path: Path) -> None:
 
 
 def test_untrusted_folder_is_an_obstacle(tmp_path: Path) -> None:
-    """A folder that nobody has trusted, or that somebody distrusts, is named; the longest rule for it counts."""
+    """Also one without a decision; the longest matching rule counts."""
     places = at(tmp_path)
     rules = tmp_path / "home" / ".gemini" / "trustedFolders.json"
     rules.parent.mkdir(parents=True)
@@ -108,7 +107,6 @@ def test_untrusted_folder_is_an_obstacle(tmp_path: Path) -> None:
 
 
 def test_unreadable_settings_count_as_empty(tmp_path: Path) -> None:
-    """Damaged settings, or a directory in their place, are passed over."""
     for content in ("{", "[]", "\0", "nonsense"):
         trusting(tmp_path, content)
         assert len(SETTINGS.obstacles(at(tmp_path), "user")) == 1

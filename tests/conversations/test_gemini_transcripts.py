@@ -1,4 +1,4 @@
-"""Conversations that Gemini CLI wrote down: as it leaves them, and damaged."""
+"""Reading Gemini CLI's conversations, intact and damaged."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def signals_in(transcript: Transcript, kind: type) -> list[object]:
 
 
 def test_conversation_is_read(tmp_path: Path) -> None:
-    """What was asked, done and used is told, each message counted once however often it was written."""
+    """Each message once, however often it was written."""
     places = store(tmp_path)
     (tmp_path / ".gemini" / "tmp" / "shop" / ".project_root").write_text("/home/anna/shop")
     (transcript,) = transcripts(places)
@@ -128,7 +128,7 @@ def test_conversation_is_read(tmp_path: Path) -> None:
 
 
 def test_subagents_are_read(tmp_path: Path) -> None:
-    """A subagent has its own file: when it began, what it did and used stand there."""
+    """Start, work and usage are in the subagent's own file."""
     places = store(tmp_path)
     alone = next(READER.sources(places)).stamp
     directory = tmp_path / ".gemini" / "tmp" / "shop" / "chats" / ID
@@ -146,7 +146,7 @@ def test_subagents_are_read(tmp_path: Path) -> None:
 
 
 def test_compression_is_compacted(tmp_path: Path) -> None:
-    """A history written anew with a summary in it is a compression; the messages it repeats are not new."""
+    """A history rewritten with a summary is a compression; repeated messages are not new."""
     anew: Json = {
         "$set": {"messages": [user(16, "<state_snapshot>…</state_snapshot>", "s"), *RECORDS[2:3], model(2)]}
     }
@@ -157,14 +157,14 @@ def test_compression_is_compacted(tmp_path: Path) -> None:
 
 
 def test_rolled_back_messages_count(tmp_path: Path) -> None:
-    """Rewinding a conversation takes neither the time nor the tokens back."""
+    """Rewinding removes neither their time nor their tokens."""
     (plain,) = transcripts(store(tmp_path))
     (rewound,) = transcripts(store(tmp_path, lines(*RECORDS, {"$rewindTo": "u1"})))
     assert (rewound.signs, rewound.input_tokens) == (plain.signs, plain.input_tokens)
 
 
 def test_empty_file_of_resumed_conversation_is_ignored(tmp_path: Path) -> None:
-    """A file in which nothing was said is not a conversation, though subagents of its id are there."""
+    """Even if subagents with its id exist."""
     places = store(tmp_path)
     store(tmp_path, lines(HEAD), "session-2026-11-15T18-00-bfb80a18.jsonl")
     directory = tmp_path / ".gemini" / "tmp" / "shop" / "chats" / ID
@@ -174,7 +174,7 @@ def test_empty_file_of_resumed_conversation_is_ignored(tmp_path: Path) -> None:
 
 
 def test_older_document_is_read(tmp_path: Path) -> None:
-    """A conversation that is one document is read like one in lines, and only once where it went on in lines."""
+    """Once, also where it was continued in lines."""
     document: Json = {**HEAD, "messages": [*RECORDS[2:3], *RECORDS[4:12]]}
     whole = json.dumps(document, indent=2).encode()
     places = store(tmp_path, whole, "session-2026-01-15T16-03-bfb80a18.json")
@@ -187,7 +187,7 @@ def test_older_document_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("known", ["projects.json", "trustedFolders.json", "nowhere"])
 def test_project_is_looked_up(tmp_path: Path, known: str) -> None:
-    """Without a note, the project is where a known path has the name, or the hash for a name."""
+    """By its name, or its hash, among the known paths."""
     path = "/home/anna/shop"
     name = "shop-2" if known == "projects.json" else hashlib.sha256(path.encode()).hexdigest()
     places = store(tmp_path, project=name)
@@ -204,7 +204,7 @@ def test_project_is_looked_up(tmp_path: Path, known: str) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.data())
 def test_cut_file_keeps_earlier_lines(tmp_path: Path, data: st.DataObject) -> None:
-    """Cut at any byte, a file still tells everything that stood before the line that was cut."""
+    """Cut at any byte."""
     content = lines(*RECORDS)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
@@ -223,7 +223,7 @@ def test_cut_file_keeps_earlier_lines(tmp_path: Path, data: st.DataObject) -> No
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(st.data())
 def test_cut_document_keeps_earlier_messages(tmp_path: Path, data: st.DataObject) -> None:
-    """Cut at any byte, an older document tells the messages that are whole, and says that it is damaged."""
+    """Cut at any byte; the damage is reported."""
     messages: list[Json] = [user(second, f"Prompt {second}") for second in range(1, 6)]
     content = json.dumps({**HEAD, "messages": messages}).encode()
     cut = data.draw(st.integers(1, len(content) - 1))
@@ -247,7 +247,6 @@ def test_cut_document_keeps_earlier_messages(tmp_path: Path, data: st.DataObject
     ],
 )
 def test_damaged_line_loses_only_itself(tmp_path: Path, name: str, damage: bytes) -> None:
-    """Whatever stands between them, the records before and after it are told."""
     half = len(RECORDS) // 2
     content = lines(*RECORDS[:half]) + damage + lines(*RECORDS[half:])
     (transcript,) = transcripts(store(tmp_path, content))
@@ -257,7 +256,7 @@ def test_damaged_line_loses_only_itself(tmp_path: Path, name: str, damage: bytes
 
 
 def test_glued_records_and_nuls_are_read(tmp_path: Path) -> None:
-    """Records on one line, and what a lost power supply leaves at the end, are no loss."""
+    """Two records in one line, and NULs after a power cut, cost nothing."""
     content = lines(*RECORDS).replace(b"}\n{", b"}{", 3) + b"\0" * 512
     (transcript,) = transcripts(store(tmp_path, content))
     (plain,) = transcripts(store(tmp_path))
@@ -265,7 +264,7 @@ def test_glued_records_and_nuls_are_read(tmp_path: Path) -> None:
 
 
 def test_other_things_are_no_sources(tmp_path: Path) -> None:
-    """Directories, pipes and links under the names of conversations are passed over; what vanishes is said."""
+    """Directories, pipes and links are skipped; a file that disappears is a problem."""
     chats = tmp_path / ".gemini" / "tmp" / "shop" / "chats"
     (chats / "session-a-00000000.jsonl").mkdir(parents=True)
     (chats / "session-b-00000000.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")

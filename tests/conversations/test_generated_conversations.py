@@ -1,7 +1,7 @@
-"""Conversations made up for every agent: hooks and transcripts make the same sessions of them.
+"""Generated conversations of every agent: hooks and transcripts give the same sessions.
 
-Each is recorded twice, from payloads as the program sends them and from a transcript as it writes them, both at the
-same moments. Sessions, names, prompts, files, commands and times must agree.
+Each is recorded twice, from payloads as the program sends them and from a transcript as it writes it, with equal
+times. Sessions, names, prompts, files, commands and times must agree.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tests.conversations import test_goose_transcripts as goose
 from tests.conversations import test_opencode_transcripts as opencode
 from tests.support import codex_rollouts
 
-BEGAN = 1_794_733_200_000  # 2026-11-15T09:00:00Z
-NOW = BEGAN + 3 * DAY
+START = 1_794_733_200_000  # 2026-11-15T09:00:00Z
+NOW = START + 3 * DAY
 PAYLOADS = Path(__file__).parent / "payloads"
 # By agent: the payloads of a prompt, a command, a new file, the end of a turn and the end of the conversation.
-SAID = {
+PAYLOAD_NAMES = {
     "claude": ("prompt", "bash", "write_new", "stop", "session_end"),
     "codex": ("prompt", "shell", "patch_add", "stop", "session_end"),
     "gemini": ("before_agent", "after_tool_shell", "after_tool_write_new", "after_agent", "session_end"),
@@ -48,21 +48,21 @@ SAID = {
     "goose": ("prompt", "shell", "write", "stop", "session_end"),
     "opencode": ("prompt", "after-bash", "after-write", "idle", "closed"),
 }
-# Ids that a program gives to each event anew.
+# Ids that a program creates for each event.
 OWN_IDS = frozenset({
     "id", "prompt_id", "tool_use_id", "turn_id", "tool_call_id", "call_id", "message_id", "event_id", "generation_id",
 })  # fmt: skip
 
 
 class Step(NamedTuple):
-    """Something that happens in a conversation, at a moment: a `prompt`, a `command`, a new `file`, a `reply`."""
+    """Something in a conversation, with its time: a `prompt`, a `command`, a new `file`, a `reply`."""
 
     at: int
     kind: str
     words: str
 
 
-class Talk(NamedTuple):
+class Conversation(NamedTuple):
     name: str
     steps: list[Step]
 
@@ -71,12 +71,12 @@ class Talk(NamedTuple):
         return self.steps[-1].at
 
 
-def made_up(agent: str, seed: int) -> list[Talk]:
-    """Two conversations at once in one project."""
+def generated(agent: str, seed: int) -> list[Conversation]:
+    """Two concurrent conversations in one project."""
     chosen = random.Random(f"{agent} {seed}")
-    talks = [Talk(_name(agent, number), []) for number in (1, 2)]
-    # Cursor's transcripts know minutes alone, and only of prompts.
-    moment = BEGAN + chosen.randrange(60) * MINUTE
+    talks = [Conversation(_name(agent, number), []) for number in (1, 2)]
+    # Cursor's transcripts have minutes only, and only for prompts.
+    moment = START + chosen.randrange(60) * MINUTE
     for turn in range(chosen.randint(2, 4)):
         talk = talks[turn] if turn < 2 else chosen.choice(talks)
         subject = chosen.choice(("carts", "invoices", "letters", "the search", "a sitemap"))
@@ -116,7 +116,7 @@ class Live:
         os.utime(target, ns=(step.at * 1_000_000, step.at * 1_000_000))
 
     def _payload(self, talk: str, step: Step, name: str) -> bytes:
-        """The recorded payload, with these words in the place of those that were recorded."""
+        """A recorded payload with this text in place of the recorded one."""
         recorded = json.loads((PAYLOADS / self._agent / f"{name}.json").read_text())
         payload = recorded["payload"]
         own = (payload.get("sessionContext") or {}).get("rootSessionId")
@@ -146,7 +146,7 @@ def _with_own_ids(value: Any, number: int) -> Any:
 # ── as the program writes it down ────────────────────────────────────────────────────────────────────────
 
 
-def _claude(home: Path, project: str, talk: Talk) -> None:
+def _claude(home: Path, project: str, talk: Conversation) -> None:
     lines = []
     for number, step in enumerate(talk.steps):
         call = f"toolu_{number}"
@@ -164,12 +164,12 @@ def _claude(home: Path, project: str, talk: Talk) -> None:
             case "prompt":
                 lines.append({**about, "type": "user", "message": {"role": "user", "content": step.words}})
             case "reply":
-                said = [{"type": "text", "text": step.words}]
+                content = [{"type": "text", "text": step.words}]
                 lines.append(
                     {
                         **about,
                         "type": "assistant",
-                        "message": {"id": call, "role": "assistant", "content": said, "model": "m"},
+                        "message": {"id": call, "role": "assistant", "content": content, "model": "m"},
                     }
                 )
             case _:
@@ -192,7 +192,7 @@ def _claude(home: Path, project: str, talk: Talk) -> None:
     _put(home / ".claude" / "projects" / "-shop" / f"{talk.name}.jsonl", lines)
 
 
-def _codex(home: Path, project: str, talk: Talk) -> None:
+def _codex(home: Path, project: str, talk: Conversation) -> None:
     records = [codex_rollouts.meta(cwd=project, id=talk.name, session_id=talk.name)]
     for number, step in enumerate(talk.steps):
         call = f"call_{number}"
@@ -210,8 +210,8 @@ def _codex(home: Path, project: str, talk: Talk) -> None:
                 came = {"type": "custom_tool_call_output", "call_id": call, "output": "Exit code: 0\nSuccess."}
                 made = [codex_rollouts.line(0, "response_item", used), codex_rollouts.line(0, "response_item", came)]
             case _:
-                said = {"type": "message", "role": "assistant", "content": []}
-                made = [codex_rollouts.line(0, "response_item", said)]
+                item = {"type": "message", "role": "assistant", "content": []}
+                made = [codex_rollouts.line(0, "response_item", item)]
         records += [{**record, "timestamp": format_time(step.at)} for record in made]
     records[0] = {**records[0], "timestamp": format_time(talk.steps[0].at)}
     records[0]["payload"]["timestamp"] = format_time(talk.steps[0].at)
@@ -219,7 +219,7 @@ def _codex(home: Path, project: str, talk: Talk) -> None:
     _put(home / ".codex" / "sessions" / "2026" / "11" / "15" / name, records)
 
 
-def _gemini(home: Path, project: str, talk: Talk) -> None:
+def _gemini(home: Path, project: str, talk: Conversation) -> None:
     records: list[Any] = [
         {"sessionId": talk.name, "projectHash": "0" * 64, "startTime": format_time(talk.steps[0].at), "kind": "main"}
     ]
@@ -246,7 +246,7 @@ def _gemini(home: Path, project: str, talk: Talk) -> None:
     (home / ".gemini" / "tmp" / "shop" / ".project_root").write_text(project)
 
 
-def _copilot(home: Path, project: str, talk: Talk) -> None:
+def _copilot(home: Path, project: str, talk: Conversation) -> None:
     began = {"selectedModel": "m1", "context": {"cwd": project}}
     records = [{**copilot.line(0, "session.start", began), "timestamp": format_time(talk.steps[0].at)}]
     for number, step in enumerate(talk.steps):
@@ -276,7 +276,7 @@ def _copilot(home: Path, project: str, talk: Talk) -> None:
     (directory / "events.jsonl").write_bytes(copilot.text(records))
 
 
-def _cursor(home: Path, project: str, talk: Talk) -> None:
+def _cursor(home: Path, project: str, talk: Conversation) -> None:
     from datetime import UTC, datetime
 
     records: list[Any] = []
@@ -299,7 +299,7 @@ def _cursor(home: Path, project: str, talk: Talk) -> None:
     os.utime(top / talk.name / f"{talk.name}.jsonl", (talk.ended / 1000, talk.ended / 1000))
 
 
-def _cline(home: Path, project: str, talk: Talk) -> None:
+def _cline(home: Path, project: str, talk: Conversation) -> None:
     messages = []
     for number, step in enumerate(talk.steps):
         call = f"c{number}"
@@ -332,7 +332,7 @@ def _cline(home: Path, project: str, talk: Talk) -> None:
     (directory / f"{talk.name}.messages.json").write_text(json.dumps({"version": 1, "messages": messages}))
 
 
-def _goose(home: Path, project: str, talk: Talk) -> None:
+def _goose(home: Path, project: str, talk: Conversation) -> None:
     directory = home / ".local" / "share" / "goose" / "sessions"
     directory.mkdir(parents=True, exist_ok=True)
     is_new = not (directory / "sessions.db").exists()
@@ -357,7 +357,7 @@ def _goose(home: Path, project: str, talk: Talk) -> None:
                     goose.says(database, talk.name, at, "user", goose.came(call))
 
 
-def _opencode(home: Path, project: str, talk: Talk) -> None:
+def _opencode(home: Path, project: str, talk: Conversation) -> None:
     path = home / ".local" / "share" / "opencode" / "opencode.db"
     path.parent.mkdir(parents=True, exist_ok=True)
     is_new = not path.exists()
@@ -392,7 +392,7 @@ def _put(path: Path, records: list[Any]) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-WRITES: dict[str, Callable[[Path, str, Talk], None]] = {
+WRITES: dict[str, Callable[[Path, str, Conversation], None]] = {
     "claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot, "cursor": _cursor, "cline": _cline,
     "goose": _goose, "opencode": _opencode,
 }  # fmt: skip
@@ -408,8 +408,8 @@ def _open(where: Path, name: str) -> Keeper:
     return keeper
 
 
-def _seen(keeper: Keeper, *, times: bool) -> dict[str, Any]:
-    """What a person sees of each session, by its conversation."""
+def _visible_facts(keeper: Keeper, *, times: bool) -> dict[str, Any]:
+    """What a person sees of each session, by conversation."""
     sessions = [keeper.session(row.id).document() for row in keeper.history(limit=None, all_projects=True)]
     return {session.conversations[0].id: _facts(session, times=times) for session in sessions}
 
@@ -417,7 +417,7 @@ def _seen(keeper: Keeper, *, times: bool) -> dict[str, Any]:
 def _facts(session: Session, *, times: bool) -> dict[str, Any]:
     return {
         "goal": session.goal, "status": (session.status, session.over), "continues": session.continues,
-        "conversations": [(told.id, told.agent, told.title, told.prompts) for told in session.conversations],
+        "conversations": [(talk.id, talk.agent, talk.title, talk.prompts) for talk in session.conversations],
         "files": [(file.path, file.action) for file in session.files], "commands": session.commands.total,
         "times": (session.created_at, session.time.working_ms) if times else None,
     }  # fmt: skip
@@ -426,10 +426,10 @@ def _facts(session: Session, *, times: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(12 if os.environ.get("HOLDFAST_TORTURE") else 1))
 @pytest.mark.parametrize("agent", NAMES)
 def test_sessions_are_the_same_when_recorded_live_and_by_backfill(tmp_path: Path, agent: str, seed: int) -> None:
-    """Two conversations at once in one project: two sessions, alike but for the transcripts' own limits."""
+    """Two concurrent conversations are two sessions, alike except for the transcripts' own limits."""
     (tmp_path / "project").mkdir()
-    project, talks, live = str(tmp_path / "project"), made_up(agent, seed), Live(tmp_path, agent)
-    prompt, command, file, reply, close = SAID[agent]
+    project, talks, live = str(tmp_path / "project"), generated(agent, seed), Live(tmp_path, agent)
+    prompt, command, file, reply, close = PAYLOAD_NAMES[agent]
     payloads = {"prompt": prompt, "command": command, "file": file, "reply": reply}
     steps = sorted(((step.at, talk.name, step) for talk in talks for step in talk.steps), key=lambda one: one[0])
     for _, name, step in steps:
@@ -437,14 +437,14 @@ def test_sessions_are_the_same_when_recorded_live_and_by_backfill(tmp_path: Path
     for talk in talks:
         live.hand_over(talk.name, Step(talk.ended, "end", ""), close)
         WRITES[agent](tmp_path / "person", project, talk)
-    times = agent != "cursor"  # of what is between two prompts, its transcripts tell no time
+    times = agent != "cursor"  # its transcripts have no times between two prompts
     with _open(tmp_path, "live") as keeper:
         keeper.compare()
-        recorded = _seen(keeper, times=times)
+        recorded = _visible_facts(keeper, times=times)
     with _open(tmp_path, "backfilled") as keeper:
-        found = backfill(keeper, AgentDirs(str(tmp_path / "person"), project), [agent])
-        assert [backfilled.problems for backfilled in found] == [[]]
-        read = _seen(keeper, times=times)
+        reports = backfill(keeper, AgentDirs(str(tmp_path / "person"), project), [agent])
+        assert [backfilled.problems for backfilled in reports] == [[]]
+        read = _visible_facts(keeper, times=times)
     assert recorded == read
     assert {name: facts["goal"] for name, facts in read.items()} == {
         talk.name: talk.steps[0].words for talk in talks

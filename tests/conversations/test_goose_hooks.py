@@ -1,4 +1,4 @@
-"""What is heard of Goose beyond the suite that every agent passes, and how it is answered."""
+"""Goose payloads beyond the conformance suite, and the replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parse(event: str, **fields: Json) -> HookEvent:
 
 
 def test_resume_command_has_conversation_id() -> None:
-    """The command that reopens a conversation holds its id, and none is given for what is not an id."""
+    """No command for an invalid id."""
     assert parse("Stop").resume == "goose session --resume --session-id 20261115_3"
     assert resume("--help") is None
     assert resume("a;b") is None
@@ -27,7 +27,7 @@ def test_resume_command_has_conversation_id() -> None:
 
 
 def test_other_dialect_is_understood() -> None:
-    """Whoever speaks of `hook_event_name`, `prompt` and `cwd` instead says the same."""
+    """`hook_event_name`, `prompt` and `cwd` mean the same."""
     parsed = AGENT.parse(
         {"hook_event_name": "UserPromptSubmit", "session_id": "s", "message": "Empty the carts", "cwd": "/home/anna"}
     )
@@ -37,13 +37,13 @@ def test_other_dialect_is_understood() -> None:
 
 @pytest.mark.parametrize("name", ["developer__edit", "edit"])
 def test_edit_before_and_after_are_old_and_new(name: str) -> None:
-    """Goose's own words for the texts of an edit are understood, with and without its extension's name."""
+    """With and without the extension's name."""
     parsed = parse("PostToolUse", tool_name=name, tool_input={"path": "a.py", "before": "x\n", "after": "y\nz\n"})
     assert parsed.signals == (Edited(path="a.py", old="x\n", new="y\nz\n", lines_added=2, lines_removed=1),)
 
 
 def test_text_editor_commands_are_distinguished() -> None:
-    """What the one editor of older versions did is told by its command."""
+    """Older versions have one editor tool with commands."""
 
     def did(**given: Json) -> tuple[object, ...]:
         return parse("PostToolUse", tool_name="developer__text_editor", tool_input={"path": "a.py", **given}).signals
@@ -56,7 +56,7 @@ def test_text_editor_commands_are_distinguished() -> None:
 
 
 def test_failed_tool_gives_no_edit() -> None:
-    """A failed edit is no edit; a failed command is one that failed."""
+    """A failed command is recorded as failed."""
     given: dict[str, Json] = {"path": "a.py", "content": "x"}
     assert parse("PostToolUseFailure", tool_name="developer__write", tool_input=given).signals == (Active(),)
     shell = parse("PostToolUseFailure", tool_name="developer__shell", tool_input={"command": "make"})
@@ -64,7 +64,7 @@ def test_failed_tool_gives_no_edit() -> None:
 
 
 def test_commands_are_reported_once() -> None:
-    """The events that Goose adds for shells and files say nothing that the tool's own do not say."""
+    """Goose's extra events for shells and files repeat the tool's own."""
     given: dict[str, Json] = {"tool_name": "developer__shell", "tool_input": {"command": "make"}}
     assert parse("AfterShellExecution", **given).signals == (Active(),)
     assert parse("BeforeShellExecution", **given).signals == (Active(),)
@@ -72,21 +72,21 @@ def test_commands_are_reported_once() -> None:
 
 
 def test_tools_of_other_extensions_are_only_activity() -> None:
-    """Another extension's tool of the same name may do anything."""
+    """A tool of the same name may do anything."""
     assert parse("PostToolUse", tool_name="wiki__write", tool_input={"path": "a", "content": "b"}).signals == (
         Active(),
     )
 
 
 def test_todo_list_is_checkboxes() -> None:
-    """The to-do list is text; one without boxes says nothing."""
+    """Text without boxes is ignored."""
     parsed = parse("PostToolUse", tool_name="todo__todo_write", tool_input={"content": "- [x] One\n* [ ] Two\n"})
     assert parsed.signals == (Planned(todos=(Todo("One", "completed"), Todo("Two"))),)
     assert parse("PostToolUse", tool_name="todo_write", tool_input={"content": "None yet"}).signals == (Active(),)
 
 
 def test_subagent_is_identified_by_call() -> None:
-    """A subagent begins and ends with the call for it; one in the background ends unheard."""
+    """It starts and ends with the call; one in the background ends unreported."""
     given: dict[str, Json] = {"instructions": "Review", "source": "reviewer"}
     before = parse("PreToolUse", tool_name="delegate", tool_call_id="c1", tool_input=given)
     assert before.signals == (Called(call="c1", type="reviewer", task="Review", begins=True),)
@@ -98,7 +98,7 @@ def test_subagent_is_identified_by_call() -> None:
 
 
 def test_reply_is_a_banner() -> None:
-    """As a session starts, both word and facts are in the banner; to nothing else is there an answer."""
+    """At the session's start, with message and facts; other events get no answer."""
     whole = HookAnswer(context="facts", say="a word", notify=True, block="not now")
     assert json.loads(AGENT.reply(whole, "SessionStart").stdout) == {"banner": "a word\n\nfacts"}
     assert AGENT.reply(whole, "UserPromptSubmit") == ("", "", 0)

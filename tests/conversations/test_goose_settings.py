@@ -1,4 +1,4 @@
-"""Holdfast's plugin for Goose, and what is seen to stand in the way."""
+"""Holdfast's plugin for Goose, and the obstacles that are detected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(path: Path, text: str) -> None:
 
 
 def test_plugin_is_two_files(places: AgentDirs) -> None:
-    """A manifest and the hooks, in a directory that is nobody else's."""
+    """A manifest and the hooks, in their own directory."""
     top = Path(places.home, ".agents", "plugins", "holdfast")
     manifest, hooks = SETTINGS.changes(places, "user", command)
     assert (manifest.path, hooks.path) == (str(top / "plugin.json"), str(top / "hooks" / "hooks.json"))
@@ -44,7 +44,7 @@ def test_plugin_is_two_files(places: AgentDirs) -> None:
 
 
 def test_scopes_and_variable_choose_directory(places: AgentDirs, tmp_path: Path) -> None:
-    """A project has its plugin in the project; Goose's variable moves everything else of it."""
+    """A project has its plugin in the project; Goose's variable moves the user's directory."""
     assert plugin(places, "project") == str(Path(places.project, ".agents", "plugins", "holdfast"))
     moved = places._replace(environ={"GOOSE_PATH_ROOT": str(tmp_path / "root")})
     assert plugin(moved, "user") == str(tmp_path / "root" / ".agents" / "plugins" / "holdfast")
@@ -53,14 +53,13 @@ def test_scopes_and_variable_choose_directory(places: AgentDirs, tmp_path: Path)
     assert "Block" in data(places._replace(system="win32"))
 
 
-def test_no_obstacles(places: AgentDirs) -> None:
-    """A plugin that is merely there is run."""
+def test_installed_plugin_has_no_obstacles(places: AgentDirs) -> None:
     assert SETTINGS.obstacles(places, "user") == ()
     assert SETTINGS.obstacles(places, "project") == ()
 
 
 def test_nearest_settings_decide(places: AgentDirs) -> None:
-    """A plugin disabled for the person may be enabled by the project, and by its local settings again not."""
+    """The project can enable a plugin the user disabled, and its local settings can disable it again."""
     write(Path(places.home, ".config", "goose", "settings.json"), '{"disabledPlugins": ["holdfast"]}')
     (sentence,) = SETTINGS.obstacles(places, "user")
     assert "disabledPlugins" in sentence
@@ -72,7 +71,7 @@ def test_nearest_settings_decide(places: AgentDirs) -> None:
 
 
 def test_plugin_list_may_disable_plugin(places: AgentDirs) -> None:
-    """Goose lists plugins by their directories; one that is switched off there is named."""
+    """Goose lists plugins by directory; a disabled one is named."""
     config = Path(places.home, ".config", "goose", "config.yaml")
     write(config, f"GOOSE_MODEL: x\nplugins:\n  {plugin(places, 'user')}:\n    enabled: false\n")
     (sentence,) = SETTINGS.obstacles(places, "user")
@@ -86,12 +85,12 @@ def test_plugin_list_may_disable_plugin(places: AgentDirs) -> None:
     "text", ["plugins: [", "plugins: 3", "plugins: !!python/object:x.Y {}", "plugins:\n\t- a", ""]
 )
 def test_broken_settings_count_as_empty(places: AgentDirs, text: str) -> None:
-    """Settings that cannot be read are no obstacle and no error, and nothing in them is executed."""
+    """Nothing in them is executed."""
     write(Path(places.home, ".config", "goose", "config.yaml"), text)
     write(Path(places.home, ".config", "goose", "settings.json"), text)
     assert SETTINGS.obstacles(places, "user") == ()
 
 
 def test_windows_without_sh_is_an_obstacle(places: AgentDirs) -> None:
-    """Goose runs hooks with sh everywhere, which Windows does not bring."""
+    """Goose runs hooks with sh on every system."""
     assert "sh" in SETTINGS.obstacles(places._replace(system="win32"), "user")[0]

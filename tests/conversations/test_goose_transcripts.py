@@ -1,4 +1,4 @@
-"""Goose's database and the files before it, whole and damaged, told as stories."""
+"""Reading Goose's database and its older files, intact and damaged."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def fill(database: apsw.Connection) -> None:
 
 
 def test_conversation_is_read(places: AgentDirs, database: apsw.Connection) -> None:
-    """Everything the database says about a conversation is in its story."""
+    """Everything in the database."""
     fill(database)
     (transcript,) = transcripts(places)
     assert (transcript.conversation, transcript.title, transcript.cwd) == ("20261115_1", "Carts", "/home/anna/shop")
@@ -136,7 +136,7 @@ def test_conversation_is_read(places: AgentDirs, database: apsw.Connection) -> N
 
 
 def test_reading_writes_nothing(places: AgentDirs, database: apsw.Connection) -> None:
-    """Neither the database nor its directory changes, whether Goose has it open or not."""
+    """Neither database nor directory changes, whether Goose has it open or not."""
     fill(database)
     sources = list(READER.sources(places))
     before = {path.name: path.read_bytes() for path in _directory(places).iterdir() if not path.name.endswith("-shm")}
@@ -152,7 +152,7 @@ def test_reading_writes_nothing(places: AgentDirs, database: apsw.Connection) ->
 
 
 def test_wal_left_by_crash_is_read(places: AgentDirs, tmp_path: Path) -> None:
-    """What Goose had only in its log as it died is told, and still nothing appears beside it."""
+    """No file is created next to it."""
     connection = apsw.Connection(str(tmp_path / "alive.db"))
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(SCHEMA)
@@ -166,7 +166,6 @@ def test_wal_left_by_crash_is_read(places: AgentDirs, tmp_path: Path) -> None:
 
 
 def test_stamp_changes_with_wal(places: AgentDirs, database: apsw.Connection) -> None:
-    """What Goose has only written to its log is a change of the source."""
     (before,) = READER.sources(places)
     fill(database)
     (after,) = READER.sources(places)
@@ -175,14 +174,14 @@ def test_stamp_changes_with_wal(places: AgentDirs, database: apsw.Connection) ->
 
 
 def test_times_are_seconds_or_milliseconds(places: AgentDirs, database: apsw.Connection) -> None:
-    """Times of newer versions are milliseconds."""
+    """Newer versions use milliseconds."""
     session(database, "s")
     says(database, "s", AT * 1000 + 7, "user", text("Hi there"))
     assert transcripts(places)[0].began == AT * 1000 + 7
 
 
 def test_versions_without_ledger_are_read(places: AgentDirs) -> None:
-    """Columns and tables that a version does not have are done without."""
+    """Missing columns and tables are tolerated."""
     connection = apsw.Connection(str(_directory(places) / "sessions.db"))
     connection.execute("CREATE TABLE sessions (id TEXT, description TEXT, accumulated_input_tokens INTEGER)")
     connection.execute("CREATE TABLE messages (id INTEGER, session_id TEXT, role TEXT, content_json TEXT,"
@@ -196,7 +195,7 @@ def test_versions_without_ledger_are_read(places: AgentDirs) -> None:
 
 
 def test_subagent_is_merged_into_conversation(places: AgentDirs, database: apsw.Connection) -> None:
-    """A subagent's conversation is told of that agent in the one it works for, once, and is nobody's working time."""
+    """Its conversation counts for that agent in its caller's, once, and is nobody's working time."""
     session(database, "s1")
     says(database, "s1", AT, "user", text("Review this"))
     says(database, "s1", AT + 1, "assistant", calls("delegate", "d", instructions="Look at the tests"))
@@ -224,11 +223,11 @@ def test_subagent_is_merged_into_conversation(places: AgentDirs, database: apsw.
     says(database, "s4", AT, "user", text("Look at the tests"))
     assert [transcript.conversation for transcript in transcripts(places)] == ["s1", "s4"]
     database.execute("UPDATE sessions SET session_type = 'sub_agent', parent_session_id = id")
-    assert len(transcripts(places)) == 3  # whatever calls itself is nobody's subagent
+    assert len(transcripts(places)) == 3  # a conversation that names itself as caller is nobody's subagent
 
 
 def test_unknown_messages_are_problems(places: AgentDirs, database: apsw.Connection) -> None:
-    """A message that cannot be read costs only itself, whatever it is made of."""
+    """Each costs only itself."""
     fill(database)
     insert = "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES ('20261115_1', ?, ?, ?)"
     for content in ("{", "3", None, b"\xff\xfe", 12, "[1]", '[{"type": 1}]'):
@@ -242,7 +241,7 @@ def test_unknown_messages_are_problems(places: AgentDirs, database: apsw.Connect
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_database_is_a_problem(places: AgentDirs, data: st.DataObject) -> None:
-    """Cut off or overwritten anywhere, the database is told as far as it goes, without an error."""
+    """Cut or overwritten anywhere, it is read as far as possible."""
     path = _directory(places) / "sessions.db"
     whole = path.with_name("whole")
     if not whole.exists():
@@ -262,7 +261,7 @@ def test_damaged_database_is_a_problem(places: AgentDirs, data: st.DataObject) -
 
 
 def test_file_that_is_no_database_is_a_problem(places: AgentDirs) -> None:
-    """A directory, a pipe or any other file in its place is a problem, or passed over."""
+    """Or skipped: a directory, a pipe, any other file."""
     path = _directory(places) / "sessions.db"
     path.write_bytes(b"not a database" * 100)
     (transcript,) = transcripts(places)
@@ -281,7 +280,7 @@ def test_file_that_is_no_database_is_a_problem(places: AgentDirs) -> None:
     assert list(READER.sources(AgentDirs("/nowhere", "/nowhere"))) == []
 
 
-# ── files of older versions ──────────────────────────────────────────────────────────────────────────────────
+# ── files of older versions ──────────────────────────────────────────────────────────────────────────────
 
 OLD: list[Record] = [
     {"working_dir": "/home/anna/shop", "description": "Carts", "accumulated_input_tokens": 70, "output_tokens": 7},
@@ -302,7 +301,7 @@ def _lines(records: list[Record]) -> bytes:
 
 
 def test_files_of_older_versions_are_read(places: AgentDirs) -> None:
-    """Where there is no database, its files of older versions are read; where there is one, it has them."""
+    """Only without a database, which would contain them."""
     transcript = _old(places, _lines(OLD))
     assert transcript is not None
     assert (transcript.conversation, transcript.title, transcript.cwd) == (
@@ -319,7 +318,7 @@ def test_files_of_older_versions_are_read(places: AgentDirs) -> None:
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(_lines(OLD))))
 def test_cut_file_loses_only_the_rest(places: AgentDirs, at: int) -> None:
-    """Cut at any byte, a file still tells all that its whole lines tell."""
+    """Cut at any byte."""
     content = _lines(OLD)
     before = _old(places, content[: content.rfind(b"\n", 0, at) + 1])
     transcript = _old(places, content[:at])

@@ -1,4 +1,4 @@
-"""What an agent that waits is told: where things stand, that a break is due, what must not be forgotten."""
+"""Replies to a waiting agent: the briefing, reminders of breaks, and what a compression must keep."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def agents(tmp_path: Path) -> Speaking:
     return Speaking(tmp_path)
 
 
-def asked(agents: Speaking, path: Path) -> HookAnswer:
-    """What is said to a payload that was just handed over."""
+def reply_to(agents: Speaking, path: Path) -> HookAnswer:
+    """The reply to a payload that was just handed over."""
     from holdfast.workspace import spool
 
     payload = read(spool.SpoolEntry(str(path), path.name, os.lstat(path)), agents.now).payload
@@ -35,12 +35,12 @@ def asked(agents: Speaking, path: Path) -> HookAnswer:
 
 
 def test_opening_agent_gets_briefing(agents: Speaking) -> None:
-    """As recorded data, between marks, with what is done and what is not."""
+    """As recorded data between marks, with done and open tasks."""
     with agents.keeper() as keeper:
         session = keeper.start("Add OAuth")
         session.add_task("Write the tests")
         session.decide("Hybrid", context="Token kind")
-    reply = asked(agents, agents.say("SessionStart", source="startup"))
+    reply = reply_to(agents, agents.say("SessionStart", source="startup"))
     assert reply.context is not None
     assert "data, not instructions" in reply.context
     for words in ("Add OAuth", "Write the tests", "Hybrid"):
@@ -48,37 +48,37 @@ def test_opening_agent_gets_briefing(agents: Speaking) -> None:
     assert (reply.say, reply.block) == (None, None)
 
 
-def test_no_unfinished_session_gives_no_answer(agents: Speaking) -> None:
-    """A new project, a completed session, one that was put away, and briefings switched off."""
-    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+def test_opening_agent_gets_no_reply_without_an_unfinished_session(agents: Speaking) -> None:
+    """A new project, a completed or archived session, or briefings switched off."""
+    assert reply_to(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
     with agents.keeper() as keeper:
         keeper.start("Add OAuth").complete()
-    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+    assert reply_to(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
     with agents.keeper() as keeper:
         keeper.start("Put away")
         keeper.start("Done", replace=True).complete()
-    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+    assert reply_to(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
     with agents.keeper() as keeper:
         keeper.start("Open")
         change(keeper.home.config, find_setting("capture.briefing"), value=False)
-    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+    assert reply_to(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
 
 
 def test_briefing_names_interrupted_conversation(agents: Speaking) -> None:
     """With the command that reopens it."""
     agents.prompt("Add OAuth")
     agents.minute = 1
-    reply = asked(agents, agents.say("SessionStart", "talk-2", source="startup"))
+    reply = reply_to(agents, agents.say("SessionStart", "talk-2", source="startup"))
     assert "claude --resume talk-1" in (reply.context or "")
 
 
 def test_long_briefing_fits(agents: Speaking) -> None:
-    """Under ten thousand characters whatever there is to tell, as the agent's own form of it, too."""
+    """Under ten thousand characters, in the agent's own form too."""
     with agents.keeper() as keeper:
         session = keeper.start("Add OAuth")
         for number in range(300):
             session.add_task(f"Task {number} " + "x" * 200)
-    given = asked(agents, agents.say("SessionStart", source="startup"))
+    given = reply_to(agents, agents.say("SessionStart", source="startup"))
     assert len(given.context or "") <= 9_500
     reply = index.load_adapter("claude").reply(given, "SessionStart")
     context = json.loads(reply.stdout)["hookSpecificOutput"]["additionalContext"]
@@ -86,11 +86,11 @@ def test_long_briefing_fits(agents: Speaking) -> None:
 
 
 def work(agents: Speaking, until: float) -> HookAnswer:
-    """Prompts every four minutes, up to a moment; what is said to the last."""
+    """Prompts every four minutes up to a time; returns the reply to the last."""
     reply = HookAnswer()
     while agents.minute < until:
         agents.minute = min(agents.minute + 4, until)
-        reply = asked(agents, agents.prompt(f"Go on {agents.minute}"))
+        reply = reply_to(agents, agents.prompt(f"Go on {agents.minute}"))
     return reply
 
 
@@ -100,7 +100,7 @@ def limits_pause(agents: Speaking) -> None:
 
 
 def test_reminders_come_once_after_each_break(agents: Speaking) -> None:
-    """Prompts every four minutes from nine to one: every minute of them is work."""
+    """Prompts every four minutes from nine to one count as work."""
     agents.prompt("Add OAuth")
     assert work(agents, 36) == HookAnswer()
     assert "40 minutes" in (work(agents, 40).say or "")
@@ -112,14 +112,14 @@ def test_reminders_come_once_after_each_break(agents: Speaking) -> None:
         assert work(agents, minute) == HookAnswer()
     assert (agents.session().status, agents.session().time.working_ms) == ("in_progress", 236 * MINUTE)
     agents.minute = 260
-    assert asked(agents, agents.prompt("After lunch")) == HookAnswer()
+    assert reply_to(agents, agents.prompt("After lunch")) == HookAnswer()
     assert work(agents, 296) == HookAnswer()
     assert "40 minutes" in (work(agents, 300).say or "")
     assert agents.session().time.paused_ms == 24 * MINUTE
 
 
 def test_reminders_come_once_each(agents: Speaking) -> None:
-    """At 40, 60 and 90 minutes of work; the last one pauses, and does not block."""
+    """After 40, 60 and 90 minutes of work; the last one pauses, and does not block."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
     assert work(agents, 36) == HookAnswer()
@@ -139,25 +139,25 @@ def test_reminders_come_once_each(agents: Speaking) -> None:
 
 
 def test_prompt_after_pause_says_clock_runs(agents: Speaking) -> None:
-    """Lunch, and nobody said resume: the prompt does, once, and says how long it was."""
+    """Once, with the length of the pause."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         keeper.session().pause("Lunch")
     agents.minute = 120
-    reply = asked(agents, agents.prompt("Go on"))
+    reply = reply_to(agents, agents.prompt("Go on"))
     assert reply.say == "The clock runs again: the session was paused for 2 h 00 min."
     agents.minute = 121
-    assert asked(agents, agents.prompt("And on")) == HookAnswer()
+    assert reply_to(agents, agents.prompt("And on")) == HookAnswer()
 
 
 def test_limit_crossed_between_prompts_reminds_at_next(agents: Speaking) -> None:
-    """Tools crossed the line while nobody could be told."""
+    """Tools crossed it, whose events get no reply."""
     agents.prompt("Add OAuth")
     for minute in range(1, 46):
         agents.minute = minute
         agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"b{minute}", tool_input={"command": "make"})
     assert agents.session().time.reminders.break_40
-    assert "40 minutes" in (asked(agents, agents.prompt("Go on")).say or "")
+    assert "40 minutes" in (reply_to(agents, agents.prompt("Go on")).say or "")
 
 
 def test_limit_pause_blocks_prompt_if_chosen(agents: Speaking) -> None:
@@ -180,28 +180,28 @@ def test_limit_pause_blocks_prompt_if_chosen(agents: Speaking) -> None:
      ("resume the /session", True), ("Go on", True), ("", True)],
 )  # fmt: skip
 def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, blocked: bool) -> None:
-    """Holdfast's own commands pass, or the pause could not be ended from within the agent."""
+    """Otherwise the pause could not be ended from within the agent."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
     with agents.keeper() as keeper:
         change(keeper.home.config, find_setting("capture.block_at_timeout"), value=True)
     work(agents, 92)
     agents.minute = 93
-    assert (asked(agents, agents.prompt(prompt)).block is not None) == blocked
+    assert (reply_to(agents, agents.prompt(prompt)).block is not None) == blocked
 
 
 def test_compression_gets_briefing(agents: Speaking) -> None:
-    """What must not be forgotten, short."""
+    """A short one."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         keeper.session().decide("Hybrid", why="Scales")
-    reply = asked(agents, agents.say("PreCompact", trigger="auto"))
+    reply = reply_to(agents, agents.say("PreCompact", trigger="auto"))
     assert "Hybrid" in (reply.context or "")
     assert len(reply.context or "") <= 4_000
 
 
 def test_hook_of_other_program_is_not_answered(agents: Speaking) -> None:
-    """Copilot runs Claude's hooks: it is heard, and answered through its own."""
+    """Copilot also runs Claude's hooks: the payload is kept, and its own hook answers."""
     with agents.keeper() as keeper:
         keeper.start("Add OAuth")
     path = agents.say("SessionStart", source="startup", transcript_path="/home/anna/.copilot/session-state/x/events")

@@ -1,4 +1,4 @@
-"""The hook script as agents run it: by every shell there is here, whatever is in the way, always harmless."""
+"""The hook script as agents run it: in every available shell, under any conditions, always harmless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if sys.platform == "win32":
 SHELLS = {"sh": ["sh"], "dash": ["dash"], "bash": ["bash", "--posix"], "zsh": ["zsh", "--emulate", "sh"],
           "busybox": ["busybox", "sh"]}  # fmt: skip
 PAYLOAD = b'{"hook_event_name": "Stop", "text": "caf\xc3\xa9 \x00 \xff"}\n' * 100
-# Stands in for Holdfast: says what it was called with, and ends as it is told to.
+# A stub of Holdfast: prints its arguments, and exits as configured.
 STUB = """
 import os, sys
 def main(words, home):
@@ -59,7 +59,7 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture
 def made(tmp_path: Path) -> ScriptSetup:
-    """A home with a name nobody would choose, the script in it, and a stub of Holdfast."""
+    """A home with an unusual name, the script in it, and a stub of Holdfast."""
     home = tmp_path / 'it\'s "my" $HOME `ü` \\ 家'
     stub = tmp_path / "stub"
     (stub / "holdfast" / "cli").mkdir(parents=True)
@@ -92,7 +92,7 @@ SILENT = (0, "", "")
 
 
 def test_tell_keeps_the_payload(shell: list[str], made: ScriptSetup) -> None:
-    """What came in on stdin is kept byte for byte, privately, under a name that says where it is from."""
+    """Byte for byte, private, under a name with its source."""
     assert _run(shell, made, "claude", "tell", "user") == SILENT
     assert _run(shell, made, "claude", "tell", "user", CLAUDE_PID="4711") == SILENT
     assert _run(shell, made, "codex", "tell", "project", CLAUDE_PID="47; rm") == SILENT
@@ -106,8 +106,8 @@ def test_tell_keeps_the_payload(shell: list[str], made: ScriptSetup) -> None:
     assert not os.path.exists(os.path.join(made.home, "called"))
 
 
-def test_a_spool_that_is_a_link_was_followed(shell: list[str], made: ScriptSetup, tmp_path: Path) -> None:
-    """Wherever it leads, nothing is written there, and the agent goes on."""
+def test_linked_spool_is_not_written_through(shell: list[str], made: ScriptSetup, tmp_path: Path) -> None:
+    """The agent continues."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     os.symlink(elsewhere, os.path.join(made.home, "spool"))
@@ -120,7 +120,7 @@ def test_a_spool_that_is_a_link_was_followed(shell: list[str], made: ScriptSetup
 
 
 def test_taken_name_gets_another(shell: list[str], made: ScriptSetup) -> None:
-    """Numbers of processes come again: what is there is not touched, another name is found."""
+    """Process numbers repeat: the existing file stays."""
     hook = os.path.join(made.home, "hooks", "hook")
     os.mkdir(os.path.join(made.home, "spool"))
     first = 'for n in "" .1; do echo "$0" > "$1/spool/claude.user.$PPID.$$.home$n"; done; shift; exec "$@"'
@@ -134,7 +134,7 @@ def test_taken_name_gets_another(shell: list[str], made: ScriptSetup) -> None:
 
 
 def test_unwritten_payload_leaves_nothing(shell: list[str], made: ScriptSetup) -> None:
-    """A full disk or a limit: no half payload stays, and the agent notices nothing."""
+    """A full disk or a limit leaves no partial file and no message."""
     hook = os.path.join(made.home, "hooks", "hook")
     line = 'ulimit -S -f 1; ulimit -H -f 1; trap "" XFSZ; exec "$@"'
     done = subprocess.run(
@@ -145,8 +145,8 @@ def test_unwritten_payload_leaves_nothing(shell: list[str], made: ScriptSetup) -
     assert spool.list_entries(made.home) == []
 
 
-def test_unwritable_spool_raises_nothing(shell: list[str], made: ScriptSetup) -> None:
-    """Where the spool cannot be, hooks are silent too; and an empty payload leaves nothing."""
+def test_unwritable_spool_is_silent(shell: list[str], made: ScriptSetup) -> None:
+    """An empty payload leaves no file either."""
     assert _run(shell, made, "claude", "tell", "user", payload=b"") == SILENT
     assert spool.list_entries(made.home) == []
     os.rmdir(os.path.join(made.home, "spool"))
@@ -157,11 +157,11 @@ def test_unwritable_spool_raises_nothing(shell: list[str], made: ScriptSetup) ->
 
 
 @pytest.mark.parametrize("manner", ["tell", "stir", "ask", "status"])
-@pytest.mark.parametrize("gone", ["python", "package"])
-def test_removed_holdfast_does_nothing(shell: list[str], made: ScriptSetup, manner: str, gone: str) -> None:
-    """Without its interpreter or its package a hook does nothing at all."""
+@pytest.mark.parametrize("missing", ["python", "package"])
+def test_removed_holdfast_does_nothing(shell: list[str], made: ScriptSetup, manner: str, missing: str) -> None:
+    """Without the interpreter or the package."""
     nowhere = "/nowhere/it's gone"
-    _write(made._replace(python=nowhere) if gone == "python" else made._replace(package=nowhere))
+    _write(made._replace(python=nowhere) if missing == "python" else made._replace(package=nowhere))
     assert _run(shell, made, "claude", manner, "user") == SILENT
     assert not os.path.exists(os.path.join(made.home, "called"))
     assert spool.list_entries(made.home) == []
@@ -171,7 +171,6 @@ def test_removed_holdfast_does_nothing(shell: list[str], made: ScriptSetup, mann
     "words", [("../x", "tell", "user"), ("claude", "tell", "a/b"), ("claude",), (), ("claude", "ask", "")]
 )
 def test_unexpected_arguments_do_nothing(shell: list[str], made: ScriptSetup, words: tuple[str, ...]) -> None:
-    """Whatever the script is called with, nothing is written anywhere else."""
     assert _run(shell, made, *words) == SILENT
     assert sorted(os.listdir(made.home)) == ["hooks"]
 
@@ -191,13 +190,13 @@ def test_unexpected_arguments_do_nothing(shell: list[str], made: ScriptSetup, wo
 def test_ask_answers_and_spools(
     shell: list[str], made: ScriptSetup, payload: bytes, outcome: tuple[int, str, str]
 ) -> None:
-    """Only an explicit block ends with 2; everything that goes wrong in Python ends with 0 and says nothing."""
+    """Only an explicit block exits with 2; every Python failure exits with 0 and prints nothing."""
     assert _run(shell, made, "claude", "ask", "user", payload=payload) == outcome
     assert Path(made.home, "called").read_text() == f"claude user {os.getpid()}\n"
 
 
 def test_broken_python_exits_zero(shell: list[str], made: ScriptSetup) -> None:
-    """An interpreter that cannot start, or a package that cannot be loaded, is no block and no noise."""
+    """An interpreter or package that fails to start, without output."""
     Path(made.package).write_text("import nothing_of_this_name\n")
     assert _run(shell, made, "claude", "ask", "user", payload=b"block") == SILENT
     false = Path(made.home, "python")
@@ -208,7 +207,7 @@ def test_broken_python_exits_zero(shell: list[str], made: ScriptSetup) -> None:
 
 
 def test_status_prints_line(shell: list[str], made: ScriptSetup) -> None:
-    """The status line passes through what Holdfast prints, and never fails."""
+    """It prints Holdfast's output and never fails."""
     assert _run(shell, made, "claude", "status", "user", payload=b"answer") == (0, "{}", "")
     assert _run(shell, made, "claude", "status", "user", payload=b"fail") == SILENT
     assert Path(made.home, "called").read_text() == "status claude\n" * 2
@@ -216,7 +215,7 @@ def test_status_prints_line(shell: list[str], made: ScriptSetup) -> None:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="what a process holds open is looked up in /proc")
 def test_stir_starts_detached_drain(shell: list[str], made: ScriptSetup, tmp_path: Path) -> None:
-    """After the payload is kept, a process of its own drains; nothing of the agent's is open in it."""
+    """After the payload is stored; the process has none of the agent's files open."""
     mine = tmp_path / "mine"
     with mine.open("w") as file:
         os.set_inheritable(file.fileno(), True)
@@ -237,7 +236,7 @@ def test_stir_starts_detached_drain(shell: list[str], made: ScriptSetup, tmp_pat
 
 
 def test_payload_goes_through_python_without_dd(shell: list[str], made: ScriptSetup) -> None:
-    """The other way of keeping a payload hands it to Python, with the same words."""
+    """With the same arguments."""
     _write(made, by_dd=False)
     assert _run(shell, made, "claude", "tell", "project", CLAUDE_PID="12") == SILENT
     assert Path(made.home, "called").read_text() == "tell claude project 12\n"
@@ -257,7 +256,7 @@ WITHOUT = "postgresql://ada@db.example.org/work"
     ],
 )  # fmt: skip
 def test_script_writes_the_store_that_the_variable_names(shell: list[str], made: ScriptSetup, url: str) -> None:
-    """In the first line of the file, to the byte; without another process."""
+    """As the file's first line, exactly, without another process."""
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=url) == SILENT
     (kept,) = spool.list_entries(made.home)
     assert (kept.agent, kept.source, kept.store, kept.store_url()) == ("claude", "user", spool.NAMED, url)
@@ -274,15 +273,15 @@ def test_script_writes_the_store_that_the_variable_names(shell: list[str], made:
         "POSTGRESQL://ada:pa55@db", "password=pa55", "pa55", "-n", "\\",
     ],
 )  # fmt: skip
-def test_script_wrote_a_password_into_the_spool(shell: list[str], made: ScriptSetup, url: str) -> None:
-    """A URL in which one may stand goes to Python, which takes it out."""
+def test_script_writes_no_password_into_the_spool(shell: list[str], made: ScriptSetup, url: str) -> None:
+    """A URL that may contain one goes to Python, which removes it."""
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=url, CLAUDE_PID="12") == SILENT
     assert Path(made.home, "called").read_text() == "tell claude user 12\n"
     assert spool.list_entries(made.home) == []
 
 
 def test_script_writes_the_store_it_was_connected_with(shell: list[str], made: ScriptSetup) -> None:
-    """Without its password, which stands in the file beside the script; quickly, also where the variable says it."""
+    """Without its password, which is in the file next to the script; quickly, also when the variable names it."""
     Path(made.home, "hooks", "store").write_text(CONNECTED)
     _write(made._replace(store=WITHOUT))
     assert _run(shell, made, "claude", "tell", "user") == SILENT
@@ -299,8 +298,8 @@ def test_script_writes_the_store_it_was_connected_with(shell: list[str], made: S
 # ── too large ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _say_all(command: list[str], pieces: int, env: dict[str, str] | None = None) -> tuple[int, bytes]:
-    """Write so many MiB to a hook, as an agent does that would notice if nobody read them."""
+def _write_all(command: list[str], pieces: int, env: dict[str, str] | None = None) -> tuple[int, bytes]:
+    """Write this many MiB to a hook, like an agent that notices a closed pipe."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as hook:
         assert hook.stdin is not None
         assert hook.stdout is not None
@@ -310,14 +309,14 @@ def _say_all(command: list[str], pieces: int, env: dict[str, str] | None = None)
         return hook.wait(60), hook.stdout.read()
 
 
-def test_script_kept_a_payload_of_any_size(shell: list[str], made: ScriptSetup) -> None:
-    """Nothing of it stays, the agent says it to its end, and Python is given what is left; here from 1 MiB on."""
+def test_script_drops_a_payload_over_the_limit(shell: list[str], made: ScriptSetup) -> None:
+    """The agent can write all of it, and Python gets the rest; the limit here is 1 MiB."""
     hook = Path(made.home, "hooks", "hook")
     limit = f"-f {(spool.MAX_PAYLOAD_SIZE + spool.MAX_URL_LENGTH) // 512}\n"
     text = hook.read_text()
     assert limit in text
     hook.write_text(text.replace(limit, "-f 1024\n"))
-    assert _say_all([*shell, str(hook), "claude", "tell", "user"], 4) == (0, b"")
+    assert _write_all([*shell, str(hook), "claude", "tell", "user"], 4) == (0, b"")
     assert spool.list_entries(made.home) == []
     assert os.listdir(os.path.join(made.home, "spool")) == []
     (words,) = Path(made.home, "called").read_text().splitlines()
@@ -331,7 +330,7 @@ def test_script_kept_a_payload_of_any_size(shell: list[str], made: ScriptSetup) 
 
 @pytest.mark.parametrize("name", [name for name in ("sh", "dash", "bash", "zsh", "fish") if shutil.which(name)])
 def test_command_line_runs_script(name: str, made: ScriptSetup) -> None:
-    """What stands in an agent's settings runs in any shell a person may have, and is nothing where all is gone."""
+    """In any shell; it does nothing when the script is missing."""
     line = script.command(made.home, "claude", "user")("tell")
     done = subprocess.run([name, "-c", line], input=PAYLOAD, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -343,14 +342,14 @@ def test_command_line_runs_script(name: str, made: ScriptSetup) -> None:
 
 
 def test_block_passes_command_line(made: ScriptSetup) -> None:
-    """The code of an explicit block reaches the agent."""
+    """The exit code reaches the agent."""
     line = script.command(made.home, "claude", "user")("ask")
     done = subprocess.run(["sh", "-c", line], input=b"block", capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (2, b"because")
 
 
-def test_shared_line_finds_home(tmp_path: Path, made: ScriptSetup) -> None:
-    """In files that are shared through git, everybody's own home is meant."""
+def test_shared_command_line_uses_everybodys_own_home(tmp_path: Path, made: ScriptSetup) -> None:
+    """Settings shared through git contain no personal path."""
     usual = tmp_path / "me" / ".local" / "share" / "holdfast"
     places = AgentDirs(str(tmp_path / "me"), str(tmp_path))
     shared = script.shared_home(places, str(usual))
@@ -367,7 +366,7 @@ def test_shared_line_finds_home(tmp_path: Path, made: ScriptSetup) -> None:
 
 
 def test_command_lines_are_recognised() -> None:
-    """A command line of ours is recognised, and whose it is; another program's is not."""
+    """With their home; those of other programs are not."""
     home = "/home/it's/.hold"
     line = script.command(home, "codex", "user")("stir")
     assert script.is_call(line)
@@ -386,7 +385,7 @@ def test_command_lines_are_recognised() -> None:
 
 
 def test_windows_script_runs_python() -> None:
-    """For cmd: the same words, paths in double quotes, percent signs kept from being variables."""
+    """The same arguments for cmd: paths in double quotes, percent signs escaped."""
     made = ScriptSetup(r"C:\Users\a%b\holdfast", r"C:\Py thon\python.exe", (r"C:\lib",), r"C:\lib\holdfast\x.py")
     line = script.command(made.home, "claude", "user", system="win32")("tell")
     hook = r'"C:\Users\a%b\holdfast\hooks\hook.cmd"'

@@ -1,4 +1,4 @@
-"""Hooks that stand in settings and are not heard: of a home that is gone, of a project somebody else connected."""
+"""Hooks in settings that do not work: of a deleted home, or of a project connected by somebody else."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.workspace import spool
 from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.followers import Check
-from tests.support.connect_setup import Ground
+from tests.support.connect_setup import ConnectSetup
 
 if sys.platform == "win32":
     pytest.skip("command lines that every person's shell understands are POSIX's", allow_module_level=True)
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
+def agent_setup(tmp_path: Path) -> ConnectSetup:
+    return ConnectSetup(tmp_path)
 
 
-def examined(ground: Ground, name: str = "hooks") -> Check:
-    checks, _ = ground.keeper.doctor()
+def hook_checks(agent_setup: ConnectSetup, name: str = "hooks") -> Check:
+    checks, _ = agent_setup.keeper.doctor()
     return next(check for check in checks if check.name == name)
 
 
-def person(root: Path, project: Path | None = None) -> Ground:
-    """Somebody with Holdfast in its usual place, in a project of their own or in a copy of one."""
+def person(root: Path, project: Path | None = None) -> ConnectSetup:
+    """Somebody with a default home, in their own project or a copy of one."""
     root.mkdir()
-    one = Ground(root)
+    one = ConnectSetup(root)
     if project is not None:
         shutil.copytree(project, one.project, dirs_exist_ok=True)
     one.places = one.places._replace(system="linux")
@@ -48,48 +48,48 @@ def person(root: Path, project: Path | None = None) -> Ground:
     return one
 
 
-# ── a home that is gone ──────────────────────────────────────────────────────────────────────────────────
+# ── deleted homes ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_doctor_found_all_well_though_the_home_was_deleted(ground: Ground) -> None:
-    """Hooks whose script is gone are a warning that names the file and both ways out."""
-    ground.connect("claude", "cline")
-    shutil.rmtree(ground.home)
-    check = examined(ground)
+def test_doctor_warns_when_the_home_was_deleted(agent_setup: ConnectSetup) -> None:
+    """It names the file of the hooks and two ways out."""
+    agent_setup.connect("claude", "cline")
+    shutil.rmtree(agent_setup.home)
+    check = hook_checks(agent_setup)
     assert check.status == "warning"
-    assert str(ground.claude) in check.detail
+    assert str(agent_setup.claude) in check.detail
     assert "nothing is recorded" in check.detail
     assert check.fix == "holdfast connect claude cline, or holdfast uninstall, which removes them"
-    (done,) = ground.connect("claude")
+    (done,) = agent_setup.connect("claude")
     assert done.revived
     assert "was created now" in done.notes[0]
-    assert examined(ground) == Check("hooks", "ok", "connected: claude, cline")
-    shutil.rmtree(ground.home)
-    assert uninstall(ground.keeper, ground.places).problems == []
-    assert examined(ground).detail == "no agent is connected"
+    assert hook_checks(agent_setup) == Check("hooks", "ok", "connected: claude, cline")
+    shutil.rmtree(agent_setup.home)
+    assert uninstall(agent_setup.keeper, agent_setup.places).problems == []
+    assert hook_checks(agent_setup).detail == "no agent is connected"
 
 
-def test_the_script_alone_is_gone(ground: Ground) -> None:
-    """What is remembered does not hide it; connecting again makes it."""
-    ground.connect("claude")
-    os.unlink(detect.script_path(str(ground.home)))
-    assert detect.look(ground.keeper, ground.places, "claude").silent
-    assert examined(ground).status == "warning"
-    assert ground.connect("claude")[0].revived
-    assert not detect.look(ground.keeper, ground.places, "claude").silent
-    assert not ground.connect("claude")[0].revived
+def test_doctor_warns_when_only_the_script_is_missing(agent_setup: ConnectSetup) -> None:
+    """Despite the receipt; connecting again creates it."""
+    agent_setup.connect("claude")
+    os.unlink(detect.script_path(str(agent_setup.home)))
+    assert detect.look(agent_setup.keeper, agent_setup.places, "claude").silent
+    assert hook_checks(agent_setup).status == "warning"
+    assert agent_setup.connect("claude")[0].revived
+    assert not detect.look(agent_setup.keeper, agent_setup.places, "claude").silent
+    assert not agent_setup.connect("claude")[0].revived
 
 
-def test_the_fix_names_the_project_it_is_about(ground: Ground) -> None:
-    """Hooks of another project are not mended by connecting this one."""
-    elsewhere = ground.project.parent / "else where"
+def test_fix_names_its_project(agent_setup: ConnectSetup) -> None:
+    """Connecting this project does not repair another one's hooks."""
+    elsewhere = agent_setup.project.parent / "else where"
     elsewhere.mkdir()
-    places = ground.places
-    ground.places = places._replace(project=str(elsewhere))
-    ground.connect("claude", scope="project")
-    ground.places = places
-    os.unlink(detect.script_path(str(ground.home)))
-    check = examined(ground)
+    places = agent_setup.places
+    agent_setup.places = places._replace(project=str(elsewhere))
+    agent_setup.connect("claude", scope="project")
+    agent_setup.places = places
+    os.unlink(detect.script_path(str(agent_setup.home)))
+    check = hook_checks(agent_setup)
     assert check.fix == f"holdfast connect claude --scope project --project '{elsewhere}'"
     assert str(elsewhere) in check.detail
 
@@ -98,15 +98,15 @@ def test_the_fix_names_the_project_it_is_about(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_clone_with_hooks_was_not_heard_and_nobody_said_so(tmp_path: Path, name: str) -> None:
-    """They are named, connecting the project makes the script alone, and a colleague is heard from then on."""
+def test_doctor_reports_a_clone_with_hooks_that_is_not_connected(tmp_path: Path, name: str) -> None:
+    """Connecting creates only the script, and payloads are kept from then on."""
     anna = person(tmp_path / "anna")
     anna.connect(name, scope="project")
     bert = person(tmp_path / "bert", anna.project)
-    before = bert.picture()
+    before = bert.snapshot()
     seen = detect.look(bert.keeper, bert.places, name)
     assert (seen.connected, seen.silent) == ("project", True)
-    check = examined(bert)
+    check = hook_checks(bert)
     assert (check.status, check.fix) == ("warning", f"holdfast connect {name} --scope project")
     assert seen.files[0] in check.detail
     assert detect.commands([seen]) == [check.fix]
@@ -115,15 +115,15 @@ def test_a_clone_with_hooks_was_not_heard_and_nobody_said_so(tmp_path: Path, nam
     assert str(check.fix) in str(caught.value.hint)
     (done,) = bert.connect(name, scope="project")
     assert (done.revived, done.is_new) == (True, False)
-    outside = {path: what for path, what in bert.picture().items() if not path.startswith(str(bert.me))}
+    outside = {path: what for path, what in bert.snapshot().items() if not path.startswith(str(bert.me))}
     assert outside == {path: what for path, what in before.items() if not path.startswith(str(bert.me))}
-    assert "nothing is recorded" not in examined(bert).detail
+    assert "nothing is recorded" not in hook_checks(bert).detail
     assert not detect.look(bert.keeper, bert.places, name).silent
-    assert len(bert.memory()) == 1
+    assert len(bert.receipts()) == 1
 
 
-def test_a_clone_is_heard_once_it_is_connected(tmp_path: Path) -> None:
-    """The command line that came with the repository hands a payload over to the colleague's own home."""
+def test_connected_clone_delivers_payloads(tmp_path: Path) -> None:
+    """The shared command line reaches the colleague's own home."""
     anna = person(tmp_path / "anna")
     anna.connect("claude", scope="project")
     bert = person(tmp_path / "bert", anna.project)
@@ -137,8 +137,8 @@ def test_a_clone_is_heard_once_it_is_connected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("connected", [True, False])
-def test_disconnecting_a_clone_says_whose_hooks_these_were(tmp_path: Path, connected: bool) -> None:
-    """They are taken out, as asked; that it is a change for everybody is said."""
+def test_disconnecting_a_clone_warns_that_it_affects_everybody(tmp_path: Path, connected: bool) -> None:
+    """The hooks are removed as requested."""
     anna = person(tmp_path / "anna")
     anna.connect("claude", scope="project")
     bert = person(tmp_path / "bert", anna.project)
@@ -151,52 +151,52 @@ def test_disconnecting_a_clone_says_whose_hooks_these_were(tmp_path: Path, conne
     assert anna.disconnect("claude")[0].notes == ()
 
 
-def test_hooks_of_a_colleagues_unusual_home(ground: Ground, tmp_path: Path) -> None:
-    """A path of another machine in a shared file: a warning while nobody is heard, with a fix that helps."""
-    ground.connect("claude", scope="project")
-    bert = person(tmp_path / "bert", ground.project)
-    shutil.rmtree(ground.home)
-    check = examined(bert)
+def test_doctor_warns_about_hooks_with_a_colleagues_path(agent_setup: ConnectSetup, tmp_path: Path) -> None:
+    """A path of another machine in a shared file, with a fix."""
+    agent_setup.connect("claude", scope="project")
+    bert = person(tmp_path / "bert", agent_setup.project)
+    shutil.rmtree(agent_setup.home)
+    check = hook_checks(bert)
     assert check.status == "warning"
     assert "holdfast connect AGENT" in str(check.fix)
     bert.connect("claude")
-    assert examined(bert) == Check("hooks", "ok", "connected: claude")
+    assert hook_checks(bert) == Check("hooks", "ok", "connected: claude")
 
 
 # ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_stands_in_the_way_of_who_is_not_here(ground: Ground) -> None:
-    """Obstacles are told of agents that are found or connected, and of no other."""
-    ground.places = ground.places._replace(environ={"PATH": "", "OPENCODE_PURE": "1"})
-    assert detect.obstacles(ground.places, "opencode", "user")
+def test_obstacles_are_reported_only_for_present_agents(agent_setup: ConnectSetup) -> None:
+    """Installed or connected ones."""
+    agent_setup.places = agent_setup.places._replace(environ={"PATH": "", "OPENCODE_PURE": "1"})
+    assert detect.obstacles(agent_setup.places, "opencode", "user")
 
-    def told() -> bool:
-        return bool(detect.look(ground.keeper, ground.places, "opencode").obstacles)
+    def is_reported() -> bool:
+        return bool(detect.look(agent_setup.keeper, agent_setup.places, "opencode").obstacles)
 
-    assert not told()
-    trace = ground.project / ".opencode"
+    assert not is_reported()
+    trace = agent_setup.project / ".opencode"
     trace.mkdir()
-    assert told()
+    assert is_reported()
     trace.rmdir()
-    ground.connect("opencode")
-    assert told()
+    agent_setup.connect("opencode")
+    assert is_reported()
 
 
-def test_a_spool_that_is_a_link_is_told(ground: Ground, tmp_path: Path) -> None:
-    """Hooks do not follow it, so what they tell is lost until somebody removes it."""
-    ground.connect("claude")
-    (ground.home / "spool").rmdir()
+def test_doctor_reports_a_linked_spool(agent_setup: ConnectSetup, tmp_path: Path) -> None:
+    """Hooks do not write through it, so payloads are lost until somebody removes it."""
+    agent_setup.connect("claude")
+    (agent_setup.home / "spool").rmdir()
     (tmp_path / "elsewhere").mkdir()
-    (ground.home / "spool").symlink_to(tmp_path / "elsewhere")
-    assert examined(ground, "spool").status == "warning"
+    (agent_setup.home / "spool").symlink_to(tmp_path / "elsewhere")
+    assert hook_checks(agent_setup, "spool").status == "warning"
 
 
-def test_places_are_not_asked_where_nobody_told_them(ground: Ground) -> None:
-    """A library that names no places is told what is remembered, as far as that goes."""
-    ground.connect("claude")
-    ground.keeper.agent_dirs = None
-    assert examined(ground).detail == "connected: claude"
-    os.unlink(detect.script_path(str(ground.home)))
-    assert str(ground.claude) in examined(ground).detail
-    assert isinstance(ground.places, AgentDirs)
+def test_doctor_uses_only_receipts_without_agent_dirs(agent_setup: ConnectSetup) -> None:
+    """A library may not name the directories."""
+    agent_setup.connect("claude")
+    agent_setup.keeper.agent_dirs = None
+    assert hook_checks(agent_setup).detail == "connected: claude"
+    os.unlink(detect.script_path(str(agent_setup.home)))
+    assert str(agent_setup.claude) in hook_checks(agent_setup).detail
+    assert isinstance(agent_setup.places, AgentDirs)

@@ -1,4 +1,4 @@
-"""What becomes of what agents tell: agents, files, tasks, waiting, pauses, measures."""
+"""Events made of agents' signals: agents, files, tasks, waits, pauses, measures."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def sha(text: str) -> str:
 # ── subagents ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_subagent_is_an_agent_with_all_that_is_known_of_it(agents: Speaking) -> None:
-    """Task from the call, id from its beginning, summary from its end, tokens from what the call returns."""
+def test_subagent_is_recorded_with_all_known_facts(agents: Speaking) -> None:
+    """Task from the call, id from its start, summary from its end, tokens from the call's result."""
     call: dict[str, Any] = {"tool_name": "Task", "tool_use_id": "call-1",
             "tool_input": {"description": "Look around", "subagent_type": "Explore", "prompt": "x"}}  # fmt: skip
     agents.say("PreToolUse", **call)
@@ -55,7 +55,7 @@ def test_a_subagent_is_an_agent_with_all_that_is_known_of_it(agents: Speaking) -
 
 
 def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> None:
-    """Calls begin in the order in which they were made."""
+    """They start in the order of their calls."""
     for call, task in (("c1", "One"), ("c2", "Two")):
         agents.say("PreToolUse", tool_name="Task", tool_use_id=call,
                    tool_input={"description": task, "subagent_type": "Explore"})  # fmt: skip
@@ -64,8 +64,7 @@ def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> Non
     assert [(agent.id, agent.task) for agent in agents.session().agents] == [("a1", "One"), ("a2", "Two")]
 
 
-def test_a_subagent_known_by_its_end_alone_has_its_length(agents: Speaking) -> None:
-    """A call whose subagent never said that it began."""
+def test_subagent_known_only_by_its_end_has_its_duration(agents: Speaking) -> None:
     agents.minute = 10
     agents.say(
         "PostToolUse",
@@ -78,8 +77,8 @@ def test_a_subagent_known_by_its_end_alone_has_its_length(agents: Speaking) -> N
     assert (agent.id, agent.status, agent.duration_ms, agent.tokens) == ("a1", "completed", 120_000, 9)
 
 
-def test_a_subagent_that_begins_again_is_another_run(agents: Speaking) -> None:
-    """The program goes on with a subagent that had ended: numbered, and the first stays as it was."""
+def test_restarted_subagent_is_another_run(agents: Speaking) -> None:
+    """Numbered; the first run stays unchanged."""
     for number in (1, 2):
         agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
         agents.say("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message=f"Round {number}")
@@ -91,7 +90,7 @@ def test_a_subagent_that_begins_again_is_another_run(agents: Speaking) -> None:
 
 
 def test_subagents_of_a_program_that_died_are_interrupted_when_it_is_opened_again(agents: Speaking) -> None:
-    """A crash says nothing: the process is gone, and that is noticed."""
+    """A crash reports nothing, but the process is gone."""
     program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     path = agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     moved = path.with_name(f"claude.user.{program.pid}.1")
@@ -108,8 +107,8 @@ def test_subagents_of_a_program_that_died_are_interrupted_when_it_is_opened_agai
 # ── files, commands, plan ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_edit_has_its_hashes_from_the_disk_and_the_payload(agents: Speaking) -> None:
-    """Before: what the payload says stood there. After: what stands there, while nobody wrote since."""
+def test_edit_has_hashes_from_disk_and_payload(agents: Speaking) -> None:
+    """Before: from the payload. After: from the disk, unless somebody wrote since."""
     file = agents.project / "src" / "a.py"
     file.parent.mkdir()
     file.write_text("two\n")
@@ -124,8 +123,8 @@ def test_an_edit_has_its_hashes_from_the_disk_and_the_payload(agents: Speaking) 
     assert (change.lines_added, change.lines_removed) == (1, 1)
 
 
-def test_a_file_written_since_is_not_taken_for_the_edit(agents: Speaking) -> None:
-    """Somebody changed it between the edit and the drain: then the payload's word counts."""
+def test_file_changed_after_the_edit_is_not_hashed(agents: Speaking) -> None:
+    """Then the payload counts."""
     file = agents.project / "a.txt"
     file.write_text("three\n")
     os.utime(file, ns=((BEGAN + 60_000) * 1_000_000,) * 2)
@@ -137,8 +136,8 @@ def test_a_file_written_since_is_not_taken_for_the_edit(agents: Speaking) -> Non
     assert (change.hash_before, change.hash_after) == (sha("one\n"), sha("two\n"))
 
 
-def test_a_file_outside_the_project_is_named_and_not_looked_at(agents: Speaking, tmp_path: Path) -> None:
-    """Neither by its path nor through a link that leads out."""
+def test_file_outside_the_project_is_named_but_not_read(agents: Speaking, tmp_path: Path) -> None:
+    """By its path or through a link."""
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "key").write_text("x")
@@ -159,7 +158,7 @@ def test_a_file_outside_the_project_is_named_and_not_looked_at(agents: Speaking,
 
 
 def test_commands_are_counted(agents: Speaking) -> None:
-    """With those that failed, and the last one; secrets are cut out."""
+    """With failed ones and the last; secrets are removed."""
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="b1", tool_input={"command": "make"},
                tool_response={"stdout": "", "stderr": "", "interrupted": False})  # fmt: skip
     agents.say(
@@ -178,8 +177,8 @@ def todos(*entries: tuple[str, str]) -> dict[str, object]:
     return {"todos": [{"content": text, "status": status, "activeForm": text} for text, status in entries]}
 
 
-def test_a_todo_list_becomes_the_plan(agents: Speaking) -> None:
-    """Done, begun, open; what vanishes undone is dropped, what comes back is reopened."""
+def test_todo_list_becomes_the_plan(agents: Speaking) -> None:
+    """An open entry that disappears is dropped, one that returns is reopened."""
 
     def write(number: int, *entries: tuple[str, str]) -> dict[str, str]:
         agents.minute += 1
@@ -199,8 +198,8 @@ def test_a_todo_list_becomes_the_plan(agents: Speaking) -> None:
 # ── the context, the model, the person ───────────────────────────────────────────────────────────────────
 
 
-def test_a_compaction_is_one_save_and_one_compression(agents: Speaking) -> None:
-    """Told before, after, and by the conversation that opens again: once."""
+def test_compaction_is_recorded_once(agents: Speaking) -> None:
+    """Reported before, after, and by the reopened conversation."""
     agents.say("PreCompact", trigger="auto", custom_instructions="")
     agents.say("PostCompact", trigger="auto", compact_summary="…")
     agents.say("SessionStart", source="compact")
@@ -214,7 +213,7 @@ def test_a_compaction_is_one_save_and_one_compression(agents: Speaking) -> None:
 
 
 def test_model_and_permission_mode_are_recorded_when_they_change(agents: Speaking) -> None:
-    """Not with every payload that repeats them."""
+    """Not with every payload."""
     for mode in ("plan", "plan", "acceptEdits"):
         agents.prompt("Go on", permission_mode=mode)
     agents.say("PostModelSwitch", from_model="claude-opus-5", to_model="claude-sonnet-5", source="user")
@@ -225,7 +224,7 @@ def test_model_and_permission_mode_are_recorded_when_they_change(agents: Speakin
 
 
 def test_wait_ends_with_the_next_report(agents: Speaking) -> None:
-    """A permission is asked for, told twice, and granted."""
+    """A permission request, reported twice, is granted."""
     agents.say("PermissionRequest", tool_name="Bash", tool_input={"command": "rm x"}, tool_use_id="b1")
     agents.say("Notification", message="Claude needs your permission", notification_type="permission_prompt")
     (wait,) = agents.session().waiting
@@ -239,8 +238,8 @@ def test_wait_ends_with_the_next_report(agents: Speaking) -> None:
     assert [waiting.for_ for waiting in agents.session().waiting] == ["input"]
 
 
-def test_a_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
-    """The pause has its reason, and ends by itself when work goes on."""
+def test_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
+    """With its reason."""
     agents.say("StopFailure", error="rate_limit", error_details="5-hour limit reached, resets 18:00")
     session = agents.session()
     assert session.status == "paused"
@@ -253,7 +252,7 @@ def test_a_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
 
 
 def test_prompt_of_the_person_ends_a_pause(agents: Speaking) -> None:
-    """Whoever writes is at work; a reply or a tool of the agent's is nobody's word."""
+    """A reply or a tool of the agent does not."""
     with agents.keeper() as keeper:
         keeper.session().pause("lunch")
     agents.minute = 1
@@ -284,19 +283,19 @@ def test_prompt_ends_no_pause_when_the_settings_say_so(agents: Speaking) -> None
         ("opencode", "opencode run hi", True), ("goose", "goose session", False), ("cline", "cline -p", False),
     ],
 )  # fmt: skip
-def test_headless_runs_are_known_by_their_command_line(agent: str, words: str, headless: bool) -> None:
+def test_headless_run_is_recognized_by_its_command_line(agent: str, words: str, headless: bool) -> None:
     assert is_headless(agent, words.split()) is headless
 
 
 def test_failures_have_a_category(agents: Speaking) -> None:
-    """An overloaded server will pass; the session goes on."""
+    """An overloaded server is transient; the session continues."""
     agents.say("StopFailure", error="overloaded", error_details="529 overloaded_error")
     session = agents.session()
     assert [(error.category, session.status) for error in session.errors] == [("transient", "in_progress")]
 
 
-def test_an_end_is_a_hint(agents: Speaking) -> None:
-    """The session is paused, though nothing else happened to it; reopening takes the hint back."""
+def test_end_of_a_conversation_pauses_its_session(agents: Speaking) -> None:
+    """Until it is reopened."""
     agents.say("SessionEnd", reason="other")
     with agents.keeper() as keeper:
         (native,) = keeper.session().state().native.values()
@@ -311,7 +310,7 @@ def test_an_end_is_a_hint(agents: Speaking) -> None:
 
 
 def test_long_reading_is_work(agents: Speaking) -> None:
-    """Tools that leave no trace are signs of activity, seldom enough not to flood the log."""
+    """Read-only tools are signs of activity, rare enough not to flood the log."""
     for number in range(60):
         agents.minute += 0.25
         agents.say("PostToolUse", tool_name="Read", tool_use_id=f"r{number}", tool_input={"file_path": "/x"})
@@ -320,8 +319,8 @@ def test_long_reading_is_work(agents: Speaking) -> None:
     assert len(agents.types()) <= 20
 
 
-def test_other_line_ends_than_the_program_shows_are_noticed(agents: Speaking) -> None:
-    """Claude shows CRLF files with LF: what was before is found by taking the edit back on the disk."""
+def test_hidden_crlf_line_ends_are_detected(agents: Speaking) -> None:
+    """The earlier content is found by reverting the edit on disk."""
     file = agents.project / "a.txt"
     file.write_bytes(b"one\r\nthree\r\n")
     os.utime(file, ns=(BEGAN * 1_000_000, BEGAN * 1_000_000))
@@ -341,7 +340,7 @@ def test_other_line_ends_than_the_program_shows_are_noticed(agents: Speaking) ->
 def test_edits_drained_together_have_no_hashes_of_other_line_ends(
     agents: Speaking, encoding: str, end: str, known: bool
 ) -> None:
-    """Only the second can be seen on the disk; the first has the hashes the file really had, or none."""
+    """Only the second is visible on disk; the first has real hashes or none."""
 
     def content(*lines: str) -> bytes:
         return "".join(line + end for line in lines).encode(encoding)
@@ -364,7 +363,7 @@ def test_edits_drained_together_have_no_hashes_of_other_line_ends(
 
 
 def test_late_payload_reverts_nothing(agents: Speaking) -> None:
-    """A second hearing, drained after the conversation closed and the task was done, changes neither."""
+    """A second report, after the conversation closed and the task was done."""
     agents.say("TaskCreated", task_id="1", task_subject="One")
     agents.minute = 1
     agents.say("TaskCompleted", task_id="1", task_subject="One")
@@ -381,7 +380,7 @@ def test_late_payload_reverts_nothing(agents: Speaking) -> None:
 
 
 def test_payload_that_another_process_recorded_is_not_recorded_again(agents: Speaking) -> None:
-    """Read before another drain took it in: inside the transaction it is gone."""
+    """It was read before another drain, and is gone within the transaction."""
     from holdfast.conversations.ingest import drain, payload
     from holdfast.workspace import spool
 
@@ -399,7 +398,7 @@ def test_payload_that_another_process_recorded_is_not_recorded_again(agents: Spe
 
 
 def test_subagent_starts_with_its_call_when_its_start_is_not_reported(tmp_path: Path) -> None:
-    """Gemini has no word for it: it is at work from the call to what the call returns."""
+    """Gemini reports only the call and its result."""
     speaking = Speaking(tmp_path)
     speaking.say("BeforeAgent", agent="gemini", prompt="Add OAuth")
     call: dict[str, Any] = {
@@ -416,7 +415,7 @@ def test_subagent_starts_with_its_call_when_its_start_is_not_reported(tmp_path: 
     assert (agent.status, agent.duration_ms) == ("completed", 2 * 60_000)
 
 
-# ── agents in parallel, in the background, told in another order ─────────────────────────────────────────
+# ── parallel and background agents, and other orders ─────────────────────────────────────────────────────
 
 
 def call(number: int, task: str, **more: object) -> dict[str, Any]:
@@ -428,8 +427,8 @@ def launched(agent: str) -> dict[str, Any]:
     return {"tool_response": {"isAsync": True, "status": "async_launched", "agentId": agent}}
 
 
-def test_agent_that_turns_out_to_be_in_the_background_takes_no_time_from_the_person(agents: Speaking) -> None:
-    """Only what the call returned said so; by then it counted as one in the foreground."""
+def test_agent_reported_late_as_background_costs_no_working_time(agents: Speaking) -> None:
+    """Only the call's result said so; until then it counted as foreground."""
     agents.say("PreToolUse", **call(1, "Long review"))
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     agents.say("PostToolUse", **call(1, "Long review"), **launched("a1"))
@@ -443,8 +442,8 @@ def test_agent_that_turns_out_to_be_in_the_background_takes_no_time_from_the_per
     assert session.time.working_ms == 32 * 60_000
 
 
-def test_what_a_call_returned_corrects_what_was_guessed(agents: Speaking) -> None:
-    """Two of one type begin in another order than they were called for."""
+def test_result_of_a_call_corrects_a_wrong_match(agents: Speaking) -> None:
+    """Two subagents of one type started in another order than called."""
     agents.say("PreToolUse", **call(1, "Search callers"))
     agents.say("PreToolUse", **call(2, "Search docs"))
     agents.say("SubagentStart", agent_id="a2", agent_type="Explore")
@@ -455,12 +454,12 @@ def test_what_a_call_returned_corrects_what_was_guessed(agents: Speaking) -> Non
     session = agents.session()
     assert {agent.id: agent.task for agent in session.agents} == {"a1": "Search callers", "a2": "Search docs"}
     assert {agent.id: agent.tokens for agent in session.agents} == {"a1": 500_000, "a2": None}
-    assert session.context.tokens is None  # what an agent spent is no measure of how full the context is
+    assert session.context.tokens is None  # an agent's usage does not measure the fill of the context
     assert session.conflicts == []
 
 
 def test_start_reported_after_the_end_starts_nothing(agents: Speaking) -> None:
-    """The agent was quicker than the hook of its call."""
+    """The agent was faster than the call's hook."""
     agents.say("PreToolUse", **call(1, "Review"))
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     agents.minute = 1
@@ -493,7 +492,7 @@ def test_waits_end_with_their_conversation(agents: Speaking) -> None:
 
 
 def test_wait_of_a_subagent_is_recorded_once(agents: Speaking) -> None:
-    """Told with its name and without; granted once."""
+    """Reported with and without its name; granted once."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     bash: dict[str, Any] = {
         "tool_name": "Bash",
@@ -509,15 +508,15 @@ def test_wait_of_a_subagent_is_recorded_once(agents: Speaking) -> None:
     assert agents.session().waiting == []
 
 
-def test_a_list_that_was_emptied_is_given_up(agents: Speaking) -> None:
-    """What is not on it any more and not done is dropped; a subagent's list is its own; equal words are two."""
+def test_emptied_todo_list_is_dropped(agents: Speaking) -> None:
+    """Open entries are dropped; a subagent's list is separate; equal texts are two entries."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id="t1",
                tool_input=todos(("One", "in_progress"), ("Same", "pending"), ("Same", "completed")))  # fmt: skip
     agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id="t2", agent_id="a1",
                tool_input=todos(("Its own", "pending")))  # fmt: skip
-    found = [(task.text, task.status, task.agent) for task in agents.session().tasks]
-    assert found == [
+    tasks = [(task.text, task.status, task.agent) for task in agents.session().tasks]
+    assert tasks == [
         ("One", "in_progress", None), ("Same", "pending", None), ("Same", "completed", None),
         ("Its own", "pending", "a1"),
     ]  # fmt: skip
@@ -527,8 +526,8 @@ def test_a_list_that_was_emptied_is_given_up(agents: Speaking) -> None:
     assert statuses == {"One": "dropped", "Same": "dropped", "Its own": "pending"}
 
 
-def test_the_end_of_a_subagent_begins_no_session(agents: Speaking) -> None:
-    """It ended after the person had stopped the session."""
+def test_end_of_a_subagent_starts_no_session(agents: Speaking) -> None:
+    """After the person stopped the session."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     with agents.keeper() as keeper:
         keeper.session().complete()
@@ -537,8 +536,8 @@ def test_the_end_of_a_subagent_begins_no_session(agents: Speaking) -> None:
     assert len(agents.sessions()) == 1
 
 
-def test_a_notice_of_the_program_does_not_end_a_limit(agents: Speaking) -> None:
-    """Only a person's prompt shows that work goes on."""
+def test_notice_of_the_program_does_not_end_a_limit(agents: Speaking) -> None:
+    """Only a person's prompt does."""
     agents.say("StopFailure", error="rate_limit", error_details="limit reached, resets 18:00")
     agents.minute = 10
     agents.prompt("<task-notification>\n<task-id>a1</task-id>done</task-notification>")

@@ -1,4 +1,4 @@
-"""Minimal edits of JSON with comments: additions disturb nothing, and can be taken out without a trace."""
+"""Minimal edits of JSON with comments: additions change nothing else, and can be removed exactly."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def plain(text: str) -> Any:
 # ── how it looks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_new_file_is_indented_by_two() -> None:
-    """Where nothing was, the usual layout is written, with a line end at the end."""
+def test_new_file_is_indented_by_two() -> None:
+    """With a final line break."""
     text, _ = insert("", VERSIONED, FILE)
     assert text == json.dumps({"version": 1, "hooks": {"stop": [{"command": OUR}]}}, indent=2) + "\n"
 
 
-def test_the_files_own_layout_is_followed() -> None:
-    """Tabs, Windows line ends, comments, a byte order mark and a trailing comma: all stay, and the new text fits."""
+def test_layout_of_the_file_is_kept() -> None:
+    """Tabs, Windows line ends, comments, a byte order mark and a trailing comma."""
     text = '\ufeff{\r\n\t// mine\r\n\t"model": "x", // why\r\n\t"hooks": {\r\n\t\t"Stop": [],\r\n\t},\r\n}\r\n'
     new, receipt = insert(text, [SettingsEntry(("hooks", "Stop"), {"command": OUR})], FILE)
     added = f'[\r\n\t\t\t{{\r\n\t\t\t\t"command": "{OUR}"\r\n\t\t\t}}\r\n\t\t]'
@@ -59,27 +59,25 @@ def test_the_files_own_layout_is_followed() -> None:
 
 
 def test_one_line_stays_one_line() -> None:
-    """A file without line breaks gets none, and its own spacing."""
+    """With its own spacing."""
     new, _ = insert('{"a":1}', [SettingsEntry(("b", "c"), "d")], FILE)
     assert new == '{"a":1,"b":{"c":["d"]}}'
     new, _ = insert('{"a": [1, 2]}', [SettingsEntry(("a",), "d")], FILE)
     assert new == '{"a": [1, 2, "d"]}'
 
 
-def test_a_comment_at_the_end_stays_with_its_line() -> None:
-    """The comma goes before the comment, the new value after it."""
+def test_comment_at_the_end_stays_with_its_line() -> None:
+    """The comma precedes the comment, the new value follows it."""
     new, _ = insert('{\n  "a": 1 // one\n  // last\n}\n', [SettingsEntry(("b",), 2, only=True)], FILE)
     assert new == '{\n  "a": 1, // one\n  // last\n  "b": 2\n}\n'
 
 
-def test_only_where_nothing_stands() -> None:
-    """A value that is only set if none is there leaves the one that is."""
+def test_default_value_does_not_replace_an_existing_one() -> None:
     text = '{"statusLine": null}'
     assert insert(text, ENTRIES[2:], FILE)[0] == text
 
 
-def test_twice_is_once() -> None:
-    """Adding what stands there already changes nothing."""
+def test_second_insertion_changes_nothing() -> None:
     once, _ = insert("{}", ENTRIES, FILE)
     again, receipt = insert(once, ENTRIES, FILE)
     assert again == once
@@ -90,7 +88,7 @@ def test_twice_is_once() -> None:
 
 
 def test_additions_of_others_stay() -> None:
-    """A hook somebody put beside ours, in our list and in our group, is still there when ours are gone."""
+    """A foreign hook in our list or group survives the removal of ours."""
     new, receipt = insert("", ENTRIES, FILE)
     data = json.loads(new)
     data["hooks"]["Stop"].insert(0, {"matcher": "", "hooks": [{"type": "command", "command": "say done"}]})
@@ -106,8 +104,8 @@ def test_additions_of_others_stay() -> None:
     }
 
 
-def test_a_version_others_rely_on_stays() -> None:
-    """In a file that began as ours, `version` stays as long as somebody else's hooks need it."""
+def test_version_stays_while_other_hooks_need_it() -> None:
+    """In a file that we created."""
     new, receipt = insert("", VERSIONED, FILE)
     theirs = new.replace('"stop": [', '"stop": [\n      {"command": "say done"},')
     left = {"version": 1, "hooks": {"stop": [{"command": "say done"}]}}
@@ -116,14 +114,14 @@ def test_a_version_others_rely_on_stays() -> None:
 
 
 def test_empty_containers_are_removed_without_a_receipt() -> None:
-    """A forgotten connection is found by its command line; what was empty before it stays."""
+    """Our entries are recognized by command line; containers that were empty before stay."""
     new, _ = insert('{\n  "a": {}\n}\n', ENTRIES[:2], FILE)
     assert remove(new, ours, None, FILE) == '{\n  "a": {}\n}\n'
     assert holds(new, ours, FILE)
     assert OUR in texts(new, FILE)
 
 
-# ── what is not JSON ──────────────────────────────────────────────────────────────────────────────────────
+# ── what is not JSON ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -144,13 +142,11 @@ def test_empty_containers_are_removed_without_a_receipt() -> None:
     ],
 )
 def test_error_names_the_line_that_cannot_be_edited(text: str, line: int) -> None:
-    """Broken settings are refused with the line at which they break."""
     with pytest.raises(Invalid, match=rf"settings\.json.*\(line {line}\)"):
         insert(text, [hook("Stop")], FILE)
 
 
-def test_bytes_that_are_no_text() -> None:
-    """A file in another encoding is refused, not guessed at."""
+def test_other_encoding_is_refused() -> None:
     with pytest.raises(Invalid, match=r"not UTF-8 \(line 2\)"):
         decoded(b"{\n\xff}", FILE)
 
@@ -176,7 +172,7 @@ _ROOTS = st.builds(
 
 @st.composite
 def layouts(draw: st.DrawFn) -> str:
-    """JSON text of any layout: blanks, breaks and comments anywhere they may stand, trailing commas or none."""
+    """JSON text of any layout: blanks, breaks and comments anywhere, with or without trailing commas."""
     end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
     blanks = [
         "",
@@ -231,15 +227,14 @@ def _added(text: str) -> tuple[str, Any]:
 
 
 @given(layouts())
-def test_insert_then_remove_is_nothing(text: str) -> None:
-    """What was added and is taken out again leaves the very same text."""
+def test_removal_restores_the_exact_text(text: str) -> None:
     new, receipt = _added(text)
     assert remove(new, ours, receipt, FILE) == text
 
 
 @given(layouts())
-def test_only_additions(text: str) -> None:
-    """The old text is still there in order, and means the same, with our entries at the end of their lists."""
+def test_insertion_only_adds_text(text: str) -> None:
+    """The old text stays in order and meaning, with our entries at the ends of their lists."""
     new, _ = _added(text)
     rest = iter(new)
     assert all(char in rest for char in text)
@@ -254,7 +249,7 @@ def test_only_additions(text: str) -> None:
 
 @given(layouts(), st.randoms(use_true_random=False))
 def test_removal_in_edited_text_keeps_the_rest(text: str, random: Any) -> None:
-    """Whatever order things have after an edit, only ours go."""
+    """Whatever the order after an edit."""
     data = plain(text)
     assume(isinstance(data, dict))
     new, receipt = _added(json.dumps(data, indent=2))

@@ -1,4 +1,4 @@
-"""Reading JSON lines as agents leave them behind."""
+"""Reading JSON lines as agents leave them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[lis
 def test_damage_loses_only_damaged_lines(
     data: bytes, records: list[tuple[int, str, str]], problems: list[str]
 ) -> None:
-    """Whole records around and within damaged lines are read, and what is lost is said, with its line."""
+    """Records around and within damaged lines are read, and each loss is reported with its line."""
     assert read(data) == (records, problems)
     assert read(data, size=7) == (records, problems) or len(data) > 100_000
 
@@ -73,7 +73,7 @@ def test_damage_loses_only_damaged_lines(
     bom=st.booleans(),
 )
 def test_good_lines_are_unchanged(texts: list[str], ends: bytes, size: int, bom: bool) -> None:
-    """Every record is read once, in order, with its number, however the pieces fall."""
+    """Each record once, in order, with its number, for any chunks."""
     whole = [json.dumps({"type": "t", "text": text}, ensure_ascii=False) for text in texts]
     data = (b"\xef\xbb\xbf" if bom else b"") + b"".join(name.encode("utf-8", "replace") + ends for name in whole)
     records, problems = read(data, size)
@@ -84,14 +84,14 @@ def test_good_lines_are_unchanged(texts: list[str], ends: bytes, size: int, bom:
 
 @given(data=st.binary(max_size=400), size=st.integers(1, 64))
 def test_any_bytes_raise_nothing(data: bytes, size: int) -> None:
-    """Bytes that are no transcript are problems, never exceptions; good lines around them are found."""
+    """Invalid bytes are problems; good lines around them are read."""
     records, _ = read(A + b"\n" + data + b"\n" + B, size)
     assert records[0] == (1, "a", "1")
 
 
 @given(data=st.binary(max_size=200).filter(lambda one: b"\n" not in one), at=st.integers(0, 5))
 def test_bad_line_loses_no_other(data: bytes, at: int) -> None:
-    """A line of rubbish between good ones takes none of them with it, unless it can be read as their beginning."""
+    """Unless the next line can be read as its continuation."""
     lines = [A] * 6
     lines.insert(at, b"#" + data)
     records, _ = read(b"\n".join(lines))
@@ -99,7 +99,7 @@ def test_bad_line_loses_no_other(data: bytes, at: int) -> None:
 
 
 def test_too_long_line_is_skipped() -> None:
-    """Its number is said, and what follows is read under its own number."""
+    """It is reported, and the following lines keep their numbers."""
     long = b'{"type":"long","text":"' + b"x" * 5_000 + b'"}'
     records, problems = read(A + b"\n" + long + b"\n" + B, size=64, longest=1_000)
     assert records == [(1, "a", "1"), (3, "b", "2")]
@@ -107,7 +107,6 @@ def test_too_long_line_is_skipped() -> None:
 
 
 def test_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
-    """Large results of tools are lines like any other."""
     path = tmp_path / "large.jsonl"
     path.write_bytes(A + b'\n{"type":"b","text":"' + b"y" * 20_000_000 + b'"}\n' + B)
     problems = ReadProblems()
@@ -117,7 +116,6 @@ def test_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
 
 
 def test_number_of_problems_is_bounded() -> None:
-    """A file of rubbish is told in a few sentences."""
     _, problems = read(b"rubbish\n" * 5_000)
     assert len(problems) == ReadProblems.MAX_SENTENCES + 1
     assert problems[-1] == "and 4990 more like these"
@@ -125,7 +123,7 @@ def test_number_of_problems_is_bounded() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    """A pipe, a directory or nothing at all in the place of a file is a problem and holds nobody up."""
+    """A pipe, a directory or a missing file is a problem and blocks nobody."""
     os.mkfifo(tmp_path / "pipe")
     for name, sentence in (
         ("pipe", "is not a regular file"),

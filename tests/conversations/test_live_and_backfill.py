@@ -1,4 +1,4 @@
-"""Conversations recorded through hooks and read from the same transcripts later: both say the same of each."""
+"""Conversations recorded by hooks and by backfill of the same transcripts give the same."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tests.conversations import test_goose_transcripts as goose
 from tests.conversations import test_opencode_transcripts as opencode
 from tests.support import claude_transcripts, codex_rollouts
 
-NOW = 1_795_500_000_000  # days after everything in the transcripts
+NOW = 1_795_500_000_000  # days later than everything in the transcripts
 PAYLOADS = Path(__file__).parent / "payloads"
 # By agent: the payloads of a prompt, of the end of a turn, and of the end of the conversation.
-SAID = {
+PAYLOAD_NAMES = {
     "claude": ("prompt", "stop", "session_end"),
     "codex": ("prompt", "stop", "session_end"),
     "gemini": ("before_agent", "after_agent", "session_end"),
@@ -120,9 +120,9 @@ def _open(where: Path, name: str) -> Keeper:
 
 
 def _payload(agent: str, name: str, conversation: str, where: Path) -> bytes:
-    """A payload as the program sends it, of this conversation, in this project."""
-    said = json.loads((PAYLOADS / agent / f"{name}.json").read_text())
-    payload = said["payload"]
+    """A payload as the program sends it, for this conversation and project."""
+    sample = json.loads((PAYLOADS / agent / f"{name}.json").read_text())
+    payload = sample["payload"]
     context = payload.get("sessionContext") or {}
     own = context.get("rootSessionId") or payload.get("conversation_id") or payload.get("session_id")
     text = json.dumps(payload).replace(own or payload.get("taskId", ""), conversation)
@@ -142,10 +142,10 @@ def _sessions(keeper: Keeper) -> list[Session]:
 
 
 def _conversation(sessions: list[Session], name: str) -> Conversation:
-    (found,) = [
+    (match,) = [
         conversation for session in sessions for conversation in session.conversations if conversation.id == name
     ]
-    return found
+    return match
 
 
 def _recorded(where: Path, agent: str, conversation: str, *payloads: str) -> list[Session]:
@@ -159,11 +159,11 @@ def _recorded(where: Path, agent: str, conversation: str, *payloads: str) -> lis
 
 @pytest.mark.parametrize("agent", NAMES)
 def test_conversation_is_the_same_when_recorded_live_and_by_backfill(tmp_path: Path, agent: str) -> None:
-    """Title, model, tokens, cost, prompts and times are what the transcript says, however it came to be read."""
+    """Title, model, tokens, cost, prompts and times are those of the transcript."""
     person = tmp_path / "person"
     person.mkdir()
     name = WRITTEN[agent](person)
-    live = _conversation(_recorded(tmp_path, agent, name, *SAID[agent]), name)
+    live = _conversation(_recorded(tmp_path, agent, name, *PAYLOAD_NAMES[agent]), name)
     with _open(tmp_path, "backfilled") as keeper:
         backfill(keeper, AgentDirs(str(person), str(tmp_path / "project")), [agent])
         past = _conversation(_sessions(keeper), name)
@@ -176,14 +176,14 @@ def test_conversation_is_the_same_when_recorded_live_and_by_backfill(tmp_path: P
         compared.setdefault("cost", conversation.cost_usd)
         assert (conversation.tokens, conversation.cost_usd) == (compared["tokens"], compared["cost"])
     assert (live.started_at, live.resume, live.kept) == (past.started_at, past.resume, False)
-    if agent != "cursor":  # its transcripts name no model, count no tokens and have no end
+    if agent != "cursor":  # its transcripts have no model, tokens or end
         assert live.model == past.model is not None
         assert live.ended_at == past.ended_at is not None
         assert live.tokens.output
 
 
 def test_headless_conversation_has_its_cost_when_no_status_line_was_shown(tmp_path: Path) -> None:
-    """What `claude -p` cost is in its transcript alone: the session and its conversation have it."""
+    """The cost of `claude -p` is only in its transcript."""
     name = _claude(tmp_path / "person")
     (session,) = _recorded(tmp_path, "claude", name, "prompt", "stop")
     assert (session.cost_usd, session.conversations[0].cost_usd) == (1.25, 1.25)
@@ -192,7 +192,7 @@ def test_headless_conversation_has_its_cost_when_no_status_line_was_shown(tmp_pa
 
 
 def test_transcript_is_read_again_when_a_line_comes_after_the_end(tmp_path: Path) -> None:
-    """Some programs note the cost after they have said that the conversation is closed."""
+    """Some programs write the cost after reporting the end."""
     name = _claude(tmp_path / "person")
     (path,) = (tmp_path / "person").rglob("*.jsonl")
     closing_payload = json.loads(_payload("claude", "session_end", name, tmp_path)) | {"transcript_path": str(path)}
@@ -205,8 +205,8 @@ def test_transcript_is_read_again_when_a_line_comes_after_the_end(tmp_path: Path
     assert session.cost_usd == 2.5
 
 
-def test_conversation_is_counted_once_when_it_goes_on_in_another_session(tmp_path: Path) -> None:
-    """After `stop`, its next prompt begins a session that continues the first: each has its own share."""
+def test_conversation_is_counted_once_when_it_continues_in_another_session(tmp_path: Path) -> None:
+    """After `stop`, its next prompt starts a session that continues the first: each has its own part."""
     name = _claude(tmp_path / "person")
     (path,) = (tmp_path / "person").rglob("*.jsonl")
     _recorded(tmp_path, "claude", name, "prompt", "stop")
@@ -217,8 +217,11 @@ def test_conversation_is_counted_once_when_it_goes_on_in_another_session(tmp_pat
         more = past.answer({"type": "text", "text": "More."}, name="m9") | {"uuid": "later"}
         file.write(json.dumps(more) + "\n")
         file.write(json.dumps({"type": "cost-state", "totalCostUSD": 2.0, "sessionId": name}) + "\n")
-    for number, said in enumerate(("prompt", "stop"), start=10):
-        later = json.loads(_payload("claude", said, name, tmp_path)) | {"prompt": "And more tests", "prompt_id": "p2"}
+    for number, payload_name in enumerate(("prompt", "stop"), start=10):
+        later = json.loads(_payload("claude", payload_name, name, tmp_path)) | {
+            "prompt": "And more tests",
+            "prompt_id": "p2",
+        }
         _hand_over(tmp_path, "claude", json.dumps(later).encode(), number)
     second, first = _recorded(tmp_path, "claude", name)
     assert second.continues == first.id
@@ -228,18 +231,17 @@ def test_conversation_is_counted_once_when_it_goes_on_in_another_session(tmp_pat
 
 
 def test_transcript_that_cannot_be_read_stops_nothing(tmp_path: Path) -> None:
-    """A path that leads nowhere, or to something else than a transcript, leaves the session as it was."""
+    """The session stays as it was."""
     name = _claude(tmp_path / "person")
     _hand_over(tmp_path, "claude", _payload("claude", "prompt", name, tmp_path), 0)
     for number, path in enumerate(("/dev/zero", "relative", "\0", "//host/share", str(tmp_path)), start=1):
-        said = json.loads(_payload("claude", "stop", name, tmp_path)) | {"transcript_path": path}
-        _hand_over(tmp_path, "claude", json.dumps(said).encode(), number)
+        payload = json.loads(_payload("claude", "stop", name, tmp_path)) | {"transcript_path": path}
+        _hand_over(tmp_path, "claude", json.dumps(payload).encode(), number)
         (session,) = _recorded(tmp_path, "claude", name)
         assert session.conversations[0].id == name
 
 
 def test_deleted_session_leaves_no_transcript_path_behind(tmp_path: Path) -> None:
-    """Where the transcript of a conversation is, is forgotten with its session."""
     name = _claude(tmp_path / "person")
     (session,) = _recorded(tmp_path, "claude", name, "prompt", "stop")
     with _open(tmp_path, "live") as keeper:
@@ -249,7 +251,7 @@ def test_deleted_session_leaves_no_transcript_path_behind(tmp_path: Path) -> Non
 
 
 def test_backfill_completes_a_conversation_that_hooks_reported_without_a_transcript(tmp_path: Path) -> None:
-    """Sessions of earlier versions, and transcripts that lay elsewhere: backfill adds what the hooks did not say."""
+    """Of an earlier version, or with a transcript elsewhere."""
     name = _claude(tmp_path / "person")
     _hand_over(tmp_path, "claude", _payload("claude", "prompt", name, tmp_path), 0)
     with _open(tmp_path, "live") as keeper:
@@ -257,17 +259,17 @@ def test_backfill_completes_a_conversation_that_hooks_reported_without_a_transcr
         assert session.conversations[0].title is None
         for _ in range(2):
             backfill(keeper, AgentDirs(str(tmp_path / "person"), str(tmp_path / "project")), ["claude"])
-        (found,) = [item for item in _sessions(keeper) if item.id == session.id]
+        (match,) = [item for item in _sessions(keeper) if item.id == session.id]
         types = [event.type for event in keeper.events(session.id)]
-    assert found.conversations[0].title == "OAuth with PKCE"
+    assert match.conversations[0].title == "OAuth with PKCE"
     assert types.count("conversation.updated") == 1
 
 
 @pytest.mark.parametrize("largest", [10, 1 << 30])
-def test_transcript_is_looked_at_once_when_the_conversation_is_over(
+def test_transcript_is_read_once_after_the_conversation_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
-    """Also one that is too large to be read here: later drains write nothing because of it."""
+    """Even a too large one: later drains write nothing."""
     monkeypatch.setattr(limits, "MAX_TRANSCRIPT_SIZE", largest)
     name = _claude(tmp_path / "person")
     (path,) = (tmp_path / "person").rglob("*.jsonl")
@@ -287,7 +289,7 @@ def test_transcript_is_looked_at_once_when_the_conversation_is_over(
 
 
 def _title_by_hooks(tmp_path: Path, name: str, path: Path) -> str | None:
-    """The title of the conversation after a turn has ended whose payload names this transcript."""
+    """The conversation's title after a turn whose payload names this transcript."""
     ending = json.loads(_payload("claude", "stop", name, tmp_path)) | {"transcript_path": str(path)}
     _hand_over(tmp_path, "claude", _payload("claude", "prompt", name, tmp_path), 0)
     _hand_over(tmp_path, "claude", json.dumps(ending).encode(), 1)
@@ -296,7 +298,7 @@ def _title_by_hooks(tmp_path: Path, name: str, path: Path) -> str | None:
 
 
 def test_transcript_is_not_read_through_a_link(tmp_path: Path) -> None:
-    """A link has a size of its own: what it leads to may be of any size, and anybody's."""
+    """Its target may be of any size, and anybody's."""
     name = _claude(tmp_path / "elsewhere")
     (path,) = (tmp_path / "elsewhere").rglob("*.jsonl")
     link = tmp_path / "person" / f"{name}.jsonl"
@@ -312,10 +314,10 @@ def test_transcript_is_not_read_through_a_link(tmp_path: Path) -> None:
         ("MAX_TRANSCRIPT_FILES", 15, False), ("MAX_TRANSCRIPT_FILES", 150, True),
     ],
 )  # fmt: skip
-def test_transcript_is_left_to_backfill_when_too_much_lies_around_it(
+def test_transcript_is_left_to_backfill_when_its_directory_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, *, read: bool
 ) -> None:
-    """One that begins in the midst of a conversation is compared with the others of its directory."""
+    """One that starts in the middle of a conversation is compared with the others of its directory."""
     name = _claude(tmp_path / "person")
     (path,) = (tmp_path / "person").rglob("*.jsonl")
     first, _, rest = path.read_text().partition("\n")

@@ -1,4 +1,4 @@
-"""Desktop notifications: shown by a process of their own, where there is something to show them with."""
+"""Desktop notifications: shown by a separate process, where the system can show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from holdfast.conversations.hooks import notify
 from holdfast.machine import error_log
 
-# What Holdfast uses of the library; the real one needs a desktop.
+# The part of the library that Holdfast uses; the real one needs a desktop.
 _STANDS_IN = """
 import json, os
 class DesktopNotifierSync:
@@ -27,7 +27,7 @@ class DesktopNotifierSync:
 
 @pytest.fixture
 def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A desktop, as far as the environment tells."""
+    """A desktop, as far as the environment shows."""
     monkeypatch.setenv("DISPLAY", ":0")
     return tmp_path
 
@@ -59,7 +59,7 @@ def test_missing_library_shows_nothing(desktop: Path) -> None:
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="there is always a desktop here")
 def test_missing_desktop_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a server nobody is to be notified, and no process is started in vain."""
+    """As on a server; no process is started."""
     library(tmp_path, monkeypatch)
     for name in ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
@@ -67,7 +67,7 @@ def test_missing_desktop_shows_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_notification_is_shown_by_own_process(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In no group of ours, and with the words as they were given."""
+    """In another process group, with the text unchanged."""
     output = library(desktop, monkeypatch)
     assert notify.notify(str(desktop), "Holdfast", "40 minutes; $(touch x) 'quoted' \"twice\" ü")
     assert (
@@ -85,7 +85,7 @@ def test_texts_are_made_harmless(desktop: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(shown) < 500
 
 
-def test_refusing_desktop_is_noted(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_desktop_is_logged(desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = library(desktop, monkeypatch, first="raise RuntimeError('no bus')")
     assert notify.notify(str(desktop), "Holdfast", "40 minutes of work")
     assert "RuntimeError: no bus" in waited_for(desktop / error_log.NAME)

@@ -1,4 +1,4 @@
-"""What is heard in the payloads of opencode's plugin, beyond the suite."""
+"""Payloads of opencode's plugin, beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parse(event: str, **more: Json) -> HookEvent:
 
 
 def test_default_title_is_none() -> None:
-    """opencode's own beginning of a title, a date, is none."""
+    """opencode's default title is a date."""
     assert parse("session.created", title="New session - 2026-11-15T16:05:04.031Z").signals == (Opened(),)
     assert parse("session.created", title="Sitemap", model="p/m").signals == (
         Opened(title="Sitemap"), Chosen(model="p/m"),
@@ -27,14 +27,14 @@ def test_default_title_is_none() -> None:
 
 
 def test_subagent_task_is_its_title() -> None:
-    """The title of its conversation says it, without what opencode adds."""
+    """The title of its conversation, without opencode's addition."""
     began = parse("session.created", agent_id="ses_2", agent_type="explore", title="look around (@explore subagent)")
     assert began.signals == (AgentBegan(agent="ses_2", type="explore", task="look around"),)
     assert began.occasion is None
 
 
 def test_subagent_end_signals() -> None:
-    """Its last words, or why it failed, which is no trouble of the session beside that."""
+    """Its last message, or its error, which is no error of the session."""
     error: Json = {"name": "APIError", "data": {"message": "Overloaded", "statusCode": 529, "isRetryable": True}}
     assert parse("session.error", agent_id="ses_2", error=error).signals == (Active(agent="ses_2"),)
     (ended,) = parse("session.idle", agent_id="ses_2", error=error, reply="half").signals
@@ -57,19 +57,19 @@ def test_subagent_end_signals() -> None:
     ],
 )
 def test_error_code_decides_category(error: Json, kind: type, category: str | None) -> None:
-    """A service's failure is known by its code; a person who stops the agent is no failure."""
+    """An agent stopped by a person is no failure."""
     (signal,) = parse("session.error", error=error).signals
     assert type(signal) is kind
     assert category is None or getattr(signal, "category", None) == category
 
 
 def test_synthetic_prompt_is_no_persons() -> None:
-    """Parts that only programs made are no person's words."""
+    """All its parts were made by programs."""
     assert parse("chat.message", prompt="", person=False).signals == (Prompted(person=False),)
 
 
 def test_event_through_two_plugins_has_one_mark() -> None:
-    """The ids opencode gives make the mark; without one the payload as a whole decides."""
+    """By opencode's ids; without one the whole payload decides."""
     assert parse("session.idle", event_id="evt_1").mark == parse("session.idle", event_id="evt_1", cost=1).mark
     assert parse("tool.execute.before", call_id="c").mark != parse("tool.execute.after", call_id="c").mark
     assert parse("session.closed").mark == ""
@@ -77,7 +77,7 @@ def test_event_through_two_plugins_has_one_mark() -> None:
 
 
 def test_reply_uses_plugin_fields() -> None:
-    """Context, a sentence and a reason, each only where the plugin can use it."""
+    """Context, a message and a reason, each only where the plugin can use it."""
     whole = HookAnswer(context="facts", say="a word", block="no")
     assert json.loads(AGENT.reply(whole, "chat.message").stdout) == {
         "block": "no",
@@ -89,7 +89,7 @@ def test_reply_uses_plugin_fields() -> None:
 
 
 def test_context_is_measured() -> None:
-    """What was sent and answered, from the cache or not; thinking is not kept."""
+    """Input and output, cached or not; reasoning is not kept in the context."""
     tokens: dict[str, Json] = {"input": 1, "output": 2, "reasoning": 100, "cache": {"read": 4, "write": 8}}
     assert context_of(tokens) == 15
     assert context_of({}) is None
@@ -97,7 +97,7 @@ def test_context_is_measured() -> None:
 
 
 def test_subagent_end_has_tokens() -> None:
-    """The tokens of a subagent's last answer are told as it ends, counted as its store is counted."""
+    """Those of its last answer, counted as in its store."""
     tokens: Json = {"input": 100, "output": 30, "reasoning": 9, "cache": {"read": 20, "write": 0}}
     parsed = parse("session.idle", agent_id="ses_2", reply="Done.", tokens=tokens)
     assert parsed.signals == (AgentEnded(agent="ses_2", summary="Done.", tokens=150),)

@@ -1,4 +1,4 @@
-"""The plugin that stands in opencode, loaded for real by node with an event bus of our own and a real command."""
+"""The opencode plugin, loaded by a real node with our own event bus and a real command."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ console.log(JSON.stringify({ result, toasts }))
 """
 
 
-class Bench:
+class PluginDriver:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.inbox = top / "heard"
@@ -77,13 +77,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def plugin_driver(tmp_path: Path) -> PluginDriver:
+    return PluginDriver(tmp_path)
 
 
-def test_events_are_handed_over_in_their_order(bench: Bench) -> None:
-    """A turn with a tool, a list of to-dos and an answer arrives as it happened, each in its manner."""
-    bench.run(
+def test_events_are_handed_over_in_their_order(plugin_driver: PluginDriver) -> None:
+    """A turn with a tool, to-dos and an answer, each in its hook mode."""
+    plugin_driver.run(
         """
         bus("session.created", { info: info("ses_1") })
         await prompt("ses_1", "hello")
@@ -101,7 +101,7 @@ def test_events_are_handed_over_in_their_order(bench: Bench) -> None:
         await hooks.dispose()
         """
     )
-    payloads = bench.payloads()
+    payloads = plugin_driver.payloads()
     assert [(manner, line["hook_event_name"]) for manner, line in payloads] == [
         ("ask", "session.created"), ("ask", "chat.message"), ("tell", "tool.execute.before"),
         ("tell", "tool.execute.after"), ("tell", "todo.updated"), ("tell", "message.updated"),
@@ -115,9 +115,9 @@ def test_events_are_handed_over_in_their_order(bench: Bench) -> None:
     assert {"Opened", "Prompted", "Ran", "Planned", "Measured", "Replied", "Closed"} <= set(kinds)
 
 
-def test_a_subagent_comes_under_the_conversation_it_belongs_to(bench: Bench) -> None:
-    """What a conversation below another does bears both ids, at any depth; nobody is asked for it."""
-    bench.run(
+def test_subagent_payload_names_its_conversation(plugin_driver: PluginDriver) -> None:
+    """At any depth, with both ids and without a request."""
+    plugin_driver.run(
         """
         bus("session.created", { info: info("ses_1") })
         bus("session.created", { info: info("ses_2", { parentID: "ses_1", agent: "general" }) }, "evt_2")
@@ -130,19 +130,19 @@ def test_a_subagent_comes_under_the_conversation_it_belongs_to(bench: Bench) -> 
     )
     payloads = [
         (manner, entry["hook_event_name"], entry["session_id"], entry.get("agent_id"))
-        for manner, entry in bench.payloads()
+        for manner, entry in plugin_driver.payloads()
     ]
     assert ("tell", "chat.message", "ses_1", "ses_3") in payloads
     assert ("stir", "session.idle", "ses_1", "ses_3") in payloads
     assert [line for line in payloads if line[0] == "ask"] == [("ask", "session.created", "ses_1", None)]
-    idle = next(entry for _, entry in bench.payloads() if entry["hook_event_name"] == "session.idle")
+    idle = next(entry for _, entry in plugin_driver.payloads() if entry["hook_event_name"] == "session.idle")
     assert idle["error"]["data"]["message"] == "down"
 
 
-def test_answers_reach_the_agent_and_the_person(bench: Bench) -> None:
-    """Facts stand behind the prompt as a part that nobody wrote, and before a compression; a sentence is shown."""
-    (bench.inbox / "answer").write_text('{"context": "forty-two carts", "say": "a break is due"}')
-    result = bench.run(
+def test_answers_reach_the_agent_and_the_person(plugin_driver: PluginDriver) -> None:
+    """Facts follow the prompt as a synthetic part and precede a compression; a message is shown."""
+    (plugin_driver.inbox / "answer").write_text('{"context": "forty-two carts", "say": "a break is due"}')
+    result = plugin_driver.run(
         """
         const parts = await prompt("ses_9", "go on")
         const compacting = { context: [] }
@@ -154,18 +154,21 @@ def test_answers_reach_the_agent_and_the_person(bench: Bench) -> None:
     own, added = result["result"]["parts"]
     assert own["text"] == "go on"
     assert added["synthetic"] is True
-    assert added["text"] == "forty-two carts\n\nforty-two carts"  # as it is opened again, and for the prompt
+    assert added["text"] == "forty-two carts\n\nforty-two carts"  # when it is reopened, and for the prompt
     assert added["id"] > own["id"]
     assert added["messageID"] == "msg_go on"
     assert result["result"]["compacting"]["context"] == ["forty-two carts"]
     assert result["toasts"] == ["a break is due"] * 2
-    assert [entry["hook_event_name"] for _, entry in bench.payloads()][:2] == ["session.resumed", "chat.message"]
+    assert [entry["hook_event_name"] for _, entry in plugin_driver.payloads()][:2] == [
+        "session.resumed",
+        "chat.message",
+    ]
 
 
-def test_a_prompt_is_held_back_only_where_that_was_chosen(bench: Bench) -> None:
-    """The one error that leaves the plugin is the one the person asked for, and the reason is shown."""
-    (bench.inbox / "answer").write_text('{"block": "ninety minutes"}')
-    result = bench.run(
+def test_prompt_is_blocked_only_if_configured(plugin_driver: PluginDriver) -> None:
+    """The only error that leaves the plugin; its reason is shown."""
+    (plugin_driver.inbox / "answer").write_text('{"block": "ninety minutes"}')
+    result = plugin_driver.run(
         """
         try { await prompt("ses_1", "hello") }
         catch (error) { return error.message }
@@ -178,17 +181,18 @@ def test_a_prompt_is_held_back_only_where_that_was_chosen(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "answer", ["", "not JSON", "null", "[]", "7", '{"context": 7, "say": {}, "block": []}', '{"context": ""}']
 )
-def test_an_answer_that_is_none_changes_nothing(bench: Bench, answer: str) -> None:
-    """Whatever the command prints instead of an answer is passed over."""
-    (bench.inbox / "answer").write_text(answer)
-    result = bench.run('const parts = await prompt("ses_1", "hello"); await hooks.dispose(); return parts.length')
+def test_invalid_answer_is_ignored(plugin_driver: PluginDriver, answer: str) -> None:
+    (plugin_driver.inbox / "answer").write_text(answer)
+    result = plugin_driver.run(
+        'const parts = await prompt("ses_1", "hello"); await hooks.dispose(); return parts.length'
+    )
     assert result == {"result": 1, "toasts": []}
 
 
-def test_nothing_happens_where_holdfast_is_gone(bench: Bench) -> None:
-    """A command that is not there, or that never ends, holds nobody up and throws nothing."""
+def test_missing_or_hanging_command_is_harmless(plugin_driver: PluginDriver) -> None:
+    """It delays nobody and throws nothing."""
     for command in ("holdfast-is-not-here-at-all", f'"{sys.executable}" -c "import time; time.sleep(4)"'):
-        result = bench.run(
+        result = plugin_driver.run(
             """
             bus("session.created", { info: info("ses_1") })
             const parts = await prompt("ses_1", "hello")
@@ -201,9 +205,9 @@ def test_nothing_happens_where_holdfast_is_gone(bench: Bench) -> None:
         assert result == {"result": 1, "toasts": []}
 
 
-def test_events_of_another_shape_are_survived(bench: Bench) -> None:
-    """Hooks called with too little, too much or something else throw nothing."""
-    result = bench.run(
+def test_unexpected_event_throws_nothing(plugin_driver: PluginDriver) -> None:
+    """With missing, extra or other fields."""
+    result = plugin_driver.run(
         """
         const odd = [undefined, null, 7, "x", [], {}, { info: null }, { info: 7 }, { sessionID: {} }, { part: 7 },
           { error: 1n, sessionID: "s" }, { todos: 1n, sessionID: "s" }]
@@ -223,16 +227,15 @@ def test_events_of_another_shape_are_survived(bench: Bench) -> None:
     assert result["result"] == "alive"
 
 
-def test_what_is_left_is_handed_over_at_the_exit(bench: Bench) -> None:
-    """A program that ends at once loses nothing of what it had to tell."""
-    bench.run(
+def test_remaining_events_are_handed_over_at_exit(plugin_driver: PluginDriver) -> None:
+    plugin_driver.run(
         """
         bus("session.created", { info: info("ses_1") })
         for (let n = 0; n < 5; n += 1) bus("todo.updated", { sessionID: "ses_1", todos: [{ content: `${n}` }] })
         process.exit(0)
         """
     )
-    # The first was on its way already, and nobody waits for it.
-    payloads = [entry for _, entry in bench.payloads() if entry["hook_event_name"] != "session.created"]
+    # The first was already sent, and nobody waits for it.
+    payloads = [entry for _, entry in plugin_driver.payloads() if entry["hook_event_name"] != "session.created"]
     assert [line["todos"][0]["content"] for line in payloads[:-1]] == list("01234")
     assert payloads[-1]["hook_event_name"] == "session.closed"

@@ -1,4 +1,4 @@
-"""Where Holdfast's plugin stands in opencode, and what is written into it."""
+"""The location and content of Holdfast's plugin for opencode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACES = AgentDirs("/home/anna", "/home/anna/shop")
 
 
 def test_plugin_is_one_file() -> None:
-    """User and project scope each have a directory of plugins; the user's moves with XDG."""
+    """User and project have their own directories; the user's moves with XDG."""
     (user,) = SETTINGS.changes(PLACES, "user", str)
     (project,) = SETTINGS.changes(PLACES, "project", str)
     moved = PLACES._replace(environ={"XDG_CONFIG_HOME": "/conf"})
@@ -30,7 +30,7 @@ def test_plugin_is_one_file() -> None:
 
 @given(st.text(max_size=40))
 def test_command_lines_stay_text(line: str) -> None:
-    """Whatever is in a command line, it is one string in the file, and the three are where they belong."""
+    """Each is one escaped string in the file, whatever it contains."""
     file = render_plugin(lambda manner: f"{manner} {line}").decode()
     commands = dict(re.findall(r"^const (TELL|STIR|ASK) = (.+)$", file, re.MULTILINE))
     assert {name: json.loads(text) for name, text in commands.items()} == {
@@ -40,14 +40,13 @@ def test_command_lines_stay_text(line: str) -> None:
 
 
 def test_plugin_asks_for_answered_events() -> None:
-    """Every event that is answered stands in the plugin, and is asked for."""
     file = render_plugin(str).decode()
     for event in AGENT.asking:
         assert f'"{event}"' in file
 
 
 def test_variables_are_obstacles() -> None:
-    """Variables that switch plugins off are named; one that says no is none."""
+    """Variables that disable plugins are named, unless set to false."""
     assert SETTINGS.obstacles(PLACES, "user") == ()
     pure = PLACES._replace(environ={"OPENCODE_PURE": "1"})
     alone = PLACES._replace(environ={"OPENCODE_DISABLE_PROJECT_CONFIG": "true", "OPENCODE_PURE": "0"})

@@ -1,4 +1,4 @@
-"""opencode's store read for `backfill`: its database, the files before it, and both in every state of disrepair."""
+"""Reading opencode's store for `backfill`: its database and its older files, intact and damaged."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def transcripts(places: AgentDirs) -> list[Transcript]:
 
 
 def test_database_is_read(places: AgentDirs, store: Path) -> None:
-    """A conversation with its prompt, tools, subagent, to-dos, trouble, compression and what it used."""
+    """Prompt, tools, subagent, to-dos, error, compression and usage."""
     database(store / "opencode.db")
     (transcript,) = transcripts(places)
     assert (transcript.conversation, transcript.title, transcript.cwd, transcript.model) == (
@@ -183,7 +183,7 @@ def test_database_is_read(places: AgentDirs, store: Path) -> None:
 
 
 def test_reading_again_gives_the_same(places: AgentDirs, store: Path) -> None:
-    """Marks are the same each time, and neither the database nor its directory is touched."""
+    """The same marks, and neither database nor directory changes."""
     database(store / "opencode.db")
     before = {path.name: path.read_bytes() for path in store.iterdir()}
     first, second = transcripts(places), transcripts(places)
@@ -192,7 +192,7 @@ def test_reading_again_gives_the_same(places: AgentDirs, store: Path) -> None:
 
 
 def test_database_is_read_while_written(places: AgentDirs, store: Path) -> None:
-    """What another program has just committed is read, and its transaction goes on."""
+    """Another program's transaction continues."""
     database(store / "opencode.db")
     other = apsw.Connection(str(store / "opencode.db"))
     other.execute("PRAGMA journal_mode=WAL")
@@ -206,7 +206,6 @@ def test_database_is_read_while_written(places: AgentDirs, store: Path) -> None:
 
 
 def test_stamp_changes_with_wal(places: AgentDirs, store: Path) -> None:
-    """What stands only in the log of recent changes is a change too."""
     database(store / "opencode.db")
     (before,) = READER.sources(places)
     (store / "opencode.db-wal").write_bytes(b"x")
@@ -214,7 +213,7 @@ def test_stamp_changes_with_wal(places: AgentDirs, store: Path) -> None:
 
 
 def test_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody keeps everybody out, that is said, and nothing is waited for long."""
+    """Without a long wait."""
     monkeypatch.setattr("holdfast.conversations.adapters.database._BUSY_TIMEOUT_MS", 1)
     database(store / "opencode.db")
     other = apsw.Connection(str(store / "opencode.db"))
@@ -239,7 +238,7 @@ def test_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatc
     ],
 )
 def test_damaged_database_raises_nothing(places: AgentDirs, store: Path, damage: Any) -> None:
-    """Whatever is left of the file, nothing is raised, and what is wrong is said or nothing is told."""
+    """The damage is reported, or nothing is read."""
     database(store / "opencode.db")
     path = store / "opencode.db"
     path.write_bytes(damage(path.read_bytes()))
@@ -250,7 +249,6 @@ def test_damaged_database_raises_nothing(places: AgentDirs, store: Path, damage:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """With some bytes of the database exchanged for others, nothing is raised."""
     path = tmp_path_factory.mktemp("store") / "opencode.db"
     database(path)
     content = bytearray(path.read_bytes())
@@ -262,7 +260,7 @@ def test_any_wrong_byte_raises_nothing(tmp_path_factory: pytest.TempPathFactory,
 
 @pytest.mark.parametrize("row", ["{", "null", "[]", '"text"', '{"type": 7}', "\x00", '{"type":"tool","state":[]}'])
 def test_bad_row_is_a_problem(places: AgentDirs, store: Path, row: str) -> None:
-    """One row that cannot be understood costs that row."""
+    """It costs only itself."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute("UPDATE part SET data = ? WHERE id = 'prt_msg_2_1'", (row,))
@@ -274,7 +272,7 @@ def test_bad_row_is_a_problem(places: AgentDirs, store: Path, row: str) -> None:
 
 
 def test_rows_that_are_not_utf8_are_read(places: AgentDirs, store: Path) -> None:
-    """Bytes of another encoding, and a tail of NULs, cost only their own characters."""
+    """Invalid bytes and trailing NULs cost only their characters."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     row = json.dumps({"type": "text", "text": "Gr@sse"}).encode().replace(b"@", b"\xfc") + bytes(20)
@@ -285,7 +283,7 @@ def test_rows_that_are_not_utf8_are_read(places: AgentDirs, store: Path) -> None
 
 
 def test_older_columns_are_read(places: AgentDirs, store: Path) -> None:
-    """A database without the columns that came later is read; one without tables is a problem."""
+    """A database without tables is a problem."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute("ALTER TABLE session DROP COLUMN agent")
@@ -298,7 +296,7 @@ def test_older_columns_are_read(places: AgentDirs, store: Path) -> None:
 
 @pytest.mark.parametrize("name", ["session", "message", "part", "todo"])
 def test_view_instead_of_table_is_not_read(places: AgentDirs, store: Path, name: str) -> None:
-    """It could go on for ever."""
+    """It could be endless."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute(f"ALTER TABLE {name} RENAME TO aside")
@@ -312,7 +310,7 @@ def test_view_instead_of_table_is_not_read(places: AgentDirs, store: Path, name:
 
 
 def test_conversation_of_deleted_caller_counts_alone(places: AgentDirs, store: Path) -> None:
-    """A subagent without the conversation it belonged to is told by itself, and names it."""
+    """It still names the caller."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
     change.execute("DELETE FROM session WHERE id = 'ses_1'")
@@ -322,7 +320,7 @@ def test_conversation_of_deleted_caller_counts_alone(places: AgentDirs, store: P
 
 
 def test_older_files_are_read(places: AgentDirs, store: Path) -> None:
-    """Without a database the files are read, one source for each conversation."""
+    """Without a database, one source per conversation."""
     files(store / "storage")
     results = {transcript.conversation: transcript for transcript in transcripts(places)}
     assert set(results) == {"ses_1", "ses_2"}
@@ -337,7 +335,7 @@ def test_older_files_are_read(places: AgentDirs, store: Path) -> None:
 
 
 def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, store: Path) -> None:
-    """Directories, links and pipes in the place of files are passed over or said, and never waited for."""
+    """Directories, links and pipes are skipped or reported, without waiting."""
     (store / "opencode.db").mkdir(parents=True)
     (store / "storage" / "session" / "global" / "ses_1.json").mkdir(parents=True)
     if hasattr(os, "mkfifo"):
@@ -351,7 +349,6 @@ def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, stor
 
 
 def test_variable_moves_database(places: AgentDirs, tmp_path: Path) -> None:
-    """opencode's variable names the file."""
     database(tmp_path / "own.db")
     moved = places._replace(environ={"OPENCODE_DB": str(tmp_path / "own.db")})
     assert [transcript.conversation for transcript in transcripts(moved)] == ["ses_1"]

@@ -1,4 +1,4 @@
-"""Words that are nobody else's: which fields carry them, and that no agent keeps them among what it does not know."""
+"""Private text: which fields contain it, and that no adapter keeps it among unknown fields."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def parse(agent: str, event: str, **fields: Json) -> HookEvent:
 
 
 def test_goose_prompt_in_other_dialect_is_not_kept() -> None:
-    """A prompt by Claude Code's name for it is what was asked, and nothing besides."""
+    """Under Claude Code's name for it, it is the prompt."""
     parsed = parse("goose", "UserPromptSubmit", prompt=WORDS)
     assert parsed.signals == (Prompted(text=WORDS),)
     assert "prompt" not in parsed.rest
 
 
 def test_goose_tool_output_is_not_kept() -> None:
-    """What a tool answered, by the other dialect's name, says how it went and is not kept."""
+    """Under the other dialect's name, it only shows the result."""
     parsed = parse(
         "goose", "PostToolUse", tool_name="developer__shell", tool_input={"command": "make"},
         tool_response={"exit_code": 2, "stdout": WORDS},
@@ -43,8 +43,8 @@ def test_goose_tool_output_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("agent", index.NAMES)
-def test_unknown_event_keeps_no_words(agent: str) -> None:
-    """Of an event nobody knows the words are left out, at any depth, and everything else is kept."""
+def test_unknown_event_keeps_no_private_text(agent: str) -> None:
+    """At any depth; everything else is kept."""
     inner: dict[str, Json] = {"text": WORDS, "kind": "long", "parts": [{"content": WORDS, "at": 3}]}
     parsed = parse(agent, "Dreamt", prompt=WORDS, toolResult={"a": WORDS}, messages=[WORDS], dream=inner, depth=7)
     assert WORDS not in repr(parsed.rest)
@@ -57,8 +57,8 @@ def test_unknown_event_keeps_no_words(agent: str) -> None:
     ["prompt", "Prompts", "user-prompt", "lastAssistantMessage", "tool_result", "toolresult", "STDOUT", "content_2",
      "HTTPBody", "outputText", "userId", "text_result_for_llm", "customInstructions", "patches", "thinking"],
 )  # fmt: skip
-def test_names_of_private_fields(name: str) -> None:
-    """A name is known by its last word, however it is written."""
+def test_private_field_is_recognized_by_its_last_word(name: str) -> None:
+    """In any spelling."""
     assert is_private(name)
 
 
@@ -67,20 +67,19 @@ def test_names_of_private_fields(name: str) -> None:
     ["prompt_id", "messageID", "message_count", "transcript_path", "context", "status", "output_tokens", "model",
      "taskStart", "resultType", "errorCode", "file_path", "", "_", "42", "текст"],
 )  # fmt: skip
-def test_names_of_other_fields(name: str) -> None:
-    """Ids, counts, paths and kinds of messages are no messages."""
+def test_ids_counts_paths_and_kinds_are_not_private(name: str) -> None:
     assert not is_private(name)
 
 
 def test_numbers_are_not_private() -> None:
-    """How many tokens went in and out is kept, whatever it is called."""
+    """Token counts are kept under any name."""
     assert without_private({"tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False}) == {
         "tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False,
     }  # fmt: skip
 
 
 def test_deeply_nested_fields_are_left_out() -> None:
-    """However deep words are buried in objects and lists, they do not come out, and nothing is raised."""
+    """Nothing is raised."""
     buried: Json = WORDS
     for _ in range(5_000):
         buried = [{"a": buried}]
@@ -96,8 +95,8 @@ _values: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(st.dictionaries(_names, _values, max_size=5))
-def test_leaving_out_twice_changes_nothing(fields: dict[str, Json]) -> None:
-    """What is left holds nothing private, is part of what there was, and stays as it is."""
+def test_removing_private_fields_is_idempotent(fields: dict[str, Json]) -> None:
+    """The result is part of the input."""
     parsed = unknown_fields(fields, ())
     assert unknown_fields(parsed, ()) == parsed
     assert set(parsed) <= set(fields)

@@ -22,8 +22,8 @@ def agents(tmp_path: Path) -> Speaking:
     return Speaking(tmp_path)
 
 
-def test_the_first_prompt_begins_a_session(agents: Speaking) -> None:
-    """Its goal is the prompt, shortened; the conversation is linked with the command that reopens it."""
+def test_first_prompt_starts_a_session(agents: Speaking) -> None:
+    """Its goal is the shortened prompt; the conversation is linked with its resume command."""
     agents.say("SessionStart", source="startup", model="claude-opus-5")
     agents.prompt("Add OAuth with PKCE to the login page.\nAnd tests.")
     session = agents.session()
@@ -35,24 +35,24 @@ def test_the_first_prompt_begins_a_session(agents: Speaking) -> None:
     ]
 
 
-def test_opening_and_closing_an_agent_is_no_work(agents: Speaking) -> None:
-    """No session, nothing left in the spool."""
+def test_opening_and_closing_an_agent_starts_no_session(agents: Speaking) -> None:
+    """The spool is empty afterwards."""
     agents.say("SessionStart", source="startup")
     agents.say("SessionEnd", reason="prompt_input_exit")
     assert agents.sessions() == []
     assert agents.waiting() == []
 
 
-def test_a_bare_slash_command_begins_nothing(agents: Speaking) -> None:
-    """`/clear` is no goal; the prompt after it is one."""
+def test_bare_slash_command_starts_no_session(agents: Speaking) -> None:
+    """`/clear` is no goal; the prompt after it is."""
     agents.prompt("/clear")
     assert agents.sessions() == []
     agents.prompt("Mend the parser")
     assert agents.session().goal == "Mend the parser"
 
 
-def test_conversations_join_the_session_that_a_person_began(agents: Speaking) -> None:
-    """Claude and Codex both work in it, within the hours that the settings say."""
+def test_conversations_join_the_session_a_person_started(agents: Speaking) -> None:
+    """Claude and Codex both, within the configured hours."""
     with agents.keeper() as keeper:
         begun = keeper.start("Ship it").id
     agents.minute = 60 * 11
@@ -65,7 +65,7 @@ def test_conversations_join_the_session_that_a_person_began(agents: Speaking) ->
 
 
 def test_conversation_is_named_by_its_first_prompt_when_it_joined_a_session(agents: Speaking) -> None:
-    """Also while there is no transcript to read; a later prompt is no new title."""
+    """Without a transcript too; later prompts change nothing."""
     with agents.keeper() as keeper:
         keeper.start("Invoices as PDF")
     agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Add French", turn_id="t1")
@@ -79,8 +79,8 @@ def test_conversation_is_named_by_its_first_prompt_when_it_joined_a_session(agen
         assert keeper.history(search="Spanish") == []
 
 
-def test_session_gathers_nothing_when_its_last_sign_is_old(agents: Speaking) -> None:
-    """What a person began days ago stays as it is, unfinished and not archived; `resume` makes it gather again."""
+def test_session_is_not_joined_when_its_last_sign_is_old(agents: Speaking) -> None:
+    """It stays unfinished and unarchived; after `resume` it is joined again."""
     with agents.keeper() as keeper:
         begun = keeper.start("Ship it").id
     agents.minute = 60 * 24 * 3
@@ -95,8 +95,8 @@ def test_session_gathers_nothing_when_its_last_sign_is_old(agents: Speaking) -> 
     assert agents.session().id == begun
 
 
-def test_two_conversations_at_once_are_two_sessions(agents: Speaking) -> None:
-    """Each is named by its own prompt; the work tree is at the one with the latest prompt."""
+def test_concurrent_conversations_are_separate_sessions(agents: Speaking) -> None:
+    """Each is named by its prompt; the one with the latest prompt is current."""
     agents.prompt("Invoices as PDF", "talk-1")
     agents.minute = 1
     agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Add French", turn_id="t1")
@@ -114,12 +114,12 @@ def test_two_conversations_at_once_are_two_sessions(agents: Speaking) -> None:
     agents.prompt("Letters, too", "talk-1")
     assert agents.session().goal == "Invoices as PDF"
     with agents.keeper() as keeper:
-        found = [view.text_value(state, "goal") for state in open_sessions(keeper)]
-    assert found == ["Invoices as PDF", "Clean up the imports", "Add French"]
+        goals = [view.text_value(state, "goal") for state in open_sessions(keeper)]
+    assert goals == ["Invoices as PDF", "Clean up the imports", "Add French"]
 
 
-def test_conversation_goes_on_in_its_own_session_when_a_person_began_another(agents: Speaking) -> None:
-    """Its prompts make its session current, and new conversations still join what the person began."""
+def test_conversation_stays_in_its_session_when_a_person_started_another(agents: Speaking) -> None:
+    """Its prompts make its session current; new conversations still join the person's."""
     agents.prompt("Add OAuth")
     agents.minute = 13 * 60
     agents.say("SessionEnd", reason="prompt_input_exit")
@@ -134,8 +134,8 @@ def test_conversation_goes_on_in_its_own_session_when_a_person_began_another(age
     assert [native.id for native in gathered.native] == ["talk-2"]
 
 
-def test_everything_joins_one_session_while_a_mirror_holds_it(agents: Speaking) -> None:
-    """The orchestrator's file holds one session: until that is stopped, the tree has one."""
+def test_every_conversation_joins_the_session_of_the_orchestrator_mirror(agents: Speaking) -> None:
+    """The file has room for one session: the tree has one until it is stopped."""
     with agents.keeper() as keeper:
         keeper.mirrors.switch_on("orchestrator")
     agents.prompt("Add OAuth", "talk-1")
@@ -150,10 +150,10 @@ def test_everything_joins_one_session_while_a_mirror_holds_it(agents: Speaking) 
 
 
 @pytest.mark.parametrize("how", ["edit", "import", "agent"])
-def test_session_gathers_nothing_when_no_person_started_or_resumed_it(
+def test_session_is_not_joined_when_no_person_started_or_resumed_it(
     agents: Speaking, tmp_path: Path, how: str
 ) -> None:
-    """Naming it, importing one, and an agent's own start are no taking up."""
+    """Renaming, importing, or an agent's start do not count."""
     if how == "edit":
         agents.prompt("Add OAuth")
         with agents.keeper() as keeper:
@@ -173,8 +173,8 @@ def test_session_gathers_nothing_when_no_person_started_or_resumed_it(
     assert agents.session().goal == "Something else"
 
 
-def test_two_work_trees_are_two_sessions(agents: Speaking, tmp_path: Path) -> None:
-    """A git worktree has a current session of its own, in the same project."""
+def test_each_work_tree_has_its_own_session(agents: Speaking, tmp_path: Path) -> None:
+    """In the same project."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(agents.project)]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
@@ -187,8 +187,8 @@ def test_two_work_trees_are_two_sessions(agents: Speaking, tmp_path: Path) -> No
     assert here.project.name == there.project.name
 
 
-def test_a_cd_changes_nothing(agents: Speaking, tmp_path: Path) -> None:
-    """The conversation stays with its session, wherever its agent goes, now or after a while."""
+def test_cd_does_not_change_the_session(agents: Speaking, tmp_path: Path) -> None:
+    """Now or later."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     agents.prompt("Add OAuth")
@@ -201,13 +201,13 @@ def test_a_cd_changes_nothing(agents: Speaking, tmp_path: Path) -> None:
 
 
 def test_deleted_directory_belongs_to_its_parent(agents: Speaking) -> None:
-    """A payload that comes late from a deleted directory is not lost."""
+    """A late payload from it is not lost."""
     agents.prompt("Add OAuth", cwd=str(agents.project / "deleted" / "deep"))
     assert agents.session().goal == "Add OAuth"
 
 
-def test_a_resumed_conversation_goes_on_in_its_session(agents: Speaking) -> None:
-    """`claude --resume` days later: the same session, which is what the work tree is at from then on."""
+def test_resumed_conversation_continues_its_session(agents: Speaking) -> None:
+    """Days later, and makes it current."""
     agents.prompt("Add OAuth")
     first = agents.session().id
     agents.minute = 60 * 24 * 3
@@ -224,7 +224,7 @@ def test_a_resumed_conversation_goes_on_in_its_session(agents: Speaking) -> None
 
 
 def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> None:
-    """The next morning's conversation is a new session; yesterday's keeps its open task, and nobody put it away."""
+    """The next conversation is a new session; yesterday's keeps its open task."""
     agents.prompt("Add OAuth", "talk-1")
     with agents.keeper() as keeper:
         keeper.session().add_task("Callback page")
@@ -240,7 +240,7 @@ def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> Non
 
 
 def test_overview_lists_unfinished_sessions_that_are_not_over(agents: Speaking) -> None:
-    """The dashboard and `watch`, the day after; `continue` goes on with what is unfinished."""
+    """Dashboard and `watch` the day after; `continue` resumes one."""
     agents.prompt("Add OAuth", "talk-1")
     with agents.keeper() as keeper:
         unfinished = keeper.session().id
@@ -259,7 +259,7 @@ def test_overview_lists_unfinished_sessions_that_are_not_over(agents: Speaking) 
 
 @pytest.mark.parametrize("how", ["prompt", "start"])
 def test_session_that_continues_another_has_its_open_tasks(agents: Speaking, how: str) -> None:
-    """By a prompt after `stop`, and by `start --continues`; what is done stays where it was done."""
+    """By a prompt after `stop`, or by `start --continues`; done tasks stay in the first."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         session = keeper.session()
@@ -278,8 +278,7 @@ def test_session_that_continues_another_has_its_open_tasks(agents: Speaking, how
     assert [(task.id, task.text, task.status) for task in going_on.tasks] == [("open", "Callback page", "pending")]
 
 
-def test_prompt_takes_up_an_over_session_again(agents: Speaking) -> None:
-    """It began by itself and was left: over, until somebody writes in its conversation."""
+def test_prompt_reopens_an_over_session(agents: Speaking) -> None:
     agents.prompt("Add OAuth", "talk-1")
     agents.say("SessionEnd", reason="prompt_input_exit")
     agents.minute = 13 * 60
@@ -289,14 +288,14 @@ def test_prompt_takes_up_an_over_session_again(agents: Speaking) -> None:
     assert (session.over, session.status) == (False, "in_progress")
 
 
-def test_after_the_end_comes_a_session_that_continues(agents: Speaking) -> None:
-    """A hook of a session that was completed meanwhile is never refused."""
+def test_prompt_after_the_end_starts_a_continuing_session(agents: Speaking) -> None:
+    """Its hooks are never refused."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         ended = keeper.session().complete().id
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "holdfast stop"})
     agents.say("Stop", last_assistant_message="Done.")
-    assert len(agents.sessions()) == 1  # the rest of the turn that ended it begins nothing
+    assert len(agents.sessions()) == 1  # the rest of the turn that ended it starts nothing
     agents.minute = 1
     agents.prompt("One more thing")
     agents.say("Stop", last_assistant_message="Done.")
@@ -308,15 +307,15 @@ def test_after_the_end_comes_a_session_that_continues(agents: Speaking) -> None:
 
 
 def test_session_gets_its_goal_later_when_its_prompt_was_not_reported(agents: Speaking) -> None:
-    """Connected in the middle of a conversation: the next prompt names the goal."""
+    """Connected during a conversation: the next prompt gives the goal."""
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"})
     assert agents.session().goal == "Work with claude"
     agents.prompt("Add OAuth")
     assert agents.session().goal == "Add OAuth"
 
 
-def test_a_deleted_session_is_not_revived(agents: Speaking) -> None:
-    """What a conversation says after its session was erased is a new session."""
+def test_deleted_session_is_not_revived(agents: Speaking) -> None:
+    """Its conversation's next prompt starts a new session."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
         erased = keeper.delete(keeper.session().id, force=True)
@@ -325,8 +324,8 @@ def test_a_deleted_session_is_not_revived(agents: Speaking) -> None:
     assert agents.session().id != erased
 
 
-def test_a_session_the_person_began_is_joined_by_a_conversation_whose_own_has_ended(agents: Speaking) -> None:
-    """Stopped and started anew in the midst of a conversation: the new one is what is worked on."""
+def test_conversation_with_an_ended_session_joins_the_persons_new_one(agents: Speaking) -> None:
+    """Stopped and started during a conversation."""
     agents.prompt("First goal")
     with agents.keeper() as keeper:
         keeper.session().complete()
@@ -339,8 +338,8 @@ def test_a_session_the_person_began_is_joined_by_a_conversation_whose_own_has_en
     assert len(agents.sessions()) == 2
 
 
-def test_each_conversation_continues_a_stopped_session_by_itself(agents: Speaking) -> None:
-    """A person's session gathered two; after its end each goes on in a session of its own that names it."""
+def test_conversations_of_a_stopped_session_continue_it_separately(agents: Speaking) -> None:
+    """Each in its own session that names it."""
     with agents.keeper() as keeper:
         keeper.start("Add OAuth")
     agents.prompt("Begin", "talk-1")
@@ -354,8 +353,8 @@ def test_each_conversation_continues_a_stopped_session_by_itself(agents: Speakin
     assert going_on == {"More of it": first, "More docs": first}
 
 
-def test_a_session_put_away_by_the_person_is_left(agents: Speaking) -> None:
-    """`start --replace` in the midst of a conversation: what follows belongs to the new session."""
+def test_conversation_leaves_an_archived_session(agents: Speaking) -> None:
+    """After `start --replace` it belongs to the new one."""
     agents.prompt("First goal")
     with agents.keeper() as keeper:
         first = keeper.session().id
@@ -368,8 +367,8 @@ def test_a_session_put_away_by_the_person_is_left(agents: Speaking) -> None:
         assert keeper.session(first).document().status == "paused"
 
 
-def test_a_conversation_that_comes_back_makes_its_session_current(agents: Speaking) -> None:
-    """The work tree was at none."""
+def test_reopened_conversation_makes_its_session_current(agents: Speaking) -> None:
+    """The work tree had none."""
     agents.prompt("Add OAuth")
     first = agents.session().id
     agents.minute = 60 * 24 * 3
@@ -383,15 +382,15 @@ def test_a_conversation_that_comes_back_makes_its_session_current(agents: Speaki
 
 @pytest.mark.parametrize("words", ["<task-notification>x</task-notification>", "<command-name>/model</command-name>"])
 def test_text_of_a_program_is_no_goal(agents: Speaking, words: str) -> None:
-    """A notice of the program begins nothing; the person's words after it do."""
+    """A notice starts nothing; the person's text after it does."""
     agents.prompt(words)
     assert agents.sessions() == []
     agents.prompt("Mend the parser")
     assert agents.session().goal == "Mend the parser"
 
 
-def test_conversation_moved_to_a_session_put_away_stays_there(agents: Speaking) -> None:
-    """The next hook leaves it where a person moved it; what is put away after that is left again."""
+def test_conversation_moved_to_an_archived_session_stays_there(agents: Speaking) -> None:
+    """The next hook does not move it; a later archiving does."""
     with agents.keeper() as keeper:
         first = keeper.start("First").id
         second = keeper.start("Second", replace=True).id
@@ -414,8 +413,8 @@ def test_conversation_moved_to_a_session_put_away_stays_there(agents: Speaking) 
         assert keeper.session(third).state().native
 
 
-def test_exported_hours_end_with_the_last_thing_done_when_the_conversation_closes_later(agents: Speaking) -> None:
-    """Closing an agent, or correcting the hours, is no work: the timer's file says what `show` says."""
+def test_exported_hours_end_with_the_last_activity(agents: Speaking) -> None:
+    """A later close or correction of hours is no work: the timer file agrees with `show`."""
     agents.prompt("Add OAuth")
     agents.minute = 2
     agents.say("Stop")

@@ -1,4 +1,4 @@
-"""Glances: what a status line reads is what the store would say, at every later moment, and follows every change."""
+"""The status cache: the files of a status line agree with the store at every later time, and follow every change."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _STRONGEST = ("manual", "timeout", "task", "idle")
 
 
 @pytest.fixture
-def speaking(tmp_path: Path) -> Speaking:
+def with_hooks(tmp_path: Path) -> Speaking:
     return Speaking(tmp_path)
 
 
-def shown(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
-    """What a status line finds in the files alone."""
-    status = status_cache.find(str(speaking.home), f"claude:{talk}", str(speaking.project), "")
+def shown(with_hooks: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
+    """What a status line reads from the files alone."""
+    status = status_cache.find(str(with_hooks.home), f"claude:{talk}", str(with_hooks.project), "")
     assert status is not None
     return status.fields
 
 
-def ask(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
-    with speaking.keeper() as keeper:
-        return status_cache_writer.cache_conversation(keeper, f"claude:{talk}", str(speaking.project), store="")
+def ask(with_hooks: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
+    with with_hooks.keeper() as keeper:
+        return status_cache_writer.cache_conversation(keeper, f"claude:{talk}", str(with_hooks.project), store="")
 
 
 # ── working time ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agree(state: State, made: int, now: int) -> None:
-    """The glance made at one moment says at another what the rules of working time say."""
+def assert_agree(state: State, made: int, now: int) -> None:
+    """The cache written at one time gives at another what the rules of working time give."""
     for rule in (LimitRule(), LimitRule(pauses=True)):
         seen = json.loads(json.dumps(status_cache_writer.status_fields(state, made, rule)))
         assert status_cache._at(seen, now)[3] == counted_time(state, now, rule).working
@@ -58,31 +58,31 @@ def agree(state: State, made: int, now: int) -> None:
 
 @given(histories(hostile=True), st.sampled_from(_STEPS), st.lists(st.sampled_from(_STEPS), min_size=1, max_size=4))
 def test_status_has_future_working_time(history: History, made: int, later: list[int]) -> None:
-    """Whatever happened, and however long after: exactly what would be computed from the log."""
+    """Exactly what the log gives, however much later."""
     for state in (device.state() for device in history.devices):
         moment = state.updated_at + made
         now = moment
         for step in later:
             now += step
-            agree(state, moment, now)
+            assert_agree(state, moment, now)
 
 
 @given(histories(hostile=False), st.integers(0, 30 * MINUTE), st.integers(0, 90 * MINUTE))
 def test_status_equals_store_at_any_moment(history: History, made: int, later: int) -> None:
-    """Not only at the moments where something turns."""
+    """Not only where something changes."""
     state = history.devices[0].state()
-    agree(state, state.updated_at + made, state.updated_at + made + later)
+    assert_agree(state, state.updated_at + made, state.updated_at + made + later)
 
 
 @given(histories(hostile=True), st.integers(-(10**13), 10**13), st.integers(0, 10**8))
 def test_status_equals_store_within_recorded_time(history: History, made: int, later: int) -> None:
-    """A log may hold moments that are still to come: an end entered ahead, another device's clock."""
+    """A log may contain future times: an end entered ahead, another device's clock."""
     state = history.devices[0].state()
-    agree(state, NOON + made, NOON + made + later)
+    assert_agree(state, NOON + made, NOON + made + later)
 
 
 def test_gap_becomes_idle_pause() -> None:
-    """After five minutes without a sign the working time falls back to the last one, and stands."""
+    """After five minutes without a sign, working time falls back to the last sign."""
     device = started()
     device.wait(3 * MINUTE)
     device.record(MessageExchanged())
@@ -102,7 +102,7 @@ def test_long_agent_run_becomes_pause() -> None:
 
 
 def test_status_has_few_pieces() -> None:
-    """A long history leaves no trace in them: only what can still change is told."""
+    """Only what can still change, however long the history."""
     device = started()
     for _ in range(300):
         device.wait(7 * MINUTE)
@@ -118,83 +118,82 @@ def test_status_has_few_pieces() -> None:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_written_unless_asked(speaking: Speaking) -> None:
-    speaking.prompt()
-    assert speaking.session().goal
-    assert not (speaking.home / "glances").exists()
+def test_nothing_is_written_unless_asked(with_hooks: Speaking) -> None:
+    with_hooks.prompt()
+    assert with_hooks.session().goal
+    assert not (with_hooks.home / "glances").exists()
 
 
-def test_conversation_without_session_shows_work_tree_session(speaking: Speaking) -> None:
-    """Until its first prompt, and as that tree's session changes."""
-    with speaking.keeper() as keeper:
+def test_conversation_without_session_shows_work_tree_session(with_hooks: Speaking) -> None:
+    """Until its first prompt, even if that session changes."""
+    with with_hooks.keeper() as keeper:
         session = keeper.start("Tidy up")
-    assert ask(speaking, "new") == shown(speaking, "new")
-    with speaking.keeper() as keeper:
+    assert ask(with_hooks, "new") == shown(with_hooks, "new")
+    with with_hooks.keeper() as keeper:
         keeper.session(session.id).edit(goal="Tidy up more")
-    status = shown(speaking, "new")
+    status = shown(with_hooks, "new")
     assert status is not None
     assert status["goal"] == "Tidy up more"
-    with speaking.keeper() as keeper:
+    with with_hooks.keeper() as keeper:
         keeper.session(session.id).complete()
-    assert shown(speaking, "new") is None
-    with speaking.keeper() as keeper:
+    assert shown(with_hooks, "new") is None
+    with with_hooks.keeper() as keeper:
         keeper.start("Something else")
-    status = shown(speaking, "new")
+    status = shown(with_hooks, "new")
     assert status is not None
     assert status["goal"] == "Something else"
 
 
-def test_conversation_shows_own_session_after_first_prompt(speaking: Speaking) -> None:
-    assert ask(speaking) is None
-    assert shown(speaking) is None
-    speaking.prompt("Add OAuth with PKCE")
-    session = speaking.session()
-    status = shown(speaking)
+def test_conversation_shows_own_session_after_first_prompt(with_hooks: Speaking) -> None:
+    assert ask(with_hooks) is None
+    assert shown(with_hooks) is None
+    with_hooks.prompt("Add OAuth with PKCE")
+    session = with_hooks.session()
+    status = shown(with_hooks)
     assert status is not None
     assert status["session"] == session.id
     assert status_cache.work_at(status, BEGAN) == (0, "", 0)
 
 
-def test_conversation_keeps_session_when_work_tree_changes(speaking: Speaking) -> None:
-    speaking.prompt()
-    own = speaking.session().id
-    ask(speaking)
-    with speaking.keeper() as keeper:
+def test_conversation_keeps_session_when_work_tree_changes(with_hooks: Speaking) -> None:
+    with_hooks.prompt()
+    own = with_hooks.session().id
+    ask(with_hooks)
+    with with_hooks.keeper() as keeper:
         keeper.start("Something urgent", replace=True)
-    status = shown(speaking)
+    status = shown(with_hooks)
     assert status is not None
     assert status["session"] == own
-    assert status_cache.work_at(status, speaking.now)[1] == "paused"
+    assert status_cache.work_at(status, with_hooks.now)[1] == "paused"
 
 
-def test_change_from_other_work_tree_is_shown(speaking: Speaking, tmp_path: Path) -> None:
-    """A person may act on a session from anywhere."""
-    speaking.prompt()
-    session = speaking.session().id
-    ask(speaking)
+def test_change_from_other_work_tree_is_shown(with_hooks: Speaking, tmp_path: Path) -> None:
+    with_hooks.prompt()
+    session = with_hooks.session().id
+    ask(with_hooks)
     (tmp_path / "elsewhere").mkdir()
-    with speaking.keeper(tmp_path / "elsewhere") as keeper:
+    with with_hooks.keeper(tmp_path / "elsewhere") as keeper:
         keeper.session(session).edit(goal="From elsewhere")
-    status = shown(speaking)
+    status = shown(with_hooks)
     assert status is not None
     assert status["goal"] == "From elsewhere"
 
 
-def test_deleted_session_is_removed_from_cache(speaking: Speaking) -> None:
-    speaking.prompt("Zanzibar and its harbours")
-    session = speaking.session().id
-    assert ask(speaking) is not None
-    with speaking.keeper() as keeper:
+def test_deleted_session_is_removed_from_cache(with_hooks: Speaking) -> None:
+    with_hooks.prompt("Zanzibar and its harbours")
+    session = with_hooks.session().id
+    assert ask(with_hooks) is not None
+    with with_hooks.keeper() as keeper:
         keeper.delete(session, force=True)
-    assert not any("Zanzibar" in path.read_text() for path in (speaking.home / "glances").iterdir())
-    assert ask(speaking) is None
+    assert not any("Zanzibar" in path.read_text() for path in (with_hooks.home / "glances").iterdir())
+    assert ask(with_hooks) is None
 
 
-def test_restored_backup_is_looked_up_again(speaking: Speaking, tmp_path: Path) -> None:
-    """What it changed is not known one by one, so everything is asked for again."""
-    speaking.prompt()
-    speaking.session()
-    with speaking.keeper() as keeper:
+def test_restored_backup_is_looked_up_again(with_hooks: Speaking, tmp_path: Path) -> None:
+    """Everything is read again, since its changes are not known one by one."""
+    with_hooks.prompt()
+    with_hooks.session()
+    with with_hooks.keeper() as keeper:
         keeper.backup(str(tmp_path / "backup.db"))
     other = Speaking(tmp_path / "other")
     with other.keeper() as keeper:
@@ -205,9 +204,9 @@ def test_restored_backup_is_looked_up_again(speaking: Speaking, tmp_path: Path) 
     assert status_cache.find(str(other.home), "claude:talk-1", str(other.project), "") is None
 
 
-def test_other_directory_or_store_is_looked_up_again(speaking: Speaking) -> None:
-    ask(speaking)
-    home, name, where = str(speaking.home), "claude:talk-1", str(speaking.project)
+def test_other_directory_or_store_is_looked_up_again(with_hooks: Speaking) -> None:
+    ask(with_hooks)
+    home, name, where = str(with_hooks.home), "claude:talk-1", str(with_hooks.project)
     assert status_cache.find(home, name, where, "") is not None
     assert status_cache.find(home, name, where + "/below", "") is None
     assert status_cache.find(home, name, where, "sqlite:///elsewhere.db") is None
@@ -215,39 +214,39 @@ def test_other_directory_or_store_is_looked_up_again(speaking: Speaking) -> None
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b'{"v":99}', b"\xff\xfe", b"[" * 100_000])
-def test_damaged_file_is_ignored(speaking: Speaking, damage: bytes) -> None:
-    """It is found anew from the store, whichever it is."""
-    speaking.prompt()
-    speaking.session()
-    before = ask(speaking)
-    for path in list((speaking.home / "glances").iterdir()):
+def test_damaged_file_is_ignored(with_hooks: Speaking, damage: bytes) -> None:
+    """It is rebuilt from the store."""
+    with_hooks.prompt()
+    with_hooks.session()
+    before = ask(with_hooks)
+    for path in list((with_hooks.home / "glances").iterdir()):
         kept = path.read_bytes()
         path.write_bytes(damage)
         if path.name[:2] in ("c-", "s-"):
-            assert status_cache.find(str(speaking.home), "claude:talk-1", str(speaking.project), "") is None
+            assert status_cache.find(str(with_hooks.home), "claude:talk-1", str(with_hooks.project), "") is None
         path.write_bytes(kept)
-    assert shown(speaking) == before
+    assert shown(with_hooks) == before
 
 
-def test_unwritable_cache_stops_nothing(speaking: Speaking) -> None:
-    """The session goes on, and the error log says what was wrong."""
-    speaking.prompt()
-    session = speaking.session().id
-    ask(speaking)
-    path = Path(status_cache.session_path(str(speaking.home), session))
+def test_unwritable_cache_stops_nothing(with_hooks: Speaking) -> None:
+    """The error log has the reason."""
+    with_hooks.prompt()
+    session = with_hooks.session().id
+    ask(with_hooks)
+    path = Path(status_cache.session_path(str(with_hooks.home), session))
     path.unlink()
     path.mkdir()
-    with speaking.keeper() as keeper:
+    with with_hooks.keeper() as keeper:
         keeper.session(session).note("goes on")
-    assert speaking.session().notes[-1].text == "goes on"
-    assert [line["where"] for line in speaking.errors()] == ["status cache"]
+    assert with_hooks.session().notes[-1].text == "goes on"
+    assert [line["where"] for line in with_hooks.errors()] == ["status cache"]
 
 
 @pytest.mark.parametrize(
     "name", ["claude:..", "claude:a/b", "claude:A", "claude:" + "x" * 5000, "dir:/a b", "c:\udcff"]
 )
 def test_names_stay_in_directory(name: str, tmp_path: Path) -> None:
-    """And names that differ only in case have different files, on every system."""
+    """Names that differ only in case have different files."""
     for path in (
         status_cache.conversation_path(str(tmp_path), name),
         status_cache.input_path(str(tmp_path), name),

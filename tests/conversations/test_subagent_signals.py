@@ -1,4 +1,4 @@
-"""Signals of subagents, whichever agent program runs them: stopped ones are no failures, to-dos belong to them."""
+"""Signals of subagents in every agent program: a stopped one is no failure, and to-dos have an owner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ended(agent: str, **fields: Json) -> AgentEnded:
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
 def test_claude_subagent_interrupted_by_person_is_stopped(tool: str) -> None:
-    """Escape ends a subagent as stopped; an error ends it as failed."""
+    """An error ends it as failed."""
     after: dict[str, Json] = {
         "hook_event_name": "PostToolUseFailure", "tool_name": tool, "tool_use_id": "toolu_1",
         "tool_input": {"subagent_type": "Explore"}, "error": "[Request interrupted by user for tool use]",
@@ -43,7 +43,7 @@ def test_claude_subagent_interrupted_by_person_is_stopped(tool: str) -> None:
 
 
 def test_claude_interrupted_tool_is_no_error() -> None:
-    """A command that the person stopped ended by a signal, and anything else that was stopped is only activity."""
+    """A stopped command ended by a signal; other stopped tools are only activity."""
     after: dict[str, Json] = {
         "hook_event_name": "PostToolUseFailure", "error": "Connection error.", "is_interrupt": True,
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_claude_interrupted_tool_is_no_error() -> None:
 def test_claude_background_subagent_killed_is_stopped(
     opening: str, status: str, stopped: bool, failed: str | None
 ) -> None:
-    """What a notification says of a subagent's end is how it ended; its result may say anything."""
+    """The notification's status counts, not its text."""
     prompt = (
         f"{opening}<task-notification>\n<task-id>a93</task-id>\n<status>{status}</status>\n"
         '<summary>Agent "Look" was stopped</summary>\n<result><status>killed</status></result>\n'
@@ -73,13 +73,12 @@ def test_claude_background_subagent_killed_is_stopped(
 
 @pytest.mark.parametrize(("status", "stopped"), [("aborted", True), ("error", False), ("completed", False)])
 def test_cursor_aborted_subagent_is_stopped(status: str, stopped: bool) -> None:
-    """Cursor says of a subagent's end whether somebody aborted it."""
     parsed = ended("cursor", hook_event_name="subagentStop", subagent_id="x", subagent_type="explore", status=status)
     assert (parsed.stopped, parsed.failed is None) == (stopped, status == "completed")
 
 
 def test_cline_cancelled_subagent_is_stopped() -> None:
-    """A cancelled run of a subagent was stopped; one with an error failed."""
+    """One with an error failed."""
     base: dict[str, Json] = {
         "taskId": "t", "sessionContext": {"rootSessionId": "s"}, "agent_id": "a", "parent_agent_id": "b",
     }  # fmt: skip
@@ -88,7 +87,7 @@ def test_cline_cancelled_subagent_is_stopped() -> None:
 
 
 def test_gemini_aborted_subagent_is_stopped() -> None:
-    """Of all the reasons Gemini has for an agent's end, one is that it was aborted."""
+    """One of Gemini's reasons for an end."""
 
     def with_reason(reason: str) -> AgentEnded:
         return ended(
@@ -102,7 +101,7 @@ def test_gemini_aborted_subagent_is_stopped() -> None:
 
 
 def test_opencode_aborted_subagent_is_stopped() -> None:
-    """An aborted subagent is stopped, told by its own conversation and by the call that asked for it."""
+    """Reported by its own conversation and by the call."""
     error: Json = {"name": "MessageAbortedError", "data": {"message": "The operation was aborted."}}
     assert ended("opencode", hook_event_name="session.idle", agent_id="ses_2", error=error).stopped
     assert not ended("opencode", hook_event_name="session.idle", agent_id="ses_2", reply="Done.").stopped
@@ -131,7 +130,7 @@ TICKED = "- [ ] Empty the carts"
     ],
 )
 def test_subagent_todos_have_its_id(table: Table, tool: str, given: Json, response: Json) -> None:
-    """A list that a subagent wrote names the subagent, and one of the conversation names none."""
+    """A conversation's list names none."""
     for agent in ("a1", None):
         (parsed,) = signals_of(tool, given, response, agent=agent, table=table)
         assert isinstance(parsed, Planned)
@@ -140,7 +139,7 @@ def test_subagent_todos_have_its_id(table: Table, tool: str, given: Json, respon
 
 
 def test_todo_events_name_subagent() -> None:
-    """So it is where an event of its own tells of the list, and where any tool carries it along."""
+    """Whether the list has its own event or comes with a tool."""
     task: dict[str, Json] = {"task_id": "1", "task_subject": "Empty", "agent_id": "a1"}
     created = AGENT.parse({"session_id": "s", "hook_event_name": "TaskCreated", **task})
     updated = OPENCODE.parse({"session_id": "s", "hook_event_name": "todo.updated", "agent_id": "a1", "todos": TODOS})
@@ -153,7 +152,7 @@ def test_todo_events_name_subagent() -> None:
 
 
 def test_cline_todos_come_with_any_tool() -> None:
-    """The list that comes with another tool is of whoever called it."""
+    """They belong to the caller."""
     parsed = tool_signals(
         "read_files", {"task_progress": TICKED}, None, agent="a1", call=None, failed=None, took_ms=None
     )

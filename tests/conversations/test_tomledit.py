@@ -1,4 +1,4 @@
-"""A table of ours in a TOML file of somebody else's: in and out again, to the byte."""
+"""A table of ours in somebody else's TOML file: inserted and removed exactly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def valid(text: str) -> bool:
 
 @st.composite
 def files(draw: st.DrawFn) -> str:
-    """A file as people have it: tables in some order, perhaps no line end at the end, perhaps those of Windows."""
+    """A file as people write it: tables in any order, with or without a final line end, perhaps Windows line ends."""
     chosen = draw(st.lists(st.sampled_from(PIECES), unique=True, max_size=6))
     text = "".join(sorted(chosen, key=lambda piece: not piece.startswith("model")))
     if draw(st.booleans()):
@@ -57,8 +57,8 @@ def files(draw: st.DrawFn) -> str:
 
 
 @given(files())
-def test_there_and_back(text: str) -> None:
-    """Whatever stands there: ours comes at the end, nothing else changes, and it goes without a trace."""
+def test_removal_restores_the_exact_text(text: str) -> None:
+    """Our table is appended, and nothing else changes."""
     if not valid(text.removeprefix("\ufeff")):
         return
     new, receipt = insert(text, [ENTRY], FILE)
@@ -74,9 +74,9 @@ def test_there_and_back(text: str) -> None:
 
 
 @given(files(), files())
-def test_others_write_around_it(first: str, second: str) -> None:
-    """What others add before and after it, and what is added to it, is theirs; only ours goes."""
-    second = second.removeprefix("\ufeff").replace('model = "gpt"', "")  # which would belong to our table
+def test_additions_of_others_stay(first: str, second: str) -> None:
+    """Before, after and within our table: only ours is removed."""
+    second = second.removeprefix("\ufeff").replace('model = "gpt"', "")  # it would belong to our table
     new, receipt = insert(first, [ENTRY], FILE) if valid(first.removeprefix("\ufeff")) else ("", None)
     tools = '[mcp_servers.holdfast.tools.note]\napproval = "always"\n'
     edited = f"{new}startup_timeout_sec = 20\n\n{tools}# for what follows\n{second}"
@@ -88,8 +88,8 @@ def test_others_write_around_it(first: str, second: str) -> None:
     del expected["mcp_servers"]["holdfast"]  # type: ignore[attr-defined]
     if not expected["mcp_servers"]:
         del expected["mcp_servers"]
-    found = plain(rest, FILE)
-    assert found == expected or found == expected | {"mcp_servers": {}}
+    read = plain(rest, FILE)
+    assert read == expected or read == expected | {"mcp_servers": {}}
     assert rest.startswith(first.rstrip("\r\n"))
     assert "# for what follows" in rest
     assert rest.endswith(second)
@@ -100,7 +100,7 @@ def test_others_write_around_it(first: str, second: str) -> None:
     ["mcp_servers = {}\n", "mcp_servers = { other = { args = [] } }", "mcp_servers = 1", "[[mcp_servers]]\na = 1"],
 )
 def test_insert_is_refused_when_a_form_cannot_be_extended(text: str) -> None:
-    """Servers that are written on one line, or are no table, are refused with what to do."""
+    """An inline table, or no table, with what to do."""
     with pytest.raises(Invalid) as caught:
         insert(text, [ENTRY], FILE)
     assert "mcp_servers" in caught.value.message
@@ -108,14 +108,14 @@ def test_insert_is_refused_when_a_form_cannot_be_extended(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a = ", "a = 1\n[", "a = 1\na = 2", "\rb = 1", "[" * 2000])
-def test_what_cannot_be_read(text: str) -> None:
-    """A broken file is refused, and named."""
+def test_invalid_file_is_refused(text: str) -> None:
+    """With its name."""
     with pytest.raises(Invalid, match=r"config\.toml is not TOML"):
         insert(text, [ENTRY], FILE)
 
 
-def test_tables_of_others_stay() -> None:
-    """Another server of the name stays, whatever it is; so does ours, written in a way of their own."""
+def test_foreign_tables_stay() -> None:
+    """Another server of that name, and one in our name written differently."""
     theirs = '[mcp_servers.holdfast]\ncommand = "their own"\n'
     assert insert(theirs, [ENTRY], FILE)[0] == theirs
     assert remove(theirs, ours, None, FILE, whole=[AT]) == theirs
@@ -123,15 +123,15 @@ def test_tables_of_others_stay() -> None:
         remove('mcp_servers.holdfast.command = "/a home/hooks/holdfast-mcp"\n', ours, None, FILE, whole=[AT])
 
 
-def test_a_header_in_a_text_is_no_header() -> None:
-    """What looks like our table within a text of many lines is not touched."""
+def test_header_within_a_string_is_ignored() -> None:
+    """In a multi-line string."""
     text = 'a = """\n[mcp_servers.holdfast]\n"""\n'
     table = '\n[mcp_servers.holdfast]\ncommand = "/a home/hooks/holdfast-mcp"\n'
     assert remove(f"{text}{table}[z]\n", ours, None, FILE, whole=[AT]) == f"{text}[z]\n"
 
 
-def test_what_a_person_added_is_written_as_it_was() -> None:
-    """Tables below ours, numbers and dates in them: written anew, a parser reads the same."""
+def test_additions_in_our_table_are_rewritten_unchanged() -> None:
+    """Subtables, numbers and dates: a parser reads the same."""
     text = (
         '[mcp_servers.holdfast]\ncommand = "x"\nseconds = 1.50\nendless = -inf\nlist = [{ a = 1 }, {}]\n'
         "[mcp_servers.holdfast.tools.note]\nday = 2026-10-06\nat = 2026-10-06T01:02:03Z\nhour = 01:02:03\n"

@@ -1,4 +1,4 @@
-"""Uninstalling: every trace is taken out of agents' settings, in every project; what was recorded stays."""
+"""Uninstalling removes all traces from agents' settings, in every project; recorded data stays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Machine:
         return AgentDirs(str(self.me), str(self.root / project), {"PATH": ""}, sys.platform)
 
     def traces(self) -> list[Path]:
-        """Everything outside of Holdfast's home."""
+        """Everything outside Holdfast's home."""
         return sorted(path for path in self.root.rglob("*") if self.home not in (path, *path.parents))
 
 
@@ -39,8 +39,8 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_everywhere(machine: Machine) -> None:
-    """Connections of the user and of two projects go, with the script, the memory and the spool; the data stays."""
+def test_uninstall_removes_all_connections(machine: Machine) -> None:
+    """Of the user and two projects, with script, receipts and spool."""
     machine.keeper.start("something to keep")
     second = machine.at("second")
     machine.at("third")
@@ -60,8 +60,8 @@ def test_everywhere(machine: Machine) -> None:
     assert (again.connections, again.removed, again.problems) == ([], [], [])
 
 
-def test_uninstall_removes_hooks_that_are_not_remembered(machine: Machine) -> None:
-    """Hooks in the user's settings are found even when the memory of them is lost."""
+def test_uninstall_removes_hooks_without_receipts(machine: Machine) -> None:
+    """In the user's settings."""
     connect(machine.keeper, machine.places(), NAMES)
     for path in (machine.home / "connections").iterdir():
         path.unlink()
@@ -71,7 +71,7 @@ def test_uninstall_removes_hooks_that_are_not_remembered(machine: Machine) -> No
 
 
 def test_uninstall_continues_when_one_file_fails(machine: Machine) -> None:
-    """Settings that are broken by now are named; everything else is taken out, and the script stays for them."""
+    """Broken settings are named, and keep their script."""
     connect(machine.keeper, machine.places(), ["claude", "codex"])
     settings = machine.me / ".claude" / "settings.json"
     whole = settings.read_bytes()
@@ -86,8 +86,8 @@ def test_uninstall_continues_when_one_file_fails(machine: Machine) -> None:
     assert machine.traces() == [machine.root / "first", machine.me]
 
 
-def test_the_last_words_are_recorded(machine: Machine) -> None:
-    """What agents told and nobody took in yet is taken in first; what nobody understands is left to be looked at."""
+def test_uninstall_drains_the_spool_first(machine: Machine) -> None:
+    """Unreadable payloads are left for inspection."""
     connect(machine.keeper, machine.places(), ["claude"])
     path = spool.add_payload(str(machine.home), "claude", "user", 1, b"no JSON at all")
     spool.quarantine(str(machine.home), spool.list_entries(str(machine.home))[0])
@@ -96,8 +96,7 @@ def test_the_last_words_are_recorded(machine: Machine) -> None:
     assert len(spool.list_unread(str(machine.home))) == 1
 
 
-def test_notes_for_status_lines_go_too(machine: Machine) -> None:
-    """What was kept for agents is of no use without hooks; what was recorded is."""
+def test_uninstall_removes_the_status_cache(machine: Machine) -> None:
     connect(machine.keeper, machine.places(), ["claude"])
     session = machine.keeper.start("something to keep").id
     for name in ("glances", "opened"):

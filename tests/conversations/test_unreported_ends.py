@@ -1,4 +1,4 @@
-"""Subagents that ended without saying so: what their conversation says afterwards shows it, and the clock goes on."""
+"""Subagents whose end was not reported: later events of their conversation show it, and the clock continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.agents_speaking import BEGAN, Speaking
 
 @pytest.fixture
 def agents(tmp_path: Path) -> Speaking:
-    """A conversation in which a subagent has begun, one minute after the first prompt."""
+    """A conversation in which a subagent has started, one minute after the first prompt."""
     speaking = Speaking(tmp_path)
     speaking.prompt("Add OAuth")
     begin(speaking, "a1", minute=1)
@@ -41,12 +41,12 @@ def begin(agents: Speaking, name: str, *, minute: float, background: bool = Fals
     agents.say("SubagentStart", agent_id=name, agent_type=name)
 
 
-def edit(agents: Speaking, minute: float, path: str, **said: str) -> None:
+def edit(agents: Speaking, minute: float, path: str, **fields: str) -> None:
     agents.minute = minute
     file = str(agents.project / path)
     agents.say(
         "PostToolUse", tool_name="Write", tool_use_id=f"write-{path}",
-        tool_input={"file_path": file, "content": "x\n"}, **said,
+        tool_input={"file_path": file, "content": "x\n"}, **fields,
         tool_response={"type": "create", "filePath": file, "content": "x\n", "structuredPatch": [],
                        "originalFile": None},
     )  # fmt: skip
@@ -68,7 +68,7 @@ def statuses(agents: Speaking) -> dict[str, str]:
 
 
 def test_working_time_counts_every_turn_when_a_subagent_never_reported_its_end(agents: Speaking) -> None:
-    """Interrupted with Esc, it says nothing: the person's next prompt shows that it has ended."""
+    """Interrupted with Esc: the person's next prompt shows that it has ended."""
     hour_of_work(agents, 5)
     session = agents.session()
     assert (session.time.working_ms, session.time.paused_ms) == (64 * MINUTE, 0)
@@ -77,7 +77,7 @@ def test_working_time_counts_every_turn_when_a_subagent_never_reported_its_end(a
 
 
 def test_session_is_over_and_blocks_no_start_when_a_subagent_never_reported_its_end(agents: Speaking) -> None:
-    """Closing the conversation ends whoever works for it, and a later `resume` moves no hours."""
+    """Closing the conversation ends its subagents, and a later `resume` changes no hours."""
     begin(agents, "b1", minute=2, background=True)
     hour_of_work(agents, 5)
     agents.say("SessionEnd", reason="other")
@@ -90,7 +90,7 @@ def test_session_is_over_and_blocks_no_start_when_a_subagent_never_reported_its_
         assert keeper.session(session.id).document().time.working_ms == worked
 
 
-def test_start_is_not_refused_when_the_session_left_behind_is_over(agents: Speaking) -> None:
+def test_start_is_not_refused_when_the_current_session_is_over(agents: Speaking) -> None:
     hour_of_work(agents, 5)
     agents.say("SessionEnd", reason="other")
     agents.minute += 2 * 24 * 60
@@ -102,7 +102,7 @@ NOTICE = "<task-notification>\n<task-id>x1</task-id>\n</task-notification>"
 
 
 @pytest.mark.parametrize(
-    ("event", "said", "foreground", "background"),
+    ("event", "fields", "foreground", "background"),
     [
         ("Stop", {}, "interrupted", "running"),
         ("UserPromptSubmit", {"prompt": "Go on"}, "interrupted", "running"),
@@ -116,9 +116,9 @@ NOTICE = "<task-notification>\n<task-id>x1</task-id>\n</task-notification>"
     ],
 )
 def test_subagent_ends_when_its_conversation_shows_it(
-    tmp_path: Path, event: str, said: dict[str, str], foreground: str, background: str
+    tmp_path: Path, event: str, fields: dict[str, str], foreground: str, background: str
 ) -> None:
-    """Only those of that conversation; those in the background go on beyond a turn."""
+    """Only those of that conversation; background ones continue beyond a turn."""
     agents = Speaking(tmp_path)
     with agents.keeper() as keeper:
         keeper.start("Both conversations")
@@ -131,13 +131,13 @@ def test_subagent_ends_when_its_conversation_shows_it(
         keeper.collect()
         keeper.session().agent("by-hand", type="build", pid=None)
     agents.minute = 12
-    agents.say(event, **said)
+    agents.say(event, **fields)
     assert statuses(agents) == {"a1": foreground, "b1": background, "by-hand": "running"}
 
 
-def test_late_end_is_right_when_the_turn_was_reported_to_be_over_before(tmp_path: Path) -> None:
-    """Hooks run side by side: what is reported a moment late gives the same hours as in order."""
-    found = []
+def test_late_end_gives_the_same_hours_as_one_in_order(tmp_path: Path) -> None:
+    """Hooks run concurrently, so an end may be reported after the turn's."""
+    results = []
     for late in (False, True):
         agents = Speaking(tmp_path / str(late))
         agents.prompt("Add OAuth")
@@ -145,15 +145,15 @@ def test_late_end_is_right_when_the_turn_was_reported_to_be_over_before(tmp_path
         edit(agents, 3, "map.md", agent_id="a1")
         for event in ("Stop", "SubagentStop") if late else ("SubagentStop", "Stop"):
             agents.minute = 16
-            said = {"agent_id": "a1", "agent_type": "a1"} if event == "SubagentStop" else {}
-            agents.say(event, last_assistant_message="Done.", **said)
+            fields = {"agent_id": "a1", "agent_type": "a1"} if event == "SubagentStop" else {}
+            agents.say(event, last_assistant_message="Done.", **fields)
         session = agents.session()
         (agent,) = session.agents
-        found.append((agent.status, agent.summary, agent.duration_ms, session.time.working_ms))
-    assert found[0] == found[1] == ("completed", "Done.", 15 * MINUTE, MINUTE)
+        results.append((agent.status, agent.summary, agent.duration_ms, session.time.working_ms))
+    assert results[0] == results[1] == ("completed", "Done.", 15 * MINUTE, MINUTE)
 
 
-def test_late_end_moves_no_hours_when_the_person_has_worked_since(agents: Speaking) -> None:
+def test_late_end_changes_no_hours_when_the_person_has_worked_since(agents: Speaking) -> None:
     hour_of_work(agents, 5)
     worked = agents.session().time.working_ms
     agents.say("SubagentStop", agent_id="a1", agent_type="a1", last_assistant_message="Found it.")
@@ -169,14 +169,14 @@ def status_screen(agents: Speaking) -> str:
         return str(render_status(Paint(width=80), session.document(), Clock(agents.now), failed=failed))
 
 
-def test_status_says_that_an_agent_ended_without_saying_so(agents: Speaking) -> None:
+def test_status_shows_an_unreported_end(agents: Speaking) -> None:
     agents.minute = 5
     agents.prompt("Go on")
     assert "Ended without saying so\n  a1" in status_screen(agents)
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "fields"),
     [
         ("UserPromptSubmit", {"prompt": "Go on"}),
         ("Stop", {"last_assistant_message": "Done."}),
@@ -184,11 +184,12 @@ def test_status_says_that_an_agent_ended_without_saying_so(agents: Speaking) -> 
         ("SessionStart", {"source": "resume"}),
     ],
 )
-def test_nothing_waits_for_the_person_when_the_conversation_went_on_after_an_unreported_end(
-    agents: Speaking, event: str, said: dict[str, str]
+def test_nothing_waits_for_the_person_after_an_unreported_end(
+    agents: Speaking, event: str, fields: dict[str, str]
 ) -> None:
+    """The conversation continued."""
     agents.minute = 5
-    agents.say(event, **said)
+    agents.say(event, **fields)
     with agents.keeper() as keeper:
         session = keeper.session()
         assert [agent.status for agent in session.document().agents] == ["interrupted"]
@@ -203,7 +204,7 @@ def test_nothing_waits_for_the_person_when_the_conversation_went_on_after_an_unr
 
 @pytest.mark.parametrize("ended", ["fails", "times out", "is gone"])
 def test_failed_agent_waits_for_the_person_until_they_write_again(tmp_path: Path, ended: str) -> None:
-    """Neither `resume` nor what agents do answers it."""
+    """Neither `resume` nor agents' events end the wait."""
     agents = Speaking(tmp_path)
     with agents.keeper() as keeper:
         session = keeper.start("Build the shop")
@@ -228,19 +229,21 @@ def test_failed_agent_waits_for_the_person_until_they_write_again(tmp_path: Path
         assert "agent retry" not in status_screen(agents)
 
 
-def test_agent_of_another_person_goes_on_when_our_conversation_ends(agents: Speaking) -> None:
+def test_agent_of_another_person_continues_when_our_conversation_ends(agents: Speaking) -> None:
     """A guest of a session can name any conversation."""
     with agents.keeper() as keeper:
         keeper.collect()
         state = keeper.session().state()
     own = state.agents[next(iter(state.agents))].writer
     for ours, expected in (({own}, ["a1"]), (set[str](), [])):
-        ended = subagents.end_unreported(state, "claude:talk-1", agents.now, is_own=ours.__contains__, background=True)
+        ended = subagents.end_unreported(
+            state, "claude:talk-1", agents.now, is_own=ours.__contains__, background=True
+        )
         assert [agent.id for agent in ended] == expected
 
 
 def test_agents_end_in_the_session_that_their_conversation_leaves(agents: Speaking) -> None:
-    """Their ends are reported to the session to which it moved."""
+    """Their ends are reported to the session it moved to."""
     with agents.keeper() as keeper:
         keeper.collect()
         left = keeper.session().id
@@ -250,17 +253,16 @@ def test_agents_end_in_the_session_that_their_conversation_leaves(agents: Speaki
 
 
 def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: Speaking, tmp_path: Path) -> None:
-    """The same conversation, reported by hooks and read from its transcript."""
     edit(agents, 3, "map.md", agent_id="a1")
     begin(agents, "b1", minute=3.5, background=True)
-    told = [TimedSignal(BEGAN, Prompted(text="Add OAuth"), "p0")]
-    told.append(TimedSignal(BEGAN + MINUTE, AgentBegan(agent="a1", type="a1", task="Look"), "a1"))
-    told.append(TimedSignal(BEGAN + 3 * MINUTE, Edited(agent="a1", path=str(agents.project / "map.md")), "e1"))
-    told.append(
+    signals = [TimedSignal(BEGAN, Prompted(text="Add OAuth"), "p0")]
+    signals.append(TimedSignal(BEGAN + MINUTE, AgentBegan(agent="a1", type="a1", task="Look"), "a1"))
+    signals.append(TimedSignal(BEGAN + 3 * MINUTE, Edited(agent="a1", path=str(agents.project / "map.md")), "e1"))
+    signals.append(
         TimedSignal(BEGAN + 7 * MINUTE // 2, AgentBegan(agent="b1", type="b1", task="Look", background=True), "b1")
     )
     hour_of_work(agents, 5)
-    told += [
+    signals += [
         TimedSignal(BEGAN + (5 + 15 * turn) * MINUTE, Prompted(text=f"Turn {turn}"), f"p{turn + 1}")
         for turn in range(4)
     ]
@@ -268,7 +270,7 @@ def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: S
     signs += [BEGAN + (5 + 15 * turn + number) * MINUTE for turn in range(4) for number in (0, 3, 6, 9, 12, 14)]
     agents.say("SessionEnd", reason="other")
     story = Transcript(
-        agent="claude", conversation="talk-1", began=BEGAN, ended=signs[-1], signals=told, signs=signs,
+        agent="claude", conversation="talk-1", began=BEGAN, ended=signs[-1], signals=signals, signs=signs,
         cwd=str(agents.project),
     )  # fmt: skip
     wall = Wall(lambda: (BEGAN + DAY) * 1_000_000)

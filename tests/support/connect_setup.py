@@ -1,4 +1,4 @@
-"""Where the tests of connecting stand: a person's home with settings in it, a project, and Holdfast's home."""
+"""The setup of the tests of connecting: a person's home with settings in it, a project, and Holdfast's home."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MINE = """{
 """
 
 
-class Ground:
+class ConnectSetup:
     """A person's home with settings in it, a project, and Holdfast's home."""
 
     def __init__(self, root: Path) -> None:
@@ -37,14 +37,14 @@ class Ground:
         self.keeper.agent_dirs = self.places
         self.claude = self.me / ".claude" / "settings.json"
 
-    def have_settings(self, text: str = MINE, mode: int = 0o644) -> bytes:
+    def write_settings(self, text: str = MINE, mode: int = 0o644) -> bytes:
         self.claude.parent.mkdir(exist_ok=True)
         self.claude.write_bytes(text.encode())
         self.claude.chmod(mode)
         return text.encode()
 
-    def picture(self) -> dict[str, tuple[int, bytes | str | None]]:
-        """Everything there is outside of Holdfast's home: modes, contents, where links lead."""
+    def snapshot(self) -> dict[str, tuple[int, bytes | str | None]]:
+        """Everything outside Holdfast's home: modes, contents, targets of links."""
         seen: dict[str, tuple[int, bytes | str | None]] = {}
         for top in (self.me, self.project):
             for path in sorted(top.rglob("*")):
@@ -61,7 +61,7 @@ class Ground:
     def disconnect(self, *names: str) -> list[ConnectResult]:
         return disconnect(self.keeper, self.places, names)
 
-    def memory(self) -> list[str]:
+    def receipts(self) -> list[str]:
         place = self.home / "connections"
         return sorted(path.name for path in place.iterdir() if path.suffix == ".json") if place.exists() else []
 

@@ -1,4 +1,4 @@
-"""Whether an agent was ever used, told without loading what reads it."""
+"""Whether an agent was ever used, known without loading its reader."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from holdfast.workspace.agent_dirs import AgentDirs
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_readers_look_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a reader looks at lies below the directory by which its agent is known to have been used."""
+def test_readers_stay_below_the_directory_that_shows_use(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything a reader reads is below it."""
     places = AgentDirs(str(tmp_path), str(tmp_path / "project"))
     looked: list[str] = []
 
@@ -36,11 +38,11 @@ def test_readers_look_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytes
     assert looked
     assert not used(name, places)
     for path in looked:
-        assert _known(name, places, Path(path)), path
+        assert _counts_as_used(name, places, Path(path)), path
 
 
-def _known(name: str, places: AgentDirs, directory: Path) -> bool:
-    """Whether there being such a directory lets the agent count as used."""
+def _counts_as_used(name: str, places: AgentDirs, directory: Path) -> bool:
+    """Whether this directory makes the agent count as used."""
     directory.mkdir(parents=True, exist_ok=True)
     try:
         return used(name, places)
@@ -53,7 +55,7 @@ def _known(name: str, places: AgentDirs, directory: Path) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_agent_counts_as_used_when_in_doubt(name: str, tmp_path: Path) -> None:
-    """Where a variable leads elsewhere, and on systems with other customs, the reader looks for itself."""
+    """With a variable that leads elsewhere, or on another system, the reader checks itself."""
     variable = f"{name.upper()}_ELSEWHERE"
     assert used(name, AgentDirs(str(tmp_path), "/", {variable: "/x"}))
     assert used(name, AgentDirs(str(tmp_path), "/", {}, "win32"))

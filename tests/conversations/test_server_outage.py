@@ -1,4 +1,4 @@
-"""That a server is away is known for a moment, to those who would not have waited longer, and noted once."""
+"""A server outage is remembered for a moment, for those who would not wait longer, and logged once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast.workspace import server_outage
 URL = "postgresql://ada:hunter2@db.example/team"
 
 
-def test_others_need_not_ask(tmp_path: Path) -> None:
-    """Of this server, for some seconds; the password is kept nowhere, and the log says it once."""
+def test_outage_spares_others_the_wait_for_some_seconds(tmp_path: Path) -> None:
+    """Of this server only; the password is not stored, and the log has one line."""
     home = str(tmp_path)
     assert not server_outage.is_away(home, URL)
     for _ in range(3):
@@ -32,8 +32,8 @@ def test_others_need_not_ask(tmp_path: Path) -> None:
     assert not server_outage.is_away(home, URL)
 
 
-def test_who_has_more_time_asks(tmp_path: Path) -> None:
-    """A server may be slow; when one who waited long heard nothing, nobody asks."""
+def test_outage_does_not_stop_callers_with_more_patience(tmp_path: Path) -> None:
+    """A server may be slow; nobody tries after a patient caller got no answer."""
     home = str(tmp_path)
     server_outage.note_outage(home, "hook", URL, "slow", server_outage.HOOK_PATIENCE)
     assert not server_outage.is_away(home, URL, server_outage.BACKGROUND_PATIENCE)
@@ -42,8 +42,8 @@ def test_who_has_more_time_asks(tmp_path: Path) -> None:
     assert server_outage.is_away(home, URL)
 
 
-def test_it_is_over_when_it_was_heard(tmp_path: Path) -> None:
-    """Then the next absence is news; what somebody put in place of the mark is no mark."""
+def test_cleared_outage_is_reported_again_next_time(tmp_path: Path) -> None:
+    """Anything else in place of the mark is ignored."""
     home = str(tmp_path)
     server_outage.note_outage(home, "hook", URL, "away")
     server_outage.clear_outage(home)

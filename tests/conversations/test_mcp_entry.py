@@ -1,4 +1,4 @@
-"""The MCP server as agents are told of it: its entry, how it is known again, and the script that starts it."""
+"""The MCP server's entry in agents' settings: how it is recognized, and the script that starts it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SYSTEMS = ("linux", "darwin", "win32")
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @given(home=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1))
-def test_a_server_of_a_home_is_known_again(system: str, home: str) -> None:
-    """From the entry, however the agent writes it, the home it belongs to is found; nothing else is taken for one."""
+def test_entry_of_a_home_is_recognized(system: str, home: str) -> None:
+    """In each agent's form, with its home; nothing else is."""
     made = mcp_entry.server(home, "user", python="C:\\python.exe", system=system)
     for entry in (made.entry, {"command": [made.command, *made.args], "enabled": False, "timeout": 3}):
         assert mcp_entry.home_of(mcp_entry.called(entry)) == home
@@ -34,7 +34,7 @@ def test_a_server_of_a_home_is_known_again(system: str, home: str) -> None:
 
 
 def test_shared_entry_names_no_personal_path() -> None:
-    """`holdfast mcp`, and nothing else; no person's server is taken for it."""
+    """`holdfast mcp` only; no person's server is mistaken for it."""
     made = mcp_entry.server("/home/me", "project", python="/usr/bin/python3", system="linux")
     assert made.entry == {"command": "holdfast", "args": ["mcp"]}
     assert mcp_entry.is_shared(mcp_entry.called(made.entry))
@@ -63,24 +63,23 @@ def test_shared_entry_names_no_personal_path() -> None:
         ("/home/me/hooks/holdfast-mcp", False),
     ],
 )
-def test_a_server_that_a_person_wrote_down_is_known(words: str, known: bool) -> None:
-    """`holdfast mcp`, wherever it is and whoever starts it; nothing that only has the name in it."""
+def test_manual_entry_is_recognized(words: str, known: bool) -> None:
+    """`holdfast mcp` from anywhere, by any launcher."""
     command, *args = words.split()
     assert mcp_entry.by_hand(mcp_entry.called({"command": command, "args": args})) is known
     assert mcp_entry.by_hand(mcp_entry.called({"command": [command, *args]})) is known
     assert mcp_entry.program(mcp_entry.called({"command": command, "args": args})) == command
 
 
-def test_entry_that_starts_nothing_is_no_server() -> None:
-    """An entry without a command, with a number for one, or none at all."""
+def test_entry_without_a_valid_command_is_no_server() -> None:
     for entry in ({}, {"url": "http://127.0.0.1/mcp"}, {"command": 1}, None):
         assert not mcp_entry.by_hand(mcp_entry.called(entry))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("name", CONNECTABLE)
-def test_each_agent_has_the_server_in_its_settings(name: str, system: str) -> None:
-    """The file and the place in it that each program documents, in both scopes."""
+def test_entry_is_in_the_documented_settings_of_each_agent(name: str, system: str) -> None:
+    """In both scopes."""
     places = AgentDirs("/me", "/work", {"PATH": ""}, system)
     desktop = {"linux": ".config/Claude", "darwin": "Library/Application Support/Claude",
                "win32": "AppData/Roaming/Claude"}[system]  # fmt: skip
@@ -94,11 +93,11 @@ def test_each_agent_has_the_server_in_its_settings(name: str, system: str) -> No
         "claude-desktop": (f"/me/{desktop}/claude_desktop_config.json", None, "mcpServers"),
     }.get(name)
     made = mcp_entry.Server("holdfast", ("mcp",))
-    found = [settings_of(name).server(places, scope, made) for scope in ("user", "project")]
+    changes = [settings_of(name).server(places, scope, made) for scope in ("user", "project")]
     if where is None:
-        assert found == [None, None]
+        assert changes == [None, None]
         return
-    for change, path in zip(found, where, strict=False):
+    for change, path in zip(changes, where, strict=False):
         assert (change and change.path) == path
         if change is not None:
             entry = next(entry for entry in change.entries if entry.at == (where[2], "holdfast"))
@@ -106,8 +105,8 @@ def test_each_agent_has_the_server_in_its_settings(name: str, system: str) -> No
             assert all(entry.only for entry in change.entries)
 
 
-def test_settings_that_were_moved(tmp_path: Path) -> None:
-    """Variables that move a program's directory are followed; a file that is there under its other name is used."""
+def test_moved_settings_are_followed(tmp_path: Path) -> None:
+    """By variables; an existing file under its other name is used."""
     environ = {"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x", "COPILOT_HOME": "/p", "XDG_CONFIG_HOME": str(tmp_path)}
     places = AgentDirs("/me", "/work", environ, "linux")
 
@@ -127,8 +126,8 @@ def test_settings_that_were_moved(tmp_path: Path) -> None:
 
 
 @posix
-def test_the_script_serves_its_home(tmp_path: Path) -> None:
-    """It starts `holdfast mcp` with the home and store it was connected with, never with modules of the project."""
+def test_script_starts_the_server_for_its_home(tmp_path: Path) -> None:
+    """With home and store of the connection, never with modules of the project."""
     home, stub, project = tmp_path / "a 'home'", tmp_path / "stub", tmp_path / "project"
     (stub / "holdfast" / "cli").mkdir(parents=True)
     (stub / "holdfast" / "__init__.py").touch()
@@ -151,15 +150,15 @@ def test_the_script_serves_its_home(tmp_path: Path) -> None:
     def started() -> list[object]:
         environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(stub), "HOLDFAST_HOME": "/another"}
         done = subprocess.run([str(script)], cwd=project, env=environ, capture_output=True, check=True)
-        found = json.loads(done.stdout)
-        assert isinstance(found, list)
-        return found
+        arguments = json.loads(done.stdout)
+        assert isinstance(arguments, list)
+        return arguments
 
     assert started() == [["mcp"], str(home), None, str(project)]
     (hooks / "store").write_text("sqlite:///team.db")
     assert started() == [["mcp"], str(home), "sqlite:///team.db", str(project)]
-    gone = made._replace(package=str(tmp_path / "gone"))
-    script.write_text(mcp_entry.serving_script(gone))
+    missing = made._replace(package=str(tmp_path / "gone"))
+    script.write_text(mcp_entry.serving_script(missing))
     done = subprocess.run([str(script)], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"holdfast connect" in done.stderr
