@@ -1,4 +1,6 @@
-"""An owner whose session a guest may write in: two homes, a shared session, and an older one that is not shared."""
+"""An owner and a guest who may write in one of the owner's sessions: two homes, that session, and an older private
+one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ TALK = "0f0e0d0c-1111-4222-8333-444455556666"
 OWNER, GUEST = "owner@example.org", "guest@example.org"
 
 
-class Guested(Several):
+class GuestSession(Several):
     """A conversation works in a session that a guest may write in; an older session of the owner is not shared."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,9 +37,9 @@ class Guested(Several):
         self.document("people", "add", GUEST, self.guests_key)
         self.share(self.shared)
 
-    def say(self, event: str, talk: str = TALK, *, device: str = "laptop", **said: Any) -> None:
-        """One payload of a conversation, of the owner if nothing else is said, as hooks report it, and taken in."""
-        payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
+    def say(self, event: str, talk: str = TALK, *, device: str = "laptop", **fields: Any) -> None:
+        """One payload of a conversation, by default the owner's, as hooks report it; it is drained at once."""
+        payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **fields}
         spool.add_payload(str(self.root / f"home-{device}"), "claude", "user", 1, json.dumps(payload).encode())
         self.document("history")
 
@@ -54,20 +56,20 @@ class Guested(Several):
         self.sync(device, "laptop")
 
     def force(
-        self, sessions: Iterable[str], *said: EventData, ahead: int = 0, by: str = "guest", to: str = "laptop"
+        self, sessions: Iterable[str], *events: EventData, ahead: int = 0, by: str = "guest", to: str = "laptop"
     ) -> None:
-        """Somebody records this in each of the sessions, past every check, so many milliseconds ahead of the time;
-        another device receives it, and there we are then.
+        """Records this in each of the sessions without any check, dated `ahead` ms; another device receives it and
+        becomes the current one.
         """
         home = str(self.root / f"home-{by}")
         with Keeper.open(str(self.project), home=home, actor=by) as keeper, keeper.transaction() as transaction:
             for session in sessions:
-                for data in said:
+                for data in events:
                     transaction.record(session, Draft(data, keeper.now() + ahead, by))
         self.sync(by, to)
 
     def share(self, session: str) -> None:
-        """Let the guest write in another session."""
+        """Lets the guest write in another session."""
         self.document("share", session, "--with", GUEST)
         self.at("guest")
         offers = self.document("accept", self.url, "--list")["offers"]
@@ -79,7 +81,7 @@ class Guested(Several):
         return int(self.session("show", session)["commands"]["total"])
 
     def note_inside(self, words: str) -> str:
-        """The session that a note of the conversation goes to."""
+        """The session that receives a note of the conversation."""
         self.patch.setenv("CLAUDE_CODE_SESSION_ID", TALK)
         session = str(self.session("note", words)["id"])
         assert self.session("status")["id"] == session

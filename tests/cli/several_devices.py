@@ -1,4 +1,4 @@
-"""Several devices of one or more people, each with a home of its own, and a folder they all can reach."""
+"""Several devices of one or more people, each with a home of its own, and a folder that all can reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Several(Calling):
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(root, monkeypatch, capsys)
         self.root = root
-        # What is out of reach here stays so: trying it again need not take time.
+        # An unreachable remote stays unreachable here, so that retries need not wait.
         monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)
         self.folder = root / "remote"
         self.url = f"folder:{self.folder}"
@@ -23,17 +23,17 @@ class Several(Calling):
         self.at("laptop")
 
     def at(self, device: str) -> None:
-        """Sit down at this device."""
+        """Switches to this device."""
         home = self.root / f"home-{device}"
         self.patch.setenv("HOLDFAST_HOME", str(home))
         if not home.exists():
             home.mkdir(mode=0o700)
-            # Nothing happens by itself here: what a test sees is what it did.
+            # No background process runs here: a test sees only its own effects.
             (home / "config.toml").write_text(f'[device]\nname = "{device}"\n\n[sync]\nbackground = false\n')
 
     @property
     def words(self) -> str:
-        """The fingerprint of the device we are at."""
+        """The fingerprint of the current device."""
         return str(self.document("device", "show")["device"]["fingerprint"])
 
     @property
@@ -42,7 +42,7 @@ class Several(Calling):
 
     @property
     def vault(self) -> str:
-        """The words of the first vault of the device we are at."""
+        """The words of the first vault of the current device."""
         return str(self.document("remote", "list")["remotes"][0]["words"])
 
     def create_vault(self, device: str = "laptop") -> None:
@@ -50,7 +50,7 @@ class Several(Calling):
         assert self.document("remote", "add", "home", self.url)["what"] == "founded"
 
     def join(self, device: str, by: str = "laptop") -> None:
-        """This device asks, the other approves, and we sit at the first again."""
+        """This device asks to join, the other approves, and the first becomes the current device again."""
         self.at(device)
         assert self.document("remote", "add", "home", self.url)["what"] == "asked"
         words = self.words
@@ -60,7 +60,7 @@ class Several(Calling):
         self.document("sync")
 
     def sync(self, *devices: str) -> dict[str, Any]:
-        """Sync at these one after the other, or where we are; gives what the last one said."""
+        """Syncs these devices one after the other, or the current one; returns the last result."""
         done: dict[str, Any] = {}
         for device in devices:
             self.at(device)
@@ -71,7 +71,7 @@ class Several(Calling):
         return [item["text"] for item in self.session("show", session)["notes"]]
 
     def away(self) -> None:
-        """The remote cannot be reached, until it is `back`."""
+        """Makes the remote unreachable until `back`."""
         self.folder.rename(self.root / "unplugged")
 
     def back(self) -> None:

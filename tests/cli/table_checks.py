@@ -14,7 +14,7 @@ _GLOBAL_FLAGS = {flag for option in GLOBALS for flag in option.flags}
 
 
 def faults(commands: Sequence[Command], path: tuple[str, ...] = ()) -> list[str]:
-    """Every way in which the declarations contradict themselves or each other, one sentence each."""
+    """Every contradiction within or between the declarations, one sentence each."""
     result = _repeated([command.name for command in commands], " ".join(path) or "the program")
     for command in commands:
         here = (*path, command.name)

@@ -1,4 +1,4 @@
-"""A team's store for the tests of commands: a database of one's own on this process's server, and people in it."""
+"""A team's store for tests of commands: an empty database on this process's server, and people in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.support.postgres.server import Server
 
 
 class Town:
-    """An empty database, and three people who may log in. Names are of this town alone: roles are of the server."""
+    """An empty database, and three people who can log in.
+
+    Their names are unique, since roles belong to the server.
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -30,7 +33,7 @@ class Town:
 
 
 class Member(Calling):
-    """Calls the program as one person of a town after another, each with a home of their own."""
+    """Calls the program as one person of a team after another, each with a home of their own."""
 
     def __init__(
         self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], town: Town
@@ -40,14 +43,14 @@ class Member(Calling):
         self.town = town
 
     def at(self, url: str | None) -> None:
-        """Use this store from now on; without one, the home's own."""
+        """Uses this store from now on, or the home's own."""
         if url is None:
             self.patch.delenv("HOLDFAST_STORE", raising=False)
         else:
             self.patch.setenv("HOLDFAST_STORE", url)
 
     def be(self, person: str) -> None:
-        """Sit down at this person's machine."""
+        """Switches to this person's device."""
         self.patch.setenv("HOLDFAST_HOME", str(self.root / f"home-{person}"))
         self.at(self.town.url(person))
 

@@ -1,6 +1,4 @@
-"""The ids by which the formats know a session are shown where people look for it, and archives that cannot be read
-are listed as such.
-"""
+"""The ids of a session in the formats are shown and accepted, and archives that cannot be read are listed as such."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return calling
 
 
-def test_resume_screen_shows_the_alias(call: Calling) -> None:
+def test_resume_shows_the_alias(call: Calling) -> None:
     call("import", f"{ARCHIVES}/{ALIAS}.json")
     shown = call("resume", ALIAS)
     (line,) = [line for line in shown.out.splitlines() if line.startswith("Session ID:")]
@@ -33,7 +31,7 @@ def test_resume_screen_shows_the_alias(call: Calling) -> None:
 
 
 def test_history_shows_the_alias(call: Calling) -> None:
-    """In the table, in each row of the document, and nothing where a session has none."""
+    """In the table and in the rows of the document, only for sessions that have one."""
     call("import", f"{ARCHIVES}/{ALIAS}.json")
     call("start", "Ours")
     assert ALIAS in call("history").out
@@ -53,7 +51,7 @@ def test_history_finds_a_session_by_its_alias(call: Calling) -> None:
 
 @pytest.mark.parametrize("mirror", ["off", "on"])
 def test_unreadable_archive_is_listed_as_unreadable(call: Calling, mirror: str) -> None:
-    """The rest is shown, whether the archives are mirrored or not."""
+    """Other archives are shown, mirrored or not."""
     if mirror == "on":
         call("mirror", "on", "orchestrator")
     else:
@@ -72,7 +70,7 @@ def test_unreadable_archive_is_listed_as_unreadable(call: Calling, mirror: str) 
     assert torn.read_bytes() == spec_examples.ORCHESTRATOR[:700]
 
 
-def test_history_names_archives_that_are_not_in_the_log(call: Calling) -> None:
+def test_history_lists_archives_that_are_not_in_the_log(call: Calling) -> None:
     output = call("history").err
     assert f"holdfast import {ARCHIVES}" in output
     assert call("import", ARCHIVES).code == 0

@@ -1,4 +1,4 @@
-"""`holdfast backfill`, as a person calls it."""
+"""`holdfast backfill` as a person calls it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def write(talk: str, *lines: str, minute: int = 0) -> Path:
     return path
 
 
-def test_past_becomes_history(call: Calling) -> None:
-    """It says what was recorded, and a second time that there is nothing new."""
+def test_backfill_records_transcripts_once(call: Calling) -> None:
+    """The second call reports nothing new."""
     write("talk-1", "Fix the login", "And the logout")
     write("talk-2", "Write the docs", "In English")
     first = call("backfill")
@@ -52,8 +52,8 @@ def test_past_becomes_history(call: Calling) -> None:
     assert "Nothing new." in again.out
 
 
-def test_json_names_every_agent(call: Calling) -> None:
-    """One entry an agent, with what was read and what could not be."""
+def test_backfill_json_has_an_entry_per_agent(call: Calling) -> None:
+    """With what was read and what could not be."""
     path = write("talk-1", "Fix the login", "And the logout")
     path.write_bytes(path.read_bytes() + b"rubbish\n")
     out = call("backfill", "--json")
@@ -69,8 +69,8 @@ def test_json_names_every_agent(call: Calling) -> None:
     )
 
 
-def test_damage_is_reported_and_harmless(call: Calling) -> None:
-    """Files that cannot be read are named on the standard error, and the exit code is 0."""
+def test_backfill_reports_unreadable_files_and_exits_0(call: Calling) -> None:
+    """On standard error."""
     path = write("talk-1", "Fix the login")
     path.write_bytes(b"\0\0\0\n{{{\n")
     out = call("backfill")
@@ -79,24 +79,24 @@ def test_damage_is_reported_and_harmless(call: Calling) -> None:
     assert "Nothing new." in out.out
 
 
-def test_since_and_unknown_agents(call: Calling) -> None:
-    """A date leaves out what ended before; an agent nobody knows is a mistake, before anything is read."""
+def test_backfill_since_skips_earlier_conversations(call: Calling) -> None:
+    """An unknown agent is refused before anything is read."""
     write("talk-1", "Fix the login", "And the logout")
     assert "Nothing new." in call("backfill", "--since", "2026-03-01").out
     assert call("backfill", "nobody").code in (2, 4)
     assert "1 session recorded" in call("backfill", "--since", "2026-02-01").out
 
 
-def test_nothing_to_read(call: Calling) -> None:
-    """Where no agent was ever used, that is said; nothing is drawn where no terminal is."""
+def test_backfill_says_when_there_is_nothing_to_read(call: Calling) -> None:
+    """Without a progress bar outside a terminal."""
     out = call("backfill")
     assert (out.code, out.err) == (0, "")
     assert "No agent has past conversations here." in out.out
     assert call("backfill", "--quiet").out == ""
 
 
-def test_bar_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """It fills one line of the standard error, changes only with the percentage, and goes when it is done."""
+def test_progress_bar_is_drawn_only_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """On one line of standard error, redrawn per percent and removed at the end."""
     bar = _BackfillBar.__new__(_BackfillBar)
     bar._paint, bar._wanted, bar._shown = Paint(width=60, tty=True), True, ""
     for done in range(1001):

@@ -1,4 +1,4 @@
-"""Completion scripts do in real shells what the declarations say."""
+"""Completion scripts offer in real shells what the commands declare."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COMMANDS = (
     Command("run", "run a command", (Option(("--agent",), "its id"),), "x:run", rest=True),
 )
 
-# What stands before the cursor, the word at the cursor, and what is offered for it.
+# The text before the cursor, the word at the cursor, and the completions.
 CASES: list[tuple[list[str], str, set[str]]] = [
     ([], "sta", {"start", "status"}),
     ([], "", {"start", "status", "agent", "connect", "convert", "run"}),
@@ -152,14 +152,14 @@ def fish(lines: list[tuple[list[str], str]], folder: Path) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("complete", [bash, zsh, fish])
-def test_real_shell_offers_what_is_declared(complete: Completer, folder: Path) -> None:
-    """Commands, verbs, options, choices, files and programs are offered where they belong, and nowhere else."""
+def test_shells_offer_what_is_declared(complete: Completer, folder: Path) -> None:
+    """Commands, verbs, options, choices, files and programs, each only in its place."""
     result = complete([(before, current) for before, current, _ in CASES], folder)
     assert [(*case[:2], words) for case, words in zip(CASES, result, strict=True)] == CASES
 
 
 def test_bash_completes_a_value_after_an_equals_sign(folder: Path) -> None:
-    """bash makes three words of `--mode=de`, or one if the user changed COMP_WORDBREAKS; both work."""
+    """bash splits `--mode=de` into three words, unless COMP_WORDBREAKS was changed."""
     lines = [
         (["start", "--mode", "="], "de"),
         (["start", "--mode"], "="),
@@ -183,14 +183,12 @@ def test_other_shells_complete_a_value_after_an_equals_sign(complete: Completer,
     assert {word.removeprefix("--mode=") for word in result} == {"release"}
 
 
-def test_bash_survives_an_empty_word_and_an_unknown_command(folder: Path) -> None:
-    """Words that mean nothing lead to no offer and no complaint."""
+def test_bash_offers_nothing_for_an_empty_or_unknown_command(folder: Path) -> None:
     assert bash([(["status", ""], ""), (["nonsense", "more"], ""), (["start", "$(x)"], "`y`")], folder) == [set()] * 3
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_shell_itself_finds_no_fault_with_the_syntax(name: str, folder: Path) -> None:
-    """Each script passes its shell's own syntax check."""
+def test_completion_script_passes_its_shells_syntax_check(name: str, folder: Path) -> None:
     file = folder / "script"
     file.write_text(script(name, COMMANDS), encoding="utf-8")
     program = shutil.which(name)
@@ -200,15 +198,15 @@ def test_shell_itself_finds_no_fault_with_the_syntax(name: str, folder: Path) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_bash_works_in_its_oldest_form_still_shipped() -> None:
-    """macOS has bash 3.2: nothing it does not know is used."""
+def test_bash_script_uses_nothing_newer_than_bash_3_2() -> None:
+    """macOS ships that version."""
     text = script("bash", COMMANDS)
     for newer in ("declare -A", "local -A", "mapfile", "readarray", "${cur,,}", "local -n"):
         assert newer not in text
 
 
 def test_unknown_shell_is_invalid_input() -> None:
-    """Asking for a shell we have no script for is exit 4, and names those there are."""
+    """Exit code 4, and the known shells are named."""
     with pytest.raises(Invalid) as caught:
         script("tcsh", COMMANDS)
     assert "bash, zsh, fish" in str(caught.value.hint)

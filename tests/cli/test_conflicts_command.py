@@ -1,4 +1,4 @@
-"""`conflicts`, `resolve`, `fork`, and `resume` where another device was at work."""
+"""`conflicts`, `resolve` and `fork`, and `resume` after another device worked on the session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pair(Calling):
             self("config", "set", "device.name", device)
 
     def at(self, device: str) -> None:
-        """Sit down at this device."""
+        """Switches to this device."""
         self.patch.setenv("HOLDFAST_HOME", str(self.homes[device]))
         self.patch.chdir(self.places[device])
 
@@ -53,8 +53,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Pair(tmp_path, monkeypatch, capsys)
 
 
-def disagreeing(pair: Pair) -> str:
-    """A session that is current on both devices, and whose goal they do not agree on; we are at the laptop."""
+def conflicting_goals(pair: Pair) -> str:
+    """A session that is current on both devices, which set different goals; the laptop is the current device."""
     session = str(pair.session("start", "Build the shop")["id"])
     pair.meet()
     pair.at("desktop")
@@ -67,14 +67,13 @@ def disagreeing(pair: Pair) -> str:
     return session
 
 
-def found(pair: Pair) -> dict[str, Any]:
+def open_conflict(pair: Pair) -> dict[str, Any]:
     (conflict,) = pair.document("conflicts")["conflicts"]
     return dict(conflict)
 
 
-def test_json_of_conflicts(pair: Pair) -> None:
-    """The conflicts as the session's document has them, and beside them each side as far as it is known."""
-    session = disagreeing(pair)
+def test_conflicts_json_has_the_conflicts_and_each_side(pair: Pair) -> None:
+    session = conflicting_goals(pair)
     document = pair.document("conflicts")
     assert document["session"] == session
     assert document["conflicts"] == pair.session("status")["conflicts"]
@@ -91,11 +90,11 @@ def test_json_of_conflicts(pair: Pair) -> None:
     assert pair.document("conflicts", session[:8]) == document
 
 
-def test_what_a_person_reads(pair: Pair) -> None:
-    """Id, field, numbered values with device, time, progress and agents; which stands; what to type."""
-    disagreeing(pair)
+def test_conflicts_lists_numbered_values_and_the_command(pair: Pair) -> None:
+    """With device, time, progress and agents of each, and which one counts."""
+    conflicting_goals(pair)
     out = pair("conflicts")
-    name = found(pair)["id"]
+    name = open_conflict(pair)["id"]
     assert out.code == 0
     for words in (name, "goal", "open", "1. Ship on", "2. Ship on", "stands", "laptop", "desktop", "40% done there",
                   "arch-1 at work", "just now"):  # fmt: skip
@@ -109,16 +108,16 @@ def test_what_a_person_reads(pair: Pair) -> None:
     assert settled.err == ""
 
 
-def test_session_without_conflicts(pair: Pair) -> None:
-    """An empty list, and a plain sentence; without a session, not found."""
+def test_conflicts_of_a_session_without_any_is_an_empty_list(pair: Pair) -> None:
+    """Without a session, exit code 3."""
     pair.refused(3, "conflicts")
     pair.session("start", "G")
     assert (pair.document("conflicts")["conflicts"], pair("conflicts").out) == ([], "No conflicts.\n")
 
 
-def test_of_a_session_that_was_completed_elsewhere(pair: Pair) -> None:
-    """It is not current any more, and still the one meant; `status` names it, and from elsewhere the hint does."""
-    session = disagreeing(pair)
+def test_conflicts_shows_a_session_completed_on_another_device(pair: Pair) -> None:
+    """It is not current any more; `status` names it, and elsewhere a hint does."""
+    session = conflicting_goals(pair)
     pair.at("desktop")
     pair.session("agent", "done", "arch-1")
     pair.session("stop")
@@ -134,9 +133,9 @@ def test_of_a_session_that_was_completed_elsewhere(pair: Pair) -> None:
     assert "conflicts" not in pair("status").out
 
 
-def test_open_conflicts_of_other_sessions_are_named(pair: Pair) -> None:
-    """Who asks without a session, or at one that all agree on, is told where to look."""
-    session = disagreeing(pair)
+def test_conflicts_names_other_sessions_with_open_conflicts(pair: Pair) -> None:
+    """When the session has none."""
+    session = conflicting_goals(pair)
     pair.session("start", "Something else", "--replace")
     result = pair("conflicts")
     assert result.out == "No conflicts.\n"
@@ -149,10 +148,10 @@ def test_open_conflicts_of_other_sessions_are_named(pair: Pair) -> None:
     assert session[:8] in pair.refused(3, "conflicts")["hint"]
 
 
-def test_resolving(pair: Pair) -> None:
-    """The value of that number stands; what does not exist is 3, a number of no value 4, the same again 5."""
-    session = disagreeing(pair)
-    conflict = found(pair)
+def test_resolve_sets_the_value_of_the_number(pair: Pair) -> None:
+    """An unknown conflict is 3, a wrong number 4, the same choice again 5."""
+    session = conflicting_goals(pair)
+    conflict = open_conflict(pair)
     pair.refused(2, "resolve", conflict["id"])
     pair.refused(3, "resolve", "00000000", "--take", "1")
     pair.refused(4, "resolve", conflict["id"], "--take", "0")
@@ -160,7 +159,7 @@ def test_resolving(pair: Pair) -> None:
     pair.refused(4, "resolve", conflict["id"], "--take", "x")
     document = pair.document("resolve", conflict["id"], "--take", "2", session)
     assert document["session"]["goal"] == conflict["values"][1]["value"]
-    assert document["conflict"] == {**conflict, "chosen": 2} == found(pair)
+    assert document["conflict"] == {**conflict, "chosen": 2} == open_conflict(pair)
     assert pair.refused(5, "resolve", conflict["id"], "--take", "2")["session"] == session
     out = pair("resolve", conflict["id"], "--take", "1")
     assert (out.code, out.out) == (0, f"Settled {conflict['id']}  goal: {conflict['values'][0]['value']}\n")
@@ -169,9 +168,9 @@ def test_resolving(pair: Pair) -> None:
     assert pair.session("status")["goal"] == conflict["values"][0]["value"]
 
 
-def test_forking(pair: Pair) -> None:
-    """The answer is the new session, current here and continuing the other, with this device's values."""
-    session = disagreeing(pair)
+def test_fork_starts_a_session_with_this_devices_values(pair: Pair) -> None:
+    """It is current and continues the other."""
+    session = conflicting_goals(pair)
     pair.session("task", "add", "Later")
     before = pair.document("log", session)
     fork = pair.session("fork")
@@ -187,8 +186,8 @@ def test_forking(pair: Pair) -> None:
     assert f"from {session[:8]}" in out.out
 
 
-def test_resume_tells_what_differs(pair: Pair) -> None:
-    """What is unsafe refuses with the commands that mend it; what is not is told and goes on."""
+def test_resume_reports_differences_and_refuses_unsafe_ones(pair: Pair) -> None:
+    """With the commands that resolve them."""
     session = str(pair.session("start", "Build the shop")["id"])
     (pair.project / "a.py").write_text("x\n")
     pair.session("file", "a.py", "--action", "created")
@@ -204,11 +203,11 @@ def test_resume_tells_what_differs(pair: Pair) -> None:
     document = pair.document("resume", session)
     assert [set(item) for item in document["ground"]] == [{"what", "detail", "fix", "blocking"}]
     assert (document["ground"][0]["what"], document["ground"][0]["blocking"]) == ("dirty", False)
-    assert pair.document("resume", session)["ground"] == []  # by now it is this device's own
+    assert pair.document("resume", session)["ground"] == []  # by now this device was the last to work on it
 
 
-def test_what_differs_as_a_person_reads_it(pair: Pair) -> None:
-    """On standard error, beside the briefing."""
+def test_resume_prints_differences_on_stderr(pair: Pair) -> None:
+    """Next to the briefing on standard output."""
     session = str(pair.session("start", "Build the shop")["id"])
     pair.meet()
     pair.at("desktop")
@@ -220,8 +219,7 @@ def test_what_differs_as_a_person_reads_it(pair: Pair) -> None:
     assert "git stash" in out.err
 
 
-def test_force_goes_on_regardless(pair: Pair) -> None:
-    """Everything that differs is in the answer."""
+def test_resume_force_continues_with_all_differences_reported(pair: Pair) -> None:
     session = str(pair.session("start", "Build the shop")["id"])
     (pair.project / "a.py").write_text("x\n")
     pair.session("file", "a.py", "--action", "created")
@@ -232,9 +230,9 @@ def test_force_goes_on_regardless(pair: Pair) -> None:
     assert document["session"]["status"] == "in_progress"
 
 
-def test_resume_as_a_device_left_it(pair: Pair) -> None:
-    """`--device NAME` lets its values stand, with an id or without."""
-    session = disagreeing(pair)
+def test_resume_device_chooses_that_devices_values(pair: Pair) -> None:
+    """With an id or without."""
+    session = conflicting_goals(pair)
     pair.refused(3, "resume", session, "--device", "phone")
     pair.refused(3, "resume", "--device", "phone")
     assert pair.session("resume", "--device", "desktop")["goal"] == "Ship on Monday"
@@ -244,10 +242,9 @@ def test_resume_as_a_device_left_it(pair: Pair) -> None:
     assert pair.session("resume", "--device", "laptop")["id"] in (session, other)
 
 
-def test_events_of_it_are_in_the_log(pair: Pair) -> None:
-    """A choice is a line of the log like any other."""
-    disagreeing(pair)
-    pair.session("resolve", found(pair)["id"], "--take", "1")
+def test_choice_is_shown_in_the_log(pair: Pair) -> None:
+    conflicting_goals(pair)
+    pair.session("resolve", open_conflict(pair)["id"], "--take", "1")
     out = pair("log", "--type", "conflict.resolved", "--json")
     (event,) = json.loads(out.out)["events"]
     assert event["data"]["field"] == "goal"

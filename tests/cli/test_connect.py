@@ -1,4 +1,4 @@
-"""`connect`, `disconnect`, `agents`, `uninstall` as people and scripts call them."""
+"""`connect`, `disconnect`, `agents` and `uninstall` as people and scripts call them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def settings(nobodys_environment: Path) -> Path:
-    """Claude Code's settings in a made-up home."""
+    """Claude Code's settings in a temporary home."""
     path = nobodys_environment / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text('{\n    "model": "opus"\n}\n')
@@ -32,7 +32,7 @@ def settings(nobodys_environment: Path) -> Path:
 
 
 def test_connect_reports_what_it_changes(cli: Calling, settings: Path) -> None:
-    """The answer names files and what became of them; for people, the lines that are new and what to do next."""
+    """The document lists files and results; people see the new lines and the next step."""
     (one,) = cli.document("connect", "claude")["connections"]
     assert (one["agent"], one["scope"], one["obstacles"]) == ("claude", "user", [])
     servers = settings.parents[1] / ".claude.json"
@@ -52,8 +52,8 @@ def test_connect_reports_what_it_changes(cli: Calling, settings: Path) -> None:
     assert cli("connect", "claude", "--quiet").out == ""
 
 
-def test_disconnect_restores(cli: Calling, settings: Path) -> None:
-    """The file is what it was, and a second time there is nothing to do."""
+def test_disconnect_restores_the_file(cli: Calling, settings: Path) -> None:
+    """A second time there is nothing to do."""
     before = settings.read_bytes()
     cli("connect", "claude")
     (one,) = cli.document("disconnect", "claude")["connections"]
@@ -63,8 +63,8 @@ def test_disconnect_restores(cli: Calling, settings: Path) -> None:
     assert "was not connected" in cli("disconnect", "claude").out
 
 
-def test_exit_codes(cli: Calling, settings: Path) -> None:
-    """An unknown agent and broken settings are invalid input; heard twice is a conflict."""
+def test_connect_exit_codes(cli: Calling, settings: Path) -> None:
+    """An unknown agent or broken settings are invalid input; connecting in a second scope is a conflict."""
     assert "opencode" in cli.refused(4, "connect", "vim")["hint"]
     assert cli.refused(4, "disconnect", "vim")
     assert cli.refused(2, "connect")
@@ -78,8 +78,8 @@ def test_exit_codes(cli: Calling, settings: Path) -> None:
     assert "disconnect" in cli.refused(5, "connect", "claude", "--scope", "project")["hint"]
 
 
-def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
-    """All are listed: the program on the PATH, traces of use, the connection, the server, what stands in the way."""
+def test_agents_lists_every_agent(cli: Calling, settings: Path, tmp_path: Path) -> None:
+    """Program, traces of use, connection, server, and obstacles."""
     program = tmp_path / "bin" / "codex"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -108,8 +108,8 @@ def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
     assert "holdfast connect codex" in output
 
 
-def test_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--no-mcp` leaves it out; without its extra the agent is connected all the same, and told how to get it."""
+def test_connect_no_mcp_omits_the_server(cli: Calling, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its extra the agent is connected too, with a hint how to install it."""
     servers = settings.parents[1] / ".claude.json"
     (one,) = cli.document("connect", "claude", "--no-mcp")["connections"]
     assert (one["server"], one["notes"], servers.exists()) == (None, [], False)
@@ -123,8 +123,8 @@ def test_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("settings")
-def test_connect_shows_where_the_server_stands(cli: Calling, nobodys_environment: Path) -> None:
-    """However long the list of new lines is, one line names it; also where it is the person's own."""
+def test_connect_shows_the_place_of_the_server(cli: Calling, nobodys_environment: Path) -> None:
+    """On one line, however many lines are new, and also where the person configured it."""
     output = cli("connect", "claude", "opencode").out
     assert f"  server holdfast in {nobodys_environment / '.claude.json'}\n" in output
     assert f"  server holdfast in {nobodys_environment / '.config' / 'opencode' / 'opencode.json'}\n" in output
@@ -141,8 +141,8 @@ def test_connect_shows_where_the_server_stands(cli: Calling, nobodys_environment
     assert "that entry is yours, and stays" in cli("disconnect", "cursor").out
 
 
-def test_connect_that_fails_reports_that_nothing_stands(cli: Calling, nobodys_environment: Path) -> None:
-    """Links in a circle where the servers should be: `agents` and `doctor` know of no connection."""
+def test_failed_connect_leaves_no_connection(cli: Calling, nobodys_environment: Path) -> None:
+    """Links form a circle; `agents` and `doctor` know of no connection."""
     servers = nobodys_environment / ".cursor" / "mcp.json"
     servers.parent.mkdir()
     servers.symlink_to(servers)
@@ -151,17 +151,17 @@ def test_connect_that_fails_reports_that_nothing_stands(cli: Calling, nobodys_en
     assert {item["name"]: item["connected"] for item in cli.document("agents")["agents"]}["cursor"] is None
 
 
-def test_table_knows_who_can_be_connected() -> None:
-    """What completion and help offer is what there is; hooks and the past stay those of the eight agents."""
+def test_connect_accepts_every_connectable_agent() -> None:
+    """Hooks and backfill accept the eight agents that have them."""
     declared = {command.name: command.params for command in COMMANDS}
     offered = {name: next(item.choices for item in declared[name] if item.name in ("agents", "agent"))
                for name in ("connect", "disconnect", "hook", "backfill")}  # fmt: skip
-    assert offered["connect"] == offered["disconnect"] == (*CONNECTABLE, "git")  # git for the trailer alone
+    assert offered["connect"] == offered["disconnect"] == (*CONNECTABLE, "git")  # git only for the trailer
     assert offered["hook"] == offered["backfill"] == NAMES
 
 
-def test_claude_desktop(cli: Calling, nobodys_environment: Path) -> None:
-    """It is connected, shown and disconnected by name; it has no hooks, no past and no project."""
+def test_claude_desktop_is_connected_and_disconnected_by_name(cli: Calling, nobodys_environment: Path) -> None:
+    """It has no hooks, no backfill and no project scope."""
     config = nobodys_environment / ".config" / "Claude" / "claude_desktop_config.json"
     config.parent.mkdir(parents=True)
     config.write_text('{"globalShortcut": ""}')
@@ -180,8 +180,8 @@ def test_claude_desktop(cli: Calling, nobodys_environment: Path) -> None:
     assert config.read_text() == '{"globalShortcut": ""}'
 
 
-def test_agents_tell_of_a_script_that_is_missing(cli: Calling, settings: Path) -> None:
-    """The table, a sentence with the file, the command that mends it; and a word for scripts."""
+def test_agents_reports_a_missing_hook_script(cli: Calling, settings: Path) -> None:
+    """With the file and the command that restores it."""
     cli("connect", "claude")
     (cli.home / "hooks" / "hook").unlink()
     output = cli("agents").out
@@ -198,8 +198,7 @@ def test_agents_tell_of_a_script_that_is_missing(cli: Calling, settings: Path) -
     assert str(settings) in output
 
 
-def test_uninstall(cli: Calling, settings: Path) -> None:
-    """Everything is taken out; the answer says what, and that the data stays."""
+def test_uninstall_removes_everything_but_the_data(cli: Calling, settings: Path) -> None:
     before = settings.read_bytes()
     cli("start", "a goal")
     cli("connect", "claude", "codex", "cline")
@@ -217,8 +216,7 @@ def test_uninstall(cli: Calling, settings: Path) -> None:
     assert str(settings) in done.err
 
 
-def test_doctor_is_reported_where_to_look(cli: Calling, settings: Path) -> None:
-    """`doctor` names what stands in the way of a connected agent."""
+def test_doctor_names_obstacles_of_a_connected_agent(cli: Calling, settings: Path) -> None:
     cli("connect", "claude")
     checks = {item["name"]: item for item in cli.document("doctor")["checks"]}
     assert {checks[name]["status"] for name in ("hooks", "spool", "capture", "modes")} == {"ok"}
@@ -230,7 +228,7 @@ def test_doctor_is_reported_where_to_look(cli: Calling, settings: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the script is for POSIX shells")
 def test_hooks_use_the_store_they_were_connected_with(tmp_path: Path) -> None:
-    """The agent that runs them does not have the shell's variables."""
+    """The agent does not have the shell's variables."""
     project, person = tmp_path / "project", tmp_path / "person"
     for directory in (project, person):
         directory.mkdir()
@@ -249,8 +247,8 @@ def test_hooks_use_the_store_they_were_connected_with(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "hooks").exists()
 
 
-def test_file_with_nothing_of_ours_stops_no_disconnect(tmp_path: Path) -> None:
-    """Codex was never connected and its file is broken: that is nobody's business here."""
+def test_disconnect_ignores_a_broken_file_without_our_entries(tmp_path: Path) -> None:
+    """Codex was never connected."""
     project, person = tmp_path / "project", tmp_path / "person"
     (person / ".codex").mkdir(parents=True)
     project.mkdir()

@@ -36,8 +36,8 @@ def branches(cli: Calling) -> list[str]:
     return cli.git("branch", "--format=%(refname:short)").split()
 
 
-def test_keep_makes_one_commit_of_the_sessions_work(cli: Calling) -> None:
-    """Back on the old branch: squashed, with the session's line, and the session branch gone."""
+def test_keep_squashes_the_session_into_one_commit(cli: Calling) -> None:
+    """On the old branch, with the session's line; the session branch is deleted."""
     cli.repository()
     session = cli.session("start", "Add things", "--branch", "--at", at(0))
     assert cli.git("branch", "--show-current") == session["branch"] == f"session/{session['aliases']['timer']}"
@@ -60,7 +60,7 @@ def test_keep_makes_one_commit_of_the_sessions_work(cli: Calling) -> None:
 
 
 def test_discard_returns_and_deletes_the_branch(cli: Calling) -> None:
-    """The work is gone from the tree, the reason is in the log."""
+    """The reason is in the log."""
     cli.repository()
     cli.session("start", "Try", "--branch")
     work(cli)
@@ -74,8 +74,8 @@ def test_discard_returns_and_deletes_the_branch(cli: Calling) -> None:
 
 @pytest.mark.parametrize("how", [["--keep"], ["--discard", "--reason", "r"]])
 @pytest.mark.parametrize("dirt", ["untracked", "modified", "staged"])
-def test_dirty_tree_stops_both(cli: Calling, how: list[str], dirt: str) -> None:
-    """Nothing uncommitted is ever lost: exit 1, branch and session as before; then it works."""
+def test_keep_and_discard_are_refused_with_uncommitted_changes(cli: Calling, how: list[str], dirt: str) -> None:
+    """Exit 1, nothing changes; afterwards it works."""
     cli.repository()
     session = cli.session("start", "G", "--branch")
     work(cli)
@@ -92,8 +92,7 @@ def test_dirty_tree_stops_both(cli: Calling, how: list[str], dirt: str) -> None:
     assert cli.session("stop", *how)["status"] == "completed"
 
 
-def test_starting_with_a_dirty_tree_takes_it_along(cli: Calling) -> None:
-    """A branch is made with everything uncommitted as it is."""
+def test_start_branch_keeps_uncommitted_changes(cli: Calling) -> None:
     cli.repository()
     (cli.project / "README.md").write_text("changed")
     cli.session("start", "G", "--branch")
@@ -101,7 +100,7 @@ def test_starting_with_a_dirty_tree_takes_it_along(cli: Calling) -> None:
 
 
 def test_detached_start_can_be_discarded_but_not_kept(cli: Calling) -> None:
-    """There is no branch to return to: `--keep` says so, `--discard` returns to the commit."""
+    """There is no branch to return to; `--discard` returns to the commit."""
     cli.repository()
     commit = cli.git("rev-parse", "HEAD")
     cli.git("switch", "-q", "--detach")
@@ -113,14 +112,13 @@ def test_detached_start_can_be_discarded_but_not_kept(cli: Calling) -> None:
     assert cli.git("branch", "--show-current") == ""
 
 
-def test_without_a_repository_there_is_no_branch(cli: Calling) -> None:
+def test_start_branch_is_refused_without_a_repository(cli: Calling) -> None:
     """Exit 1, and no session."""
     cli.refused(1, "start", "G", "--branch")
     assert cli.document("status")["session"] is None
 
 
-def test_before_the_first_commit(cli: Calling) -> None:
-    """An unborn branch is a place to come from, too."""
+def test_start_branch_works_before_the_first_commit(cli: Calling) -> None:
     cli.git("init", "-q", "-b", "main")
     session = cli.session("start", "G", "--branch")
     assert cli.git("branch", "--show-current") == session["branch"]
@@ -131,8 +129,8 @@ def test_before_the_first_commit(cli: Calling) -> None:
     assert branches(cli) == ["main"]
 
 
-def test_branch_that_exists_is_a_conflict(cli: Calling) -> None:
-    """Exit 5; no session, and the work tree stays where it was."""
+def test_start_branch_conflicts_with_an_existing_branch(cli: Calling) -> None:
+    """Exit 5, no session, and the work tree is unchanged."""
     cli.repository()
     cli.git("branch", "session/20260105-project-same")
     cli.refused(5, "start", "Same", "--branch", "--at", at(0))
@@ -140,8 +138,7 @@ def test_branch_that_exists_is_a_conflict(cli: Calling) -> None:
     assert cli.git("branch", "--show-current") == "main"
 
 
-def test_in_a_worktree(cli: Calling, tmp_path: Path) -> None:
-    """Each work tree has its own branch, and its own end."""
+def test_branches_of_work_trees_are_independent(cli: Calling, tmp_path: Path) -> None:
     cli.repository()
     tree = tmp_path / "tree"
     cli.git("worktree", "add", "-q", "-b", "side", str(tree))
@@ -158,8 +155,8 @@ def test_in_a_worktree(cli: Calling, tmp_path: Path) -> None:
     assert sorted(branches(cli)) == sorted(["main", "side", main["branch"]])
 
 
-def test_conflict_changes_nothing(cli: Calling) -> None:
-    """Exit 5, back on the session's branch, in progress, nothing merged."""
+def test_merge_conflict_changes_nothing(cli: Calling) -> None:
+    """Exit 5; the session stays in progress on its branch."""
     cli.repository()
     session = cli.session("start", "G", "--branch")
     (cli.project / "README.md").write_text("mine\n")
@@ -174,16 +171,14 @@ def test_conflict_changes_nothing(cli: Calling) -> None:
     assert cli.session("status")["status"] == "in_progress"
 
 
-def test_plain_stop_leaves_the_branch_alone(cli: Calling) -> None:
-    """Only `--keep` and `--discard` touch git."""
+def test_stop_without_an_option_leaves_the_branch_alone(cli: Calling) -> None:
     cli.repository()
     session = cli.session("start", "G", "--branch")
     cli.session("stop")
     assert cli.git("branch", "--show-current") == session["branch"]
 
 
-def test_reason_that_cannot_be_stored_stops_before_the_branch_is_touched(cli: Calling) -> None:
-    """A failed command changes nothing, git included."""
+def test_invalid_reason_is_refused_before_the_branch_is_touched(cli: Calling) -> None:
     from holdfast import Keeper
     from holdfast.core.errors import Invalid
 
@@ -194,8 +189,8 @@ def test_reason_that_cannot_be_stored_stops_before_the_branch_is_touched(cli: Ca
     assert branch in branches(cli)
 
 
-def test_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even when the very last step fails."""
+def test_start_removes_its_branch_when_recording_fails(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even in the very last step."""
     from holdfast.core.errors import Failed
     from holdfast.store.journal import Journal
 
@@ -212,10 +207,8 @@ def test_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monkeyp
 
 
 @pytest.mark.parametrize("end", [("--keep",), ("--discard", "--reason", "no use")])
-def test_branch_of_an_imported_session_is_reported_to_be_missing_where_it_is(
-    cli: Calling, end: tuple[str, ...]
-) -> None:
-    """Its program may have made the branch elsewhere, or never: no hint speaks of it."""
+def test_missing_branch_of_an_imported_session_is_reported_without_a_hint(cli: Calling, end: tuple[str, ...]) -> None:
+    """Its program may have made the branch elsewhere, or never."""
     cli.repository()
     document = cli.project / "session.json"
     document.write_bytes(spec_examples.TIMER_JUST_STARTED)

@@ -1,4 +1,4 @@
-"""The contract: global options, the environment, places, settings, and the program as a process."""
+"""The contract: global options, environment, directories, settings, and the program as a process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_global_options_work_anywhere(cli: Calling, tmp_path: Path) -> None:
-    """Before the command, after it, among its words, with and without an equals sign."""
+    """Before, within and after the command, with and without an equals sign."""
     cli.session("start", "G", "--at", at(0))
     project = str(cli.project)
     cli.patch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_global_options_work_anywhere(cli: Calling, tmp_path: Path) -> None:
         checked(out.out)
 
 
-def test_after_two_dashes_nothing_is_an_option(cli: Calling) -> None:
+def test_words_after_two_dashes_are_no_options(cli: Calling) -> None:
     """A text may begin with a dash."""
     cli.session("start", "G")
     assert cli.session("--json", "note", "--no-color", "--quiet", "--at=23:59", "x")["notes"][-1]["text"] == "x"
@@ -48,8 +48,7 @@ def test_after_two_dashes_nothing_is_an_option(cli: Calling) -> None:
     assert json.loads(result.out)["session"]["notes"][-1]["text"] == "--json"
 
 
-def test_quiet_reports_nothing_but_results(cli: Calling) -> None:
-    """Confirmations and notes are left out; errors and results are not."""
+def test_quiet_prints_only_results_and_errors(cli: Calling) -> None:
     assert cli("start", "G", "--quiet") == (0, "", "")
     for words in (["note", "x"], ["pause"], ["resume"], ["task", "add", "x"], ["agent", "start", "a", "--type", "t"],
                   ["config", "set", "history.limit", "9"], ["stop"]):  # fmt: skip
@@ -61,7 +60,7 @@ def test_quiet_reports_nothing_but_results(cli: Calling) -> None:
 
 
 def test_results_go_to_stdout_and_everything_else_to_stderr(cli: Calling) -> None:
-    """An error leaves stdout empty; without a terminal there is no colour."""
+    """After an error stdout is empty; without a terminal there is no colour."""
     spoken = cli("start", "G")
     assert "Started" in spoken.out
     assert "\x1b" not in spoken.out + spoken.err
@@ -70,8 +69,8 @@ def test_results_go_to_stdout_and_everything_else_to_stderr(cli: Calling) -> Non
     assert (wrong.code, wrong.out) == (2, "")
 
 
-def test_version_and_help(cli: Calling) -> None:
-    """Exit 0, also beside a command that is wrong otherwise."""
+def test_version_and_help_exit_0(cli: Calling) -> None:
+    """Even when the rest of the command line is wrong."""
     from holdfast import __version__
 
     assert cli("--version") == (0, f"holdfast {__version__}\n", "")
@@ -81,16 +80,15 @@ def test_version_and_help(cli: Calling) -> None:
 
 
 @pytest.mark.parametrize("words", [["--project"], ["note", "x", "--at"], ["--store"], ["--bogus"], ["--json"]])
-def test_wrong_global_options_are_usage(cli: Calling, words: list[str]) -> None:
-    """Exit 2."""
+def test_wrong_global_options_are_usage_errors(cli: Calling, words: list[str]) -> None:
     assert cli(*words).code == 2
 
 
-# ── places ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── directories ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_subdirectory_belongs_to_the_nearest_git_root(cli: Calling) -> None:
-    """The current session is the same anywhere in the work tree."""
+    """With the same current session."""
     cli.repository()
     session = cli.session("start", "G")["id"]
     below = cli.project / "a" / "b"
@@ -101,8 +99,8 @@ def test_subdirectory_belongs_to_the_nearest_git_root(cli: Calling) -> None:
     assert cli.session("note", "x", "--project", str(below))["id"] == session
 
 
-def test_without_git_the_directory_itself_is_the_project(cli: Calling) -> None:
-    """A directory below is another project."""
+def test_directory_without_git_is_the_project(cli: Calling) -> None:
+    """A subdirectory is another project."""
     cli.session("start", "G")
     below = cli.project / "below"
     below.mkdir()
@@ -111,8 +109,8 @@ def test_without_git_the_directory_itself_is_the_project(cli: Calling) -> None:
     assert cli.session("start", "H")["project"]["name"] == "below"
 
 
-def test_worktree_has_its_own_current_session_in_the_same_project(cli: Calling, tmp_path: Path) -> None:
-    """Two work trees work on two sessions at once, and history shows both in either."""
+def test_work_tree_has_its_own_current_session_in_the_same_project(cli: Calling, tmp_path: Path) -> None:
+    """History shows the sessions of both."""
     cli.repository()
     tree = tmp_path / "tree"
     cli.git("worktree", "add", "-q", "-b", "side", str(tree))
@@ -127,22 +125,20 @@ def test_worktree_has_its_own_current_session_in_the_same_project(cli: Calling, 
     assert {row["id"] for row in cli.document("history")["sessions"]} == {one["id"], two["id"]}
 
 
-@pytest.mark.parametrize("made_up", ["a linked work tree", "a git directory elsewhere", "a link"])
-def test_unpacked_archive_does_not_join_the_project_whose_repository_it_names(
-    cli: Calling, tmp_path: Path, made_up: str
-) -> None:
-    """Neither its sessions nor its name are shown there, and work there is recorded in a project of its own."""
+@pytest.mark.parametrize("forge", ["a linked work tree", "a git directory elsewhere", "a link"])
+def test_forged_git_file_does_not_join_another_project(cli: Calling, tmp_path: Path, forge: str) -> None:
+    """It shows neither sessions nor name of that project, and gets a project of its own."""
     cli.repository()
     cli.git("remote", "add", "origin", "https://example.org/shop.git")
     session = cli.session("start", "Private")
     evil = tmp_path / "evil"
     (evil / "g").mkdir(parents=True)
-    if made_up == "a linked work tree":
+    if forge == "a linked work tree":
         (evil / ".git").write_text("gitdir: g\n")
         (evil / "g/commondir").write_text("../../project/.git\n")
         (evil / "g/HEAD").write_text("ref: refs/heads/main\n")
         (evil / "g/gitdir").write_text(".git\n")
-    elif made_up == "a link":
+    elif forge == "a link":
         (evil / ".git").symlink_to("../project/.git", target_is_directory=True)
     else:
         (evil / ".git").write_text("gitdir: ../project/.git\n")
@@ -154,8 +150,7 @@ def test_unpacked_archive_does_not_join_the_project_whose_repository_it_names(
     assert [row["id"] for row in cli.document("history")["sessions"]] == [session["id"]]
 
 
-def test_project_is_located_again_after_a_move(cli: Calling, tmp_path: Path) -> None:
-    """By what git says: a renamed directory keeps its history."""
+def test_renamed_git_project_keeps_its_history(cli: Calling, tmp_path: Path) -> None:
     cli.repository()
     session = cli.session("start", "G")["id"]
     moved = tmp_path / "moved"
@@ -166,7 +161,7 @@ def test_project_is_located_again_after_a_move(cli: Calling, tmp_path: Path) -> 
 
 
 def test_moved_project_without_git_is_reconnected_by_its_old_path(cli: Calling, tmp_path: Path) -> None:
-    """Its path is all that is known of it: `status` says how, and nothing is guessed."""
+    """`status` says how; nothing is guessed."""
     session = cli.session("start", "G")["id"]
     moved = tmp_path / "moved"
     cli.patch.chdir(tmp_path)
@@ -181,7 +176,7 @@ def test_moved_project_without_git_is_reconnected_by_its_old_path(cli: Calling, 
     assert sorted(listed["paths"]) == sorted([str(cli.project), str(moved)])
 
 
-def test_project_is_not_reconnected_while_its_directory_is_there(cli: Calling, tmp_path: Path) -> None:
+def test_project_is_not_reconnected_while_its_directory_exists(cli: Calling, tmp_path: Path) -> None:
     cli.session("start", "G")
     other = tmp_path / "other"
     other.mkdir()
@@ -190,8 +185,7 @@ def test_project_is_not_reconnected_while_its_directory_is_there(cli: Calling, t
     cli.refused(3, "project", "reconnect", str(tmp_path / "nowhere"))
 
 
-def test_projects_are_kept_apart(cli: Calling, tmp_path: Path) -> None:
-    """History is of this project unless all are asked for."""
+def test_history_is_of_this_project_unless_all_are_asked_for(cli: Calling, tmp_path: Path) -> None:
     one = cli.session("start", "One")["id"]
     other = tmp_path / "other"
     other.mkdir()
@@ -200,7 +194,7 @@ def test_projects_are_kept_apart(cli: Calling, tmp_path: Path) -> None:
     assert {row["id"] for row in cli.document("history", "--all-projects")["sessions"]} == {one, two}
 
 
-def test_project_that_is_not_there(cli: Calling) -> None:
+def test_missing_project_is_not_found(cli: Calling) -> None:
     """Exit 3 for a missing directory, 4 for a file."""
     cli.refused(3, "start", "G", "--project", str(cli.project / "none"))
     (cli.project / "file").write_text("")
@@ -211,7 +205,7 @@ def test_project_that_is_not_there(cli: Calling) -> None:
 
 
 def test_everything_is_under_the_home_and_private(cli: Calling) -> None:
-    """One directory, 0700, with files of 0600 and nothing left over; looking makes none of it."""
+    """One directory with 0700, files with 0600, nothing left over; reading creates none of it."""
     cli.document("history")
     assert not cli.home.exists()
     cli.session("start", "G")
@@ -223,7 +217,7 @@ def test_everything_is_under_the_home_and_private(cli: Calling) -> None:
 
 
 def test_store_is_chosen_by_option_then_environment(cli: Calling, tmp_path: Path) -> None:
-    """`--store` over HOLDFAST_STORE over the home's own."""
+    """`--store`, HOLDFAST_STORE, the home's own."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     one, two = (f"sqlite:///{tmp_path}/{name}/s.db" for name in ("one", "two"))
@@ -239,14 +233,14 @@ def test_store_is_chosen_by_option_then_environment(cli: Calling, tmp_path: Path
 
 @pytest.mark.parametrize("url", ["mysql://x", "sqlite:///", "x", "sqlite:relative", "/tmp/x", "sqlite://"])
 def test_store_that_is_no_url_is_invalid(cli: Calling, url: str) -> None:
-    """Exit 4, from the option and from the environment."""
+    """From the option and from the environment."""
     cli.refused(4, "start", "G", "--store", url)
     cli.patch.setenv("HOLDFAST_STORE", url)
     cli.refused(4, "start", "G")
 
 
 def test_actor_signs_every_event(cli: Calling) -> None:
-    """HOLDFAST_ACTOR, else the user's name."""
+    """HOLDFAST_ACTOR, or the user's name."""
     cli.session("start", "G")
     cli.patch.setenv("HOLDFAST_ACTOR", "Ada")
     cli.session("note", "x")
@@ -260,8 +254,8 @@ def test_actor_signs_every_event(cli: Calling) -> None:
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_settings_of_the_project_stand_over_those_of_the_home(cli: Calling) -> None:
-    """What comes with a repository may set only what cannot harm."""
+def test_project_settings_outrank_those_of_the_home(cli: Calling) -> None:
+    """A repository may set only harmless ones."""
     cli.document("config", "set", "history.limit", "5")
     (cli.project / ".holdfast.toml").write_text('[history]\nlimit = 6\n[device]\nname = "theirs"\n')
     assert cli.document("config", "get", "history.limit")["value"] == 6
@@ -269,8 +263,8 @@ def test_settings_of_the_project_stand_over_those_of_the_home(cli: Calling) -> N
 
 
 @pytest.mark.parametrize("words", [["status"], ["history"], ["start", "G"]])
-def test_settings_that_cannot_be_read_are_named_when_somebody_looks(cli: Calling, words: list[str]) -> None:
-    """The command works with what can be read, and says so on standard error, before there is any session too."""
+def test_unreadable_settings_are_reported_on_stderr(cli: Calling, words: list[str]) -> None:
+    """The command uses what can be read, also before the first session."""
     cli("start", "earlier")
     cli("stop")
     (cli.home / "config.toml").write_text("timer = [")
@@ -280,7 +274,7 @@ def test_settings_that_cannot_be_read_are_named_when_somebody_looks(cli: Calling
 
 
 def test_config_keeps_what_a_person_wrote(cli: Calling) -> None:
-    """Comments, order and what is not known stay."""
+    """Comments, order and unknown settings."""
     cli.home.mkdir()
     config = cli.home / "config.toml"
     config.write_text("# mine\n[other]\nx = 1 # one\n[history]\nlimit = 3\n")
@@ -293,7 +287,7 @@ def test_config_keeps_what_a_person_wrote(cli: Calling) -> None:
     assert cli.session("start", "G")["device"] == "desk"
 
 
-def test_config_unset_brings_the_default_back_and_keeps_the_rest_of_the_file(cli: Calling) -> None:
+def test_config_unset_restores_the_default_and_keeps_the_rest_of_the_file(cli: Calling) -> None:
     config = cli.home / "config.toml"
     before = config.read_text() if config.exists() else ""
     default = cli.document("config", "get", "history.limit")["value"]
@@ -313,8 +307,8 @@ def test_config_unset_brings_the_default_back_and_keeps_the_rest_of_the_file(cli
         (4, ["set", "history.limit", "9" * 5000]), (4, ["set", "device.name", "x" * 101]),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be(cli: Calling, code: int, words: list[str]) -> None:
-    """Unknown is exit 3, a value that cannot be is exit 4, and the file is not made."""
+def test_invalid_settings_are_refused(cli: Calling, code: int, words: list[str]) -> None:
+    """Unknown is exit 3, an invalid value exit 4; no file is created."""
     cli.refused(code, "config", *words)
     assert not (cli.home / "config.toml").exists()
 
@@ -323,14 +317,14 @@ def test_settings_that_cannot_be(cli: Calling, code: int, words: list[str]) -> N
     "broken", [b"broken = [", b"\xff\xfe", b"timer = 5\n", b"[history]\nlimit = 'x'\n", b"[a]\n" + b"x = [" * 3000],
     ids=["torn", "bytes", "no table", "no number", "deep"],
 )  # fmt: skip
-def test_broken_settings_are_named_and_left_alone(cli: Calling, broken: bytes) -> None:
-    """Exit 4 with the file's name; nothing is overwritten because it could not be read."""
+def test_broken_settings_file_is_named_and_not_overwritten(cli: Calling, broken: bytes) -> None:
+    """Exit 4."""
     cli.home.mkdir()
     config = cli.home / "config.toml"
     config.write_bytes(broken)
     name = "timer.idle_minutes" if b"timer" in broken else "device.name"
     out = cli("config", "set", name, "5", "--json")
-    if b"limit" in broken:  # readable, only wrong: `config set` is how one mends it
+    if b"limit" in broken:  # readable but wrong: `config set` corrects it
         assert out.code == 0
         assert cli.document("config", "set", "history.limit", "5")["value"] == 5
         return
@@ -339,8 +333,8 @@ def test_broken_settings_are_named_and_left_alone(cli: Calling, broken: bytes) -
     assert config.read_bytes() == broken
 
 
-def test_byte_order_mark_does_not_matter(cli: Calling) -> None:
-    """Editors on Windows write one."""
+def test_settings_may_begin_with_a_byte_order_mark(cli: Calling) -> None:
+    """As editors on Windows write them."""
     cli.home.mkdir()
     (cli.home / "config.toml").write_bytes(b"\xef\xbb\xbf[history]\r\nlimit = 3\r\n")
     assert cli.document("config", "get", "history.limit")["value"] == 3
@@ -351,8 +345,8 @@ def test_byte_order_mark_does_not_matter(cli: Calling) -> None:
 # ── backup, restore, completion ──────────────────────────────────────────────────────────────────────────
 
 
-def test_backup_brings_everything_back(cli: Calling, tmp_path: Path) -> None:
-    """Into an empty home, and into one that went on: nothing there is lost."""
+def test_restore_brings_everything_back(cli: Calling, tmp_path: Path) -> None:
+    """Into an empty home, and into a changed one without losing anything."""
     session = cli.session("start", "G")["id"]
     cli.session("note", "before")
     copy = tmp_path / "copy.db"
@@ -370,8 +364,8 @@ def test_backup_brings_everything_back(cli: Calling, tmp_path: Path) -> None:
     assert cli.document("restore", str(copy))["restored"] == 0
 
 
-def test_what_is_no_backup_is_refused(cli: Calling, tmp_path: Path) -> None:
-    """Missing is 3, a directory 4, something else 4 or 6; nothing here changes."""
+def test_restore_refuses_other_files(cli: Calling, tmp_path: Path) -> None:
+    """Missing is 3, a directory 4, something else 4 or 6; nothing changes."""
     cli.refused(3, "restore", str(tmp_path / "none"))
     cli.refused(4, "restore", str(tmp_path))
     (tmp_path / "text").write_text("no database" * 100)
@@ -380,14 +374,14 @@ def test_what_is_no_backup_is_refused(cli: Calling, tmp_path: Path) -> None:
     assert cli("restore", str(tmp_path / "empty")).code in (4, 6)
 
 
-def test_nothing_to_back_up(cli: Calling, tmp_path: Path) -> None:
-    """Exit 3, and no file is made."""
+def test_backup_without_a_store_is_refused(cli: Calling, tmp_path: Path) -> None:
+    """Exit 3, and no file is created."""
     cli.refused(3, "backup", str(tmp_path / "copy.db"))
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_completion_is_a_script_the_shell_accepts(cli: Calling, tmp_path: Path) -> None:
-    """For each shell that is installed here."""
+def test_completion_script_is_accepted_by_its_shell(cli: Calling, tmp_path: Path) -> None:
+    """For each installed shell."""
     for shell in ("bash", "zsh", "fish"):
         script = cli("completion", shell)
         assert script.code == 0
@@ -402,8 +396,8 @@ def test_completion_is_a_script_the_shell_accepts(cli: Calling, tmp_path: Path) 
 # ── as a process ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_as_a_process_codes_and_streams_are_the_same(cli: Calling) -> None:
-    """One of each kind, with next to nothing in the environment."""
+def test_process_has_the_same_codes_and_streams(cli: Calling) -> None:
+    """One of each kind, with a nearly empty environment."""
     env = {"HOLDFAST_HOME": str(cli.home), "PATH": os.environ["PATH"]}
     wanted = [
         (0, "start Gö"), (5, "start H"), (0, "note x"), (4, "task done .x"), (2, "bogus"), (3, "show abcd"),
@@ -419,7 +413,7 @@ def test_as_a_process_codes_and_streams_are_the_same(cli: Calling) -> None:
 
 
 def test_installed_script_is_the_same_program(cli: Calling) -> None:
-    """`holdfast` beside this Python."""
+    """`holdfast` next to this Python."""
     script = Path(sys.executable).with_name("holdfast")
     if not script.exists():
         pytest.skip("holdfast is not installed here")

@@ -71,26 +71,26 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return Calling(tmp_path, monkeypatch, capsys)
 
 
-def shaped(found: Any, like: Any, where: str = "session") -> None:
-    """The same keys all the way down, none missing and none more; a fact that is absent is null."""
+def assert_same_keys(actual: Any, like: Any, where: str = "session") -> None:
+    """The same keys at every level, none missing and none more; an absent value is null."""
     if isinstance(like, dict):
-        if found is None and where.endswith(".error"):
+        if actual is None and where.endswith(".error"):
             return
-        assert isinstance(found, dict), where
-        assert list(found) == list(like), where
+        assert isinstance(actual, dict), where
+        assert list(actual) == list(like), where
         for name, part in like.items():
-            shaped(found[name], part, f"{where}.{name}")
+            assert_same_keys(actual[name], part, f"{where}.{name}")
     elif isinstance(like, list):
-        assert isinstance(found, list), where
-        for index, match in enumerate(found):
+        assert isinstance(actual, list), where
+        for index, match in enumerate(actual):
             if like:
-                shaped(match, like[0], f"{where}[{index}]")
+                assert_same_keys(match, like[0], f"{where}[{index}]")
     elif where.endswith((".extra", ".by_agent")):
-        assert isinstance(found, dict), where
+        assert isinstance(actual, dict), where
 
 
 def full(cli: Calling) -> str:
-    """A session with something of everything."""
+    """A session with every kind of fact."""
     cli.repository()
     session = cli.session(
         "start", "G", "--scope", "s", "--task", "t", "--mode", "debug", "--feature", "f", "--tag", "x",
@@ -111,17 +111,17 @@ def full(cli: Calling) -> str:
 
 
 def test_session_document_has_exactly_its_keys(cli: Calling) -> None:
-    """Bare or full, in the order of the contract, at every depth."""
+    """Empty or full, in the order of the contract, at every level."""
     bare = cli.session("start", "G")
-    shaped(bare, SESSION)
+    assert_same_keys(bare, SESSION)
     cli.session("stop")
     session = full(cli)
     for words in (["status"], ["show", session], ["show", session, "--at", at(5)]):
-        shaped(cli.session(*words), SESSION)
+        assert_same_keys(cli.session(*words), SESSION)
 
 
-def test_bare_session_has_null_for_what_is_not_known(cli: Calling) -> None:
-    """Absent facts are null, never missing; lists are empty, counts zero."""
+def test_empty_session_has_null_for_unknown_values(cli: Calling) -> None:
+    """Lists are empty, counts zero."""
     session = cli.session("start", "G", "--at", at(0))
     nothing = [name for name, value in session.items() if value is None]
     assert nothing == [
@@ -145,22 +145,21 @@ def test_bare_session_has_null_for_what_is_not_known(cli: Calling) -> None:
 
 
 def test_every_writing_verb_answers_with_the_session(cli: Calling) -> None:
-    """One document, the session in it, and time adds up in each."""
+    """One document, with times that add up."""
     cli.session("start", "G", "--at", at(0))
     for minute, words in enumerate(KINDS, start=1):
         if words == "fail x":
             cli.session("resume", "--at", at(minute * 10 - 1))
-        shaped(cli.session(*words.split(), "--at", at(minute * 10)), SESSION)
+        assert_same_keys(cli.session(*words.split(), "--at", at(minute * 10)), SESSION)
 
 
 def test_status_without_a_session_is_null(cli: Calling) -> None:
-    """Exit 0, also where there has never been a store, and none is made."""
+    """Exit 0, also without a store; none is created."""
     assert cli.document("status") == {"holdfast": 1, "session": None}
     assert not cli.home.exists()
 
 
-def test_history_has_exactly_its_keys(cli: Calling) -> None:
-    """Each row as the contract says."""
+def test_history_rows_have_exactly_their_keys(cli: Calling) -> None:
     full(cli)
     rows = cli.document("history")["sessions"]
     assert [list(row) for row in rows] == [
@@ -182,7 +181,7 @@ def test_history_has_exactly_its_keys(cli: Calling) -> None:
 
 
 def test_log_has_every_field_of_the_event(cli: Calling) -> None:
-    """Numbered from 1, each bound to the one before."""
+    """Numbered from 1, each with the hash of the one before."""
     session = full(cli)
     events = cli.document("log", session)["events"]
     assert all(set(event) == EVENT for event in events)
@@ -195,8 +194,7 @@ def test_log_has_every_field_of_the_event(cli: Calling) -> None:
     }
 
 
-def test_answers_of_config(cli: Calling) -> None:
-    """Name and value; the list has what each is for."""
+def test_config_documents_have_name_value_and_description(cli: Calling) -> None:
     assert cli.document("config", "get", "history.limit") == {"holdfast": 1, "name": "history.limit", "value": 20}
     assert cli.document("config", "set", "history.limit", "7")["value"] == 7
     assert cli.document("config", "get", "history.limit")["value"] == 7
@@ -206,8 +204,8 @@ def test_answers_of_config(cli: Calling) -> None:
     assert limit["about"]
 
 
-def test_help_version_and_completion_are_documents_too(cli: Calling) -> None:
-    """`--json` on every command prints exactly one."""
+def test_help_version_and_completion_print_one_document(cli: Calling) -> None:
+    """With `--json`."""
     from holdfast import __version__
 
     assert cli.document("--version") == {"holdfast": 1, "version": __version__}
@@ -217,8 +215,7 @@ def test_help_version_and_completion_are_documents_too(cli: Calling) -> None:
         assert cli.document("completion", shell)["script"] == cli("completion", shell).out
 
 
-def test_backup_and_restore_say_what_they_did(cli: Calling, tmp_path: Path) -> None:
-    """Where to, how large; how many events were new."""
+def test_backup_and_restore_documents_have_path_size_and_counts(cli: Calling, tmp_path: Path) -> None:
     cli.session("start", "G")
     copy = tmp_path / "copy.db"
     document = cli.document("backup", str(copy))
@@ -226,8 +223,8 @@ def test_backup_and_restore_say_what_they_did(cli: Calling, tmp_path: Path) -> N
     assert cli.document("restore", str(copy))["restored"] == 0
 
 
-def test_error_names_its_operation_and_session(cli: Calling) -> None:
-    """All seven keys, with what is known in them."""
+def test_error_document_has_all_seven_keys(cli: Calling) -> None:
+    """With operation and session, where known."""
     session = cli.session("start", "G")["id"]
     cli.session("pause")
     error = cli.refused(1, "pause")

@@ -1,4 +1,4 @@
-"""The contract: looking changes nothing, takes every way to name a session, and answers as of any moment."""
+"""The contract: reading changes nothing, accepts every way to name a session, and works as of any moment."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return Calling(tmp_path, monkeypatch, capsys)
 
 
-def test_looking_changes_nothing(cli: Calling) -> None:
-    """No event, no byte of the store, whatever is looked at and however."""
+def test_reading_commands_change_nothing(cli: Calling) -> None:
+    """No event, and no byte of the store."""
     session = cli.session("start", "A goal", "--scope", "s", "--at", at(0))["id"]
     cli.session("agent", "start", "a", "--type", "t", "--at", at(1))
     cli.session("task", "add", "x", "--phase", "p", "--at", at(2))
@@ -40,8 +40,8 @@ def test_looking_changes_nothing(cli: Calling) -> None:
     assert (cli.home / "store.db").read_bytes() == before
 
 
-def test_every_way_to_name_a_session(cli: Calling) -> None:
-    """UUID, prefix, `@`, and `@` by default; unknown is exit 3."""
+def test_session_is_named_by_id_prefix_or_at(cli: Calling) -> None:
+    """`@` is the default; an unknown one is exit 3."""
     session = cli.session("start", "G", "--at", at(0))["id"]
     for words in OF_ONE:
         answers = {cli(*words, name, "--at", at(1)).out for name in (session, session[:4], "@")}
@@ -51,7 +51,7 @@ def test_every_way_to_name_a_session(cli: Calling) -> None:
 
 
 def test_reading_without_id_shows_the_latest_session_and_names_it_when_none_is_current(cli: Calling) -> None:
-    """The one that was worked on last, whichever began last; `status` says that none is current."""
+    """The one with the latest event; `status` says that none is current."""
     older = cli.session("start", "Worked on last", "--at", at(0))["id"]
     cli.session("agent", "start", "a", "--type", "t", "--at", at(1))
     cli.session("task", "add", "x", "--phase", "p", "--at", at(2))
@@ -74,8 +74,8 @@ def test_reading_without_id_shows_the_latest_session_and_names_it_when_none_is_c
 
 
 @pytest.mark.parametrize("verb", ["away", "worked"])
-def test_correcting_names_the_latest_session_when_none_is_current(cli: Calling, verb: str) -> None:
-    """Whose hours are to change is never guessed: the refusal says how to name it."""
+def test_correction_is_refused_when_no_session_is_current(cli: Calling, verb: str) -> None:
+    """The hint names the latest one."""
     span = ["--from", at(1), "--to", at(2)]
     assert "history" in cli.refused(3, verb, *span)["hint"]
     session = cli.session("start", "A goal", "--at", at(0))["id"]
@@ -85,8 +85,8 @@ def test_correcting_names_the_latest_session_when_none_is_current(cli: Calling, 
     assert cli.session(verb, *span, *hint.rpartition(": ")[2].split())["id"] == session
 
 
-def test_before_there_is_anything(cli: Calling) -> None:
-    """Listings are empty, a session is not found, and nothing is made."""
+def test_reading_commands_work_before_the_first_session(cli: Calling) -> None:
+    """Listings are empty, a session is not found, and nothing is created."""
     for words in (["history"], ["stats"], ["status"], ["config", "list"]):
         assert cli(*words).code == 0
         cli.document(*words)
@@ -105,7 +105,7 @@ def test_before_there_is_anything(cli: Calling) -> None:
     assert not cli.home.exists()
 
 
-def test_numbers_of_listings_must_make_sense(cli: Calling) -> None:
+def test_invalid_limits_and_filters_are_refused(cli: Calling) -> None:
     """Zero, negative, no number, no date, no such status: exit 4."""
     cli.session("start", "G")
     for words in (["history", "--limit", "0"], ["history", "--limit", "-1"], ["history", "--since", "soon"],
@@ -116,7 +116,7 @@ def test_numbers_of_listings_must_make_sense(cli: Calling) -> None:
 
 
 def test_history_is_newest_first_and_finds_words(cli: Calling) -> None:
-    """By creation; words of goal, notes and decisions, without case and accents."""
+    """Words of goal, notes and decisions, without case and accents."""
     ids = []
     for number, goal in enumerate(("Build the bridge", "Paint the café", "Sell the boat")):
         ids.append(cli.session("start", goal, "--replace", "--at", at(number))["id"])
@@ -129,8 +129,8 @@ def test_history_is_newest_first_and_finds_words(cli: Calling) -> None:
     assert cli.document("history", "--since", "2026-01-06")["sessions"] == []
 
 
-def test_age_alone_archives_after_a_week(cli: Calling) -> None:
-    """Computed, never recorded: a session that ended more than seven days ago."""
+def test_session_is_archived_a_week_after_its_end(cli: Calling) -> None:
+    """Computed, never recorded."""
     cli.session("start", "G", "--at", at(0))
     session = cli.session("stop", "--at", at(1))["id"]
     assert cli.document("history")["sessions"][0]["archived"] is True

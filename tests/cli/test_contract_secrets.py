@@ -1,4 +1,4 @@
-"""The contract: secrets are removed before they are stored, wherever text comes in."""
+"""The contract: secrets are removed from every text before it is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.command_line import Calling
 
-# Made up, in the shapes of real ones; lower case too, so that a slug of it would still give it away.
+# Invented, in the form of real ones; lower case too, so that a slug of it would reveal it.
 CANARIES = [
     "ghp_" + "c4n4ry0" * 5 + "x",
     "sk-ant-api03-" + "canary1b2c3d4e5f6g7h8i9j0k1l2m3n4o5p6q7r8s9t0",
@@ -34,7 +34,7 @@ def raw(cli: Calling) -> bytes:
 
 @pytest.mark.parametrize("secret", CANARIES)
 def test_secret_reaches_no_byte_of_the_home(cli: Calling, secret: str) -> None:
-    """Through every text the commands take: replaced, counted, told; also in the branch's name and the commit."""
+    """Through every text, also branch names and commits; it is replaced, counted and reported."""
     cli.repository()
     result = f"use {secret} here"
     outcome = cli("start", result, "--scope", result, "--task", result, "--tag", result, "--branch")
@@ -70,8 +70,8 @@ def test_secret_reaches_no_byte_of_the_home(cli: Calling, secret: str) -> None:
     assert secret.lower().encode() not in raw(cli).lower()
 
 
-def test_count_is_part_of_the_session(cli: Calling) -> None:
-    """How many, and of which kinds; the text around them stays."""
+def test_session_counts_removed_secrets_by_kind(cli: Calling) -> None:
+    """The text around them is kept."""
     session = cli.session("start", f"Rotate {CANARIES[0]} soon")
     assert session["goal"].startswith("Rotate ")
     assert session["goal"].endswith(" soon")
@@ -80,8 +80,7 @@ def test_count_is_part_of_the_session(cli: Calling) -> None:
     assert sum(session["extra"]["redacted"].values()) == 3
 
 
-def test_search_does_not_find_what_was_cut_out(cli: Calling) -> None:
-    """The index is made of what is stored."""
+def test_search_does_not_match_removed_secrets(cli: Calling) -> None:
     cli.session("start", f"Rotate {CANARIES[0]}")
     assert cli.document("history", "--search", "c4n4ry0")["sessions"] == []
     assert cli.document("history", "--search", "rotate")["sessions"]
@@ -89,14 +88,14 @@ def test_search_does_not_find_what_was_cut_out(cli: Calling) -> None:
 
 @pytest.mark.parametrize("text", KEPT)
 def test_hashes_ids_and_paths_are_kept(cli: Calling, text: str) -> None:
-    """They look random and are no secrets."""
+    """They look random but are no secrets."""
     session = cli.session("start", f"See {text}")
     assert session["goal"] == f"See {text}"
     assert "redacted" not in session["extra"]
 
 
-def test_error_does_not_repeat_a_secret_into_the_log_of_errors(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What went wrong unexpectedly is kept as places in the code, without anybody's text."""
+def test_error_log_contains_no_secret(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has places in the code, without any text of the user."""
     from holdfast.keeper.session import SessionHandle
 
     cli.session("start", "G")

@@ -1,4 +1,4 @@
-"""The contract: beginning, pausing, resuming and ending sessions, and how they are named."""
+"""The contract: starting, pausing, resuming and ending sessions, and how they are named."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 # ── start ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_start_records_everything_it_is_reported(cli: Calling) -> None:
-    """Each option of `start` is a field of the document."""
+def test_start_records_every_option(cli: Calling) -> None:
     session = cli.session(
         "start", "Add OAuth", "--scope", "auth", "--task", "Token exchange", "--mode", "optimize",
         "--feature", "add-oauth", "--tag", "one", "--tag", "two", "--tag", "one", "--model", "opus",
@@ -41,8 +40,8 @@ def test_start_records_everything_it_is_reported(cli: Calling) -> None:
     assert session["continues"] is None
 
 
-def test_start_alone_uses_the_defaults(cli: Calling) -> None:
-    """What was not told is null, and the mode is `default`."""
+def test_start_without_options_uses_the_defaults(cli: Calling) -> None:
+    """Null for what was not given, and the mode `default`."""
     session = cli.session("start", "G")
     assert session["mode"] == "default"
     assert [session[name] for name in ("scope", "task", "feature", "model", "summary", "ended_at")] == [None] * 6
@@ -69,14 +68,14 @@ def test_start_alone_uses_the_defaults(cli: Calling) -> None:
         (3, ["start", "a", "--continues", "abcd1234"]),
     ],
 )
-def test_start_refuses_and_leaves_nothing_current(cli: Calling, code: int, words: list[str]) -> None:
-    """A wrong call has its code, and no session comes of it."""
+def test_invalid_start_creates_no_session(cli: Calling, code: int, words: list[str]) -> None:
+    """Each error has its code."""
     cli.refused(code, *words)
     cli.refused(3, "note", "x")
 
 
 def test_start_twice_is_a_conflict_that_names_the_session(cli: Calling) -> None:
-    """A second start is exit 5 and changes nothing."""
+    """Exit 5, and nothing changes."""
     first = cli.session("start", "One")["id"]
     error = cli.refused(5, "start", "Two")
     assert error["session"] == first
@@ -85,8 +84,8 @@ def test_start_twice_is_a_conflict_that_names_the_session(cli: Calling) -> None:
     assert cli.session("note", "still here")["id"] == first
 
 
-def test_replace_puts_the_old_one_away_resumable(cli: Calling) -> None:
-    """`--replace` pauses and archives the current session and never overwrites it."""
+def test_start_replace_archives_the_old_session_resumably(cli: Calling) -> None:
+    """It pauses and archives it, and never overwrites it."""
     old = cli.session("start", "One")["id"]
     new = cli.session("start", "Two", "--replace")["id"]
     assert new != old
@@ -98,8 +97,7 @@ def test_replace_puts_the_old_one_away_resumable(cli: Calling) -> None:
     assert resumed["time"]["pauses"][0]["reason"] == "Replaced by another session"
 
 
-def test_replace_of_a_paused_or_failed_session_keeps_its_status(cli: Calling) -> None:
-    """Only a running session has to be paused before it is put away."""
+def test_start_replace_keeps_the_status_of_a_paused_or_failed_session(cli: Calling) -> None:
     for verb, status in ((["pause", "lunch"], "paused"), (["fail", "broken"], "error")):
         old = cli.session("start", "Old", "--replace")["id"]
         cli.session(*verb)
@@ -108,13 +106,11 @@ def test_replace_of_a_paused_or_failed_session_keeps_its_status(cli: Calling) ->
         assert (rows[old]["status"], rows[old]["archived"]) == (status, True)
 
 
-def test_replace_with_nothing_current_is_a_start(cli: Calling) -> None:
-    """`--replace` does not need something to replace."""
+def test_start_replace_without_a_current_session_just_starts(cli: Calling) -> None:
     assert cli.session("start", "One", "--replace")["status"] == "in_progress"
 
 
-def test_resuming_what_was_put_away_takes_it_out(cli: Calling) -> None:
-    """A session that is worked on is not archived."""
+def test_resuming_an_archived_session_unarchives_it(cli: Calling) -> None:
     old = cli.session("start", "One")["id"]
     cli.session("start", "Two", "--replace")
     cli.session("resume", old)
@@ -122,8 +118,8 @@ def test_resuming_what_was_put_away_takes_it_out(cli: Calling) -> None:
     assert rows[old]["archived"] is False
 
 
-def test_continues_names_the_whole_id(cli: Calling) -> None:
-    """`--continues` takes a prefix and records the UUID."""
+def test_continues_records_the_whole_id(cli: Calling) -> None:
+    """It accepts a prefix."""
     old = cli.session("start", "One")["id"]
     cli.session("stop")
     assert cli.session("start", "Two", "--continues", old[:8])["continues"] == old
@@ -132,8 +128,8 @@ def test_continues_names_the_whole_id(cli: Calling) -> None:
 # ── the lifecycle ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_way_of_a_session(cli: Calling) -> None:
-    """in_progress to paused and back, failed and resumed, completed."""
+def test_session_runs_through_its_lifecycle(cli: Calling) -> None:
+    """Paused and resumed, failed and resumed, completed."""
     cli.session("start", "G")
     assert cli.session("pause", "lunch")["status"] == "paused"
     assert cli.session("resume")["status"] == "in_progress"
@@ -160,8 +156,8 @@ def test_way_of_a_session(cli: Calling) -> None:
         ([], ["stop", "--discard", "--reason", "r"]),
     ],
 )
-def test_what_the_state_does_not_allow_is_refused(cli: Calling, before: list[str], verb: list[str]) -> None:
-    """Exit 1, and the session stays as it was."""
+def test_forbidden_transition_is_refused(cli: Calling, before: list[str], verb: list[str]) -> None:
+    """Exit 1, and nothing changes."""
     cli.session("start", "G")
     if before:
         cli.session(*before)
@@ -173,8 +169,8 @@ def test_what_the_state_does_not_allow_is_refused(cli: Calling, before: list[str
 
 
 @pytest.mark.parametrize("end", [["stop"], ["abort", "no"]])
-def test_after_the_end_nothing_follows(cli: Calling, end: list[str]) -> None:
-    """An ended session is not current any more, and stays as it is: resuming it begins one that continues it."""
+def test_ended_session_accepts_no_more_work(cli: Calling, end: list[str]) -> None:
+    """It is not current any more; resuming starts a new session that continues it."""
     session = cli.session("start", "G")["id"]
     ended = cli.session(*end)["status"]
     for verb in (["pause"], ["note", "x"], ["stop"], ["abort"], ["fail", "x"], ["save"], ["message"]):
@@ -185,8 +181,7 @@ def test_after_the_end_nothing_follows(cli: Calling, end: list[str]) -> None:
 
 
 @pytest.mark.parametrize("before", [[], ["pause"], ["fail", "x"]])
-def test_everything_unfinished_can_be_aborted(cli: Calling, before: list[str]) -> None:
-    """`abort` ends a session from every unfinished status."""
+def test_unfinished_session_can_be_aborted(cli: Calling, before: list[str]) -> None:
     cli.session("start", "G")
     if before:
         cli.session(*before)
@@ -194,7 +189,7 @@ def test_everything_unfinished_can_be_aborted(cli: Calling, before: list[str]) -
 
 
 def test_stop_completes_a_paused_session(cli: Calling) -> None:
-    """A pause need not be ended before the session is."""
+    """The pause need not be ended first."""
     cli.session("start", "G", "--at", at(0))
     cli.session("pause", "--at", at(3))
     session = cli.session("stop", "--at", at(10))
@@ -204,7 +199,7 @@ def test_stop_completes_a_paused_session(cli: Calling) -> None:
 
 
 def test_keep_and_discard_exclude_each_other(cli: Calling) -> None:
-    """That is a wrong command line, exit 2."""
+    """Exit 2."""
     cli.session("start", "G")
     cli.refused(2, "stop", "--keep", "--discard")
 
@@ -213,8 +208,8 @@ def test_keep_and_discard_exclude_each_other(cli: Calling) -> None:
 
 
 @pytest.mark.parametrize("before", [[], ["pause"], ["fail", "x"]])
-def test_resume_goes_on_with_everything_unfinished(cli: Calling, before: list[str]) -> None:
-    """In progress (after a crash), paused or failed: afterwards it is in progress and current here."""
+def test_resume_continues_any_unfinished_session(cli: Calling, before: list[str]) -> None:
+    """In progress (after a crash), paused or failed: it is in progress and current."""
     session = cli.session("start", "G")["id"]
     if before:
         cli.session(*before)
@@ -222,8 +217,7 @@ def test_resume_goes_on_with_everything_unfinished(cli: Calling, before: list[st
     assert cli.session("note", "x")["id"] == session
 
 
-def test_resume_and_continue_without_anything(cli: Calling) -> None:
-    """Nothing to go on with is exit 3."""
+def test_resume_and_continue_find_nothing_without_a_session(cli: Calling) -> None:
     cli.refused(3, "resume")
     cli.refused(3, "continue")
     cli.session("start", "G")
@@ -232,8 +226,7 @@ def test_resume_and_continue_without_anything(cli: Calling) -> None:
     cli.refused(3, "continue")
 
 
-def test_resume_elsewhere_makes_it_current_there(cli: Calling, tmp_path: Path) -> None:
-    """A session of one directory can be gone on with in another."""
+def test_resume_in_another_directory_makes_it_current_there(cli: Calling, tmp_path: Path) -> None:
     session = cli.session("start", "G")["id"]
     other = tmp_path / "other"
     other.mkdir()
@@ -242,8 +235,8 @@ def test_resume_elsewhere_makes_it_current_there(cli: Calling, tmp_path: Path) -
     assert cli.session("note", "x", "--project", str(other))["id"] == session
 
 
-def test_continue_takes_the_one_worked_on_last(cli: Calling) -> None:
-    """`continue` is `resume` of the latest unfinished session, whichever is current."""
+def test_continue_resumes_the_latest_unfinished_session(cli: Calling) -> None:
+    """Whichever is current."""
     one = cli.session("start", "One", "--at", at(0))["id"]
     two = cli.session("start", "Two", "--replace", "--at", at(1))["id"]
     cli.session("pause", "--at", at(2))
@@ -253,8 +246,8 @@ def test_continue_takes_the_one_worked_on_last(cli: Calling) -> None:
     assert cli.session("status")["id"] == one
 
 
-def test_resume_takes_its_options(cli: Calling) -> None:
-    """`--no-sync`, `--force` and `--device` are part of the contract."""
+def test_resume_accepts_its_options(cli: Calling) -> None:
+    """`--no-sync`, `--force` and `--device`."""
     cli.session("start", "G")
     assert cli.session("resume", "--no-sync", "--force")["status"] == "in_progress"
 
@@ -262,8 +255,8 @@ def test_resume_takes_its_options(cli: Calling) -> None:
 # ── facts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_edit_changes_only_what_is_named(cli: Calling) -> None:
-    """Each option of `edit` changes its field; tags are added."""
+def test_edit_changes_only_the_given_fields(cli: Calling) -> None:
+    """Tags are added."""
     cli.session("start", "G", "--tag", "a")
     session = cli.session(
         "edit", "--goal", "H", "--mode", "debug", "--progress", "0.65", "--scope", "s", "--summary", "sum",
@@ -279,15 +272,14 @@ def test_edit_changes_only_what_is_named(cli: Calling) -> None:
     [], ["--progress", "1.01"], ["--progress", "-0.1"], ["--progress", "nan"], ["--progress", "inf"],
     ["--progress", "half"], ["--mode", "x"], ["--goal", ""], ["--tag", " "],
 ])  # fmt: skip
-def test_edit_refuses_what_is_no_fact(cli: Calling, words: list[str]) -> None:
-    """Invalid values are exit 4 and change nothing."""
+def test_edit_refuses_invalid_values(cli: Calling, words: list[str]) -> None:
+    """Exit 4, and nothing changes."""
     cli.session("start", "G")
     cli.refused(4, "edit", *words)
     assert cli.session("status")["goal"] == "G"
 
 
-def test_notes_and_messages(cli: Calling) -> None:
-    """A note is kept, a message is only a sign of activity."""
+def test_note_is_kept_and_message_is_only_activity(cli: Calling) -> None:
     cli.session("start", "G")
     assert [note["text"] for note in cli.session("note", "  remember this ")["notes"]] == ["  remember this "]
     for role in ([], ["--role", "user"], ["--role", "assistant"]):
@@ -303,7 +295,7 @@ def test_notes_and_messages(cli: Calling) -> None:
 
 
 def test_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
-    """All four ways lead to the same session, in every command that takes one."""
+    """In every command that takes a session."""
     cli.repository()
     session = cli.session("start", "Add OAuth with PKCE", "--scope", "auth", "--branch", "--at", at(0))
     alias = session["aliases"]["timer"]
@@ -323,7 +315,7 @@ def test_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
     "name", ["zzzz", "00000000-0000-4000-8000-000000000000", "no-such-alias", "%", "_", "*", "'"]
 )
 def test_unknown_session_is_not_found(cli: Calling, name: str) -> None:
-    """Exit 3, with a hint where to look."""
+    """Exit 3; the hint says where to look."""
     cli.session("start", "G")
     for verb in (
         ["show"],
@@ -338,14 +330,13 @@ def test_unknown_session_is_not_found(cli: Calling, name: str) -> None:
 
 
 def test_fewer_than_four_characters_are_no_prefix(cli: Calling) -> None:
-    """Three characters name nothing, even if only one session begins with them."""
+    """Even if only one session begins with them."""
     session = cli.session("start", "G")["id"]
     cli.refused(3, "show", session[:3])
     assert cli.session("show", session[:4])["id"] == session
 
 
 def test_ambiguous_name_lists_the_candidates(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sessions with one beginning are told apart by nobody but the person."""
     ids = iter(["abcd0000-0000-4000-8000-000000000001", "abcd0000-0000-4000-8000-000000000002"])
     monkeypatch.setattr("holdfast.sessions.start.new_id", lambda: next(ids))
     cli.session("start", "One")
@@ -357,10 +348,10 @@ def test_ambiguous_name_lists_the_candidates(cli: Calling, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_whole_id_is_ambiguous_when_it_is_of_others_and_begins_another_id(
+def test_whole_id_of_another_person_is_ambiguous_when_it_begins_another_id(
     cli: Calling, monkeypatch: pytest.MonkeyPatch, own: bool
 ) -> None:
-    """Whoever begins a session chooses its id; one of our own is meant by its whole id, whatever begins so."""
+    """Others choose the ids of their sessions; a whole id of our own is always unambiguous."""
     ids = iter(["abcd0000-0000-4000-8000-000000000001", "abcd0000"])
     monkeypatch.setattr("holdfast.sessions.start.new_id", lambda: next(ids))
     long = cli.session("start", "One")["id"]
@@ -374,8 +365,7 @@ def test_whole_id_is_ambiguous_when_it_is_of_others_and_begins_another_id(
     assert cli.session("show", long)["goal"] == "One"
 
 
-def test_one_alias_of_two_sessions_is_ambiguous(cli: Calling) -> None:
-    """An alias names its session only while it is the only one."""
+def test_alias_of_two_sessions_is_ambiguous(cli: Calling) -> None:
     cli.repository()
     alias = cli.session("start", "Same", "--branch", "--at", at(0))["aliases"]["timer"]
     first = cli.session("stop", "--discard", "--reason", "again", "--at", at(1))["id"]
@@ -385,11 +375,10 @@ def test_one_alias_of_two_sessions_is_ambiguous(cli: Calling) -> None:
     assert second in error["message"]
 
 
-# ── putting away, deleting ───────────────────────────────────────────────────────────────────────────────
+# ── archiving, deleting ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_archive_and_unarchive(cli: Calling) -> None:
-    """Explicit, reversible, and a conflict when it is so already."""
+def test_archive_is_reversible_and_a_repetition_conflicts(cli: Calling) -> None:
     session = cli.session("start", "G")["id"]
     cli.refused(5, "unarchive", session)
     cli.session("archive", session)
@@ -401,14 +390,14 @@ def test_archive_and_unarchive(cli: Calling) -> None:
 
 
 def test_ended_session_can_still_be_archived(cli: Calling) -> None:
-    """Putting away is not work on the session."""
+    """Archiving is not work."""
     session = cli.session("start", "G")["id"]
     cli.session("stop")
     assert cli.session("archive", session)["status"] == "completed"
 
 
 def test_delete_needs_confirmation_and_leaves_nothing(cli: Calling) -> None:
-    """Without `--confirm` nothing happens; with it, no byte of the text is left and nothing is current."""
+    """With `--confirm` no byte of the text is left, and nothing is current."""
     session = cli.session("start", "Something quite unmistakable")["id"]
     cli.session("note", "another xylophone")
     cli.refused(1, "delete", session)
@@ -422,8 +411,8 @@ def test_delete_needs_confirmation_and_leaves_nothing(cli: Calling) -> None:
     assert b"xylophone" not in raw
 
 
-def test_feature_is_free_when_only_the_id_of_a_session_begins_with_its_name(cli: Calling) -> None:
-    """`--feature add` is a name, and `add` may begin the id of another session."""
+def test_feature_name_is_free_when_only_an_id_begins_with_it(cli: Calling) -> None:
+    """`--feature add`, while an id begins with `add`."""
     begun = cli.session("start", "First")["id"]
     cli.session("stop")
     assert cli.session("start", "Second", "--feature", begun[:4])["feature"] == begun[:4]

@@ -22,8 +22,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_life_of_an_agent(cli: Calling) -> None:
-    """Started, measured, done: each verb answers with the agent as it then is."""
+def test_agent_verbs_answer_with_the_agent(cli: Calling) -> None:
+    """Started, measured, done."""
     agent = cli.document("agent", "start", "arch-1", "--type", "architect", "--task", "Design", "--at", at(1))[
         "agent"
     ]
@@ -44,8 +44,8 @@ def test_life_of_an_agent(cli: Calling) -> None:
     assert entries == ["completed", "success", "Two pages", 1200, 1.0, at(3), 120_000]
 
 
-def test_failing_and_retrying(cli: Calling) -> None:
-    """A failure has category and message, a retry counts, success clears the error."""
+def test_failed_agent_is_retried_and_completed(cli: Calling) -> None:
+    """With category and message; a retry counts, and success clears the error."""
     cli.session("agent", "start", "a", "--type", "t")
     failed = cli.document("agent", "fail", "a", "--category", "transient", "--message", "no network")["agent"]
     assert (failed["status"], failed["result"]) == ("error", "failure")
@@ -63,8 +63,7 @@ def test_failing_and_retrying(cli: Calling) -> None:
     ]
 
 
-def test_pausing_resuming_and_aborting(cli: Calling) -> None:
-    """An agent pauses and goes on; aborted it is over."""
+def test_agent_is_paused_resumed_and_aborted(cli: Calling) -> None:
     cli.session("agent", "start", "a", "--type", "t")
     assert cli.document("agent", "pause", "a")["agent"]["status"] == "paused"
     assert cli.document("agent", "resume", "a")["agent"]["status"] == "running"
@@ -87,8 +86,8 @@ VERBS = {
 
 
 @pytest.mark.parametrize("status", list(ALLOWED))
-def test_what_an_agent_may_do_next(cli: Calling, status: str) -> None:
-    """Every verb against every status: allowed, or exit 1 with nothing changed."""
+def test_agent_status_decides_the_allowed_verbs(cli: Calling, status: str) -> None:
+    """A forbidden verb is exit 1 and changes nothing."""
     way = {"running": [], "paused": ["pause"], "error": ["fail"], "completed": ["done"]}[status]
     for verb, words in VERBS.items():
         name = f"{status}-{verb}"
@@ -103,8 +102,8 @@ def test_what_an_agent_may_do_next(cli: Calling, status: str) -> None:
             assert agents[name] == status
 
 
-def test_agents_id_is_taken_once(cli: Calling) -> None:
-    """A second start under one id is a conflict, also after the first has ended."""
+def test_agent_id_is_used_once(cli: Calling) -> None:
+    """Also after the agent has ended."""
     cli.session("agent", "start", "a", "--type", "t")
     cli.refused(5, "agent", "start", "a", "--type", "t")
     cli.session("agent", "done", "a")
@@ -113,7 +112,7 @@ def test_agents_id_is_taken_once(cli: Calling) -> None:
 
 @pytest.mark.parametrize("bad", BAD_IDS)
 def test_ids_outside_the_alphabet_are_invalid(cli: Calling, bad: str) -> None:
-    """Exit 4 wherever an agent's or task's id is taken."""
+    """Wherever an agent's or task's id is accepted."""
     for words in (
         ["agent", "start", "--type=t", "--", bad],
         ["agent", "done", "--", bad],
@@ -130,22 +129,22 @@ def test_ids_outside_the_alphabet_are_invalid(cli: Calling, bad: str) -> None:
 
 
 @pytest.mark.parametrize("good", ["a", "A.b_c-9", "_x", "0", "x" * 100, "a..b", "CON"])
-def test_ids_inside_the_alphabet_are_taken(cli: Calling, good: str) -> None:
+def test_ids_within_the_alphabet_are_accepted(cli: Calling, good: str) -> None:
     """1 to 100 letters, digits, dots, underscores and dashes."""
     assert cli.document("agent", "start", good, "--type", "t")["agent"]["id"] == good
     assert cli.document("task", "add", "x", "--id", good)["task"]["id"] == good
 
 
 def test_unknown_agents_are_not_found(cli: Calling) -> None:
-    """Exit 3 for every verb; a file change may name anybody."""
+    """For every verb, except that a file change may name anybody."""
     for verb, words in VERBS.items():
         assert cli.refused(3, "agent", verb, "nobody", *words)["hint"]
     cli.refused(3, "agent", "start", "b", "--type", "t", "--blocking-on", "nobody")
     assert cli.document("file", "f.txt", "--action", "deleted", "--agent", "gone")["file"]["agent"] == "gone"
 
 
-def test_wrong_calls_of_agent_verbs(cli: Calling) -> None:
-    """Usage is exit 2, values that cannot be are exit 4."""
+def test_invalid_agent_calls_are_usage_or_input_errors(cli: Calling) -> None:
+    """Exit 2 or 4."""
     cli.session("agent", "start", "a", "--type", "t")
     for words in (["agent"], ["agent", "bogus"], ["agent", "start", "b"], ["agent", "fail", "a", "--message", "m"],
                   ["agent", "progress", "a"], ["agent", "fail", "a", "--category", "logical"]):  # fmt: skip
@@ -158,7 +157,6 @@ def test_wrong_calls_of_agent_verbs(cli: Calling) -> None:
 
 
 def test_blocking_background_and_pid_are_recorded(cli: Calling) -> None:
-    """The options of `agent start` are fields of the agent."""
     cli.session("agent", "start", "a", "--type", "t")
     agent = cli.document(
         "agent", "start", "b", "--type", "t", "--blocking-on", "a", "--background", "--pid", "4194000"
@@ -167,7 +165,7 @@ def test_blocking_background_and_pid_are_recorded(cli: Calling) -> None:
 
 
 def test_too_many_agents_are_recorded_with_a_warning(cli: Calling) -> None:
-    """What is true is recorded; the mode's limit is only said, and not to programs."""
+    """The warning is printed for people only."""
     for name in ("a", "b"):
         assert cli("agent", "start", name, "--type", "t").err == ""
     warned = cli("agent", "start", "c", "--type", "t")
@@ -180,8 +178,8 @@ def test_too_many_agents_are_recorded_with_a_warning(cli: Calling) -> None:
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_life_of_a_task(cli: Calling) -> None:
-    """Added, started, done, with outcome and artifacts."""
+def test_task_is_added_started_and_completed(cli: Calling) -> None:
+    """With outcome and artifacts."""
     cli.session("agent", "start", "a", "--type", "t", "--at", at(0))
     added = cli.document("task", "add", "Write it", "--phase", "one", "--agent", "a", "--at", at(1))
     assert added["task"] == {
@@ -207,8 +205,8 @@ MOVES = {
 
 
 @pytest.mark.parametrize("status", list(MOVES))
-def test_what_may_become_of_a_task(cli: Calling, status: str) -> None:
-    """Nothing leaves completed or dropped except by `reopen`; what is not allowed is exit 1."""
+def test_task_status_decides_the_allowed_verbs(cli: Calling, status: str) -> None:
+    """Only `reopen` leaves completed or dropped; a forbidden verb is exit 1."""
     way = {"pending": [], "in_progress": ["start"], "blocked": ["block"], "completed": ["done"], "dropped": ["drop"]}
     for verb in ("start", "done", "block", "reopen", "drop"):
         name = f"{status}-{verb}"
@@ -221,8 +219,8 @@ def test_what_may_become_of_a_task(cli: Calling, status: str) -> None:
             cli.refused(1, "task", verb, name)
 
 
-def test_tasks_have_ids_of_their_own(cli: Calling) -> None:
-    """Ids are given in order, skip what is taken, and are taken once."""
+def test_task_ids_are_given_in_order(cli: Calling) -> None:
+    """Skipping taken ones; each is used once."""
     cli.session("task", "add", "x", "--id", "t2")
     assert cli.document("task", "add", "y")["task"]["id"] == "t3"
     cli.refused(5, "task", "add", "z", "--id", "t2")
@@ -232,8 +230,8 @@ def test_tasks_have_ids_of_their_own(cli: Calling) -> None:
     assert [task["id"] for task in cli.document("task", "list")["tasks"]] == ["t2", "t3"]
 
 
-def test_progress_follows_tasks_then_agents(cli: Calling) -> None:
-    """Explicit progress first, then tasks done of all that are not dropped, then the mean of the agents."""
+def test_progress_prefers_explicit_over_tasks_over_agents(cli: Calling) -> None:
+    """Dropped tasks do not count."""
     cli.session("agent", "start", "a", "--type", "t")
     cli.session("agent", "start", "b", "--type", "t")
     assert cli.session("agent", "progress", "a", "0.5")["progress"] == 0.25
@@ -246,7 +244,6 @@ def test_progress_follows_tasks_then_agents(cli: Calling) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "~/x", "C:\\x"])
 def test_artifacts_stay_inside_the_project(cli: Calling, path: str) -> None:
-    """A path that leads out is invalid."""
     cli.session("task", "add", "x")
     cli.refused(4, "task", "done", "t1", "--artifact", path)
 
@@ -254,8 +251,7 @@ def test_artifacts_stay_inside_the_project(cli: Calling, path: str) -> None:
 # ── decisions, files, context, hills ─────────────────────────────────────────────────────────────────────
 
 
-def test_decisions(cli: Calling) -> None:
-    """What was chosen, between what, and why."""
+def test_decision_records_choice_options_and_reason(cli: Calling) -> None:
     made = cli.document(
         "decide", "Hybrid", "--context", "Token kind", "--option", "JWT", "--option", "Cookie", "--why", "Scales",
         "--at", at(1),
@@ -269,8 +265,7 @@ def test_decisions(cli: Calling) -> None:
     cli.refused(2, "decide")
 
 
-def test_files_with_their_hashes(cli: Calling) -> None:
-    """Each change has the hash after it, and the one recorded before."""
+def test_file_change_has_the_hashes_before_and_after(cli: Calling) -> None:
     file = cli.project / "a.txt"
     file.write_text("one")
     one = hashlib.sha256(b"one").hexdigest()
@@ -285,8 +280,7 @@ def test_files_with_their_hashes(cli: Calling) -> None:
     assert (deleted["hash_before"], deleted["hash_after"]) == (two, None)
 
 
-def test_files_belong_to_their_agents(cli: Calling) -> None:
-    """An agent lists what it created, modified and deleted, each path once."""
+def test_agent_lists_its_files_once_per_action(cli: Calling) -> None:
     cli.session("agent", "start", "a", "--type", "t")
     for name, action in (("n", "created"), ("m", "modified"), ("m", "modified"), ("d", "deleted")):
         (cli.project / name).write_text(name)
@@ -295,8 +289,8 @@ def test_files_belong_to_their_agents(cli: Calling) -> None:
     assert agent["files"] == {"created": ["n"], "modified": ["m"], "deleted": ["d"]}
 
 
-def test_paths_are_meant_from_where_one_stands(cli: Calling) -> None:
-    """In a subdirectory of a repository, names are relative to it; recorded they are relative to the root."""
+def test_paths_are_relative_to_the_current_directory(cli: Calling) -> None:
+    """They are recorded relative to the root."""
     cli.session("stop")
     cli.repository()
     cli.session("start", "G")
@@ -321,8 +315,7 @@ def test_paths_are_meant_from_where_one_stands(cli: Calling) -> None:
     }  # fmt: skip
 
 
-def test_lines_are_counted_where_git_can(cli: Calling) -> None:
-    """Against the last commit."""
+def test_changed_lines_are_counted_against_the_last_commit(cli: Calling) -> None:
     cli.session("stop")
     cli.repository()
     cli.session("start", "G")
@@ -333,21 +326,19 @@ def test_lines_are_counted_where_git_can(cli: Calling) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "..", "../x", "", ".", "a\x1bb", "x" * 5000])
 def test_paths_outside_the_project_are_invalid(cli: Calling, path: str) -> None:
-    """Exit 4, and nothing is recorded."""
+    """Nothing is recorded."""
     cli.refused(4, "file", path, "--action", "modified")
     assert cli.session("status")["files"] == []
 
 
-def test_directory_that_is_a_link_leads_nowhere_else(cli: Calling, tmp_path: Path) -> None:
-    """A link out of the project is not a way out of it."""
+def test_path_through_a_link_out_of_the_project_is_invalid(cli: Calling, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("s")
     (cli.project / "link").symlink_to(tmp_path / "outside")
     cli.refused(4, "file", "link/secret", "--action", "modified")
 
 
-def test_wrong_calls_of_file(cli: Calling) -> None:
-    """The action is required and closed."""
+def test_file_requires_a_known_action(cli: Calling) -> None:
     cli.refused(2, "file", "x")
     cli.refused(4, "file", "x", "--action", "renamed")
 
@@ -357,15 +348,14 @@ def test_wrong_calls_of_file(cli: Calling) -> None:
     [(0, "normal"), (63_999, "normal"), (64_000, "shown"), (89_599, "shown"), (89_600, "warning"),
      (108_799, "warning"), (108_800, "compress"), (128_000, "compress"), (200_000, "compress")],
 )  # fmt: skip
-def test_levels_of_the_context(cli: Calling, tokens: int, level: str) -> None:
-    """Of the usual window of 128,000 tokens: shown from 50, a warning from 70, compress from 85 percent."""
+def test_context_level_follows_from_the_tokens(cli: Calling, tokens: int, level: str) -> None:
+    """Of 128,000: shown from 50, a warning from 70, compress from 85 percent."""
     context = cli.session("context", "--tokens", str(tokens))["context"]
     assert (context["tokens"], context["window"], context["level"]) == (tokens, 128_000, level)
     assert context["percent"] == round(tokens / 1280, 1)
 
 
-def test_context_by_agent_window_and_compression(cli: Calling) -> None:
-    """A window, agents' own shares, and how often it was compressed."""
+def test_context_records_window_agents_and_compressions(cli: Calling) -> None:
     measured = ["context", "--tokens", "500", "--window", "1000", "--agent", "a", "--at", at(1)]
     context = cli.session(*measured)["context"]
     assert (context["window"], context["by_agent"], context["tokens"]) == (1000, {"a": 500}, 500)
@@ -383,12 +373,10 @@ def test_context_by_agent_window_and_compression(cli: Calling) -> None:
 @pytest.mark.parametrize(
     ("position", "code"), [("0", 0), ("5", 0), ("10", 0), ("11", 4), ("-1", 4), ("x", 4), ("1.5", 4)]
 )
-def test_places_on_the_hill(cli: Calling, position: str, code: int) -> None:
-    """0 to 10, and nothing else."""
+def test_hill_position_is_0_to_10(cli: Calling, position: str, code: int) -> None:
     assert cli("hill", "auth", position, "--json").code == code
 
 
-def test_hill_needs_both_words(cli: Calling) -> None:
-    """A scope without a place is a wrong command line."""
+def test_hill_needs_scope_and_position(cli: Calling) -> None:
     cli.refused(2, "hill", "auth")
     cli.refused(4, "hill", "", "3")

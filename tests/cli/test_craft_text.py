@@ -1,4 +1,4 @@
-"""The craft text, point by point, as whoever has only the text and the commands meets it."""
+"""The craft format's specification, point by point, tested with commands only."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def imported(several: Several) -> str:
 # ── project and devices ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_project_is_the_path_on_the_device_that_looks(several: Several) -> None:
+def test_project_is_the_path_on_the_current_device(several: Several) -> None:
     several.create_vault()
     session = several.session("start", "Build the shop")["id"]
     several.sync()
@@ -72,7 +72,7 @@ def test_project_is_the_path_on_the_device_that_looks(several: Several) -> None:
     shown = json.loads(file.read_text())
     assert (shown["project"], shown["metadata"]) == (result["project"], result["metadata"])
     assert several("validate", str(file)).code == 0
-    # Somebody else's edit of the file does not make this path a fact about the session.
+    # Another program's edit of the file does not record this path in the session.
     before = len(several.document("log")["events"])
     file.write_text(json.dumps({**shown, "goal": "Build the whole shop"}, indent=2))
     several.session("status")
@@ -86,7 +86,7 @@ def test_project_is_the_path_on_the_device_that_looks(several: Several) -> None:
 
 
 @pytest.mark.parametrize("rest", [{}, {"x-tool": 1}])
-def test_project_of_an_import_is_as_it_came_until_it_is_touched(several: Several, rest: dict[str, int]) -> None:
+def test_project_of_an_import_is_unchanged_until_the_session_is_used(several: Several, rest: dict[str, int]) -> None:
     session = imported(several)
     if rest:
         (several.project / "craft.json").write_text(json.dumps({**IMPORTED, **rest}))
@@ -98,8 +98,8 @@ def test_project_of_an_import_is_as_it_came_until_it_is_touched(several: Several
     assert result["metadata"]["project_paths"] == [IMPORTED["project"]]
 
 
-def test_project_of_an_import_stays_this_devices_when_its_file_is_edited(several: Several) -> None:
-    """What is written into the mirrored file says nothing of where the project is elsewhere."""
+def test_project_of_an_import_stays_this_devices_after_an_edit_of_its_file(several: Several) -> None:
+    """The file does not know where the project is on other devices."""
     session = imported(several)
     several.session("resume", session)
     several("mirror", "on", "craft")
@@ -112,7 +112,7 @@ def test_project_of_an_import_stays_this_devices_when_its_file_is_edited(several
     assert document["metadata"]["project_paths"] == [IMPORTED["project"]]
 
 
-def test_imported_device_names_stay_in_devices(several: Several) -> None:
+def test_imported_device_names_are_kept_in_devices(several: Several) -> None:
     session = imported(several)
     several.session("resume", session)
     assert several.session("note", "Going on here")["devices"] == ["MacBook Pro", "iMac", "laptop"]
@@ -120,7 +120,7 @@ def test_imported_device_names_stay_in_devices(several: Several) -> None:
     assert (result["device"], result["teleportation"]["devices"]) == ("laptop", ["MacBook Pro", "iMac", "laptop"])
 
 
-def test_own_sessions_say_the_version_of_the_format_they_follow(several: Several) -> None:
+def test_own_sessions_have_the_version_of_the_format(several: Several) -> None:
     several.session("start", "Build the shop")
     assert exported(several)["metadata"]["craft_version"] == "1.0.0"
 
@@ -128,7 +128,7 @@ def test_own_sessions_say_the_version_of_the_format_they_follow(several: Several
 # ── pending agents ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_agent_add_records_a_pending_agent_that_start_begins(several: Several) -> None:
+def test_agent_add_records_a_pending_agent_that_agent_start_starts(several: Several) -> None:
     several.session("start", "Build the shop")
     several.session("agent", "start", "arch-1", "--type", "architect")
     added = several.document("agent", "add", "code-1", "--type", "coder", "--task", "Form", "--blocking-on", "arch-1")
@@ -151,18 +151,18 @@ def test_agent_add_records_a_pending_agent_that_start_begins(several: Several) -
     several.session("agent", "done", "code-1")
 
 
-# ── how it travels, at once ──────────────────────────────────────────────────────────────────────────────
+# ── sync status ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_travel_is_right_at_once_after_every_change_of_it(several: Several) -> None:
-    """In the mirrored file as in the JSON, before anything else is recorded."""
+def test_sync_block_is_right_after_every_change(several: Several) -> None:
+    """In the mirrored file and in the JSON, before anything else is recorded."""
     several.at("ada")
     key = several.age
     several.at("laptop")
     several.document("people", "add", "ada@example.org", key)
     session = several.session("start", "Build the shop")["id"]
     several("mirror", "on", "craft")
-    several.patch.chdir(several.root)  # wherever the command is given
+    several.patch.chdir(several.root)  # wherever the command is run
 
     def travels() -> tuple[Any, ...]:
         block = mirrored(several)["teleportation"]
@@ -183,7 +183,7 @@ def test_travel_is_right_at_once_after_every_change_of_it(several: Several) -> N
     assert travels() == (False, False, None, None)
 
 
-def test_remotes_of_claude_desktop_say_that_it_does_not_carry_them(several: Several) -> None:
+def test_remote_list_says_that_claude_desktop_does_not_sync(several: Several) -> None:
     several.patch.setenv("HOME", str(several.root))
     several.patch.setenv("APPDATA", str(several.root / "AppData"))
     several.patch.setenv("XDG_CONFIG_HOME", str(several.root / "config"))
@@ -199,11 +199,11 @@ def test_remotes_of_claude_desktop_say_that_it_does_not_carry_them(several: Seve
     assert [item["caveat"] is None for item in several.document("remote", "list")["remotes"]] == [False, True]
 
 
-# ── files in other spellings ─────────────────────────────────────────────────────────────────────────────
+# ── tolerance ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_strict_validation_refuses_is_still_taken_as_it_is(several: Several) -> None:
-    """Times without milliseconds, a choice that was no option, a name for an address: plain enough to import."""
+def test_import_accepts_what_strict_validation_refuses(several: Several) -> None:
+    """Times without milliseconds, a choice that was no option, a name instead of an address."""
     document = {
         **IMPORTED,
         "updated_at": "2026-01-17T14:45:00Z",

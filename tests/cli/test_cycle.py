@@ -1,4 +1,4 @@
-"""`holdfast cycle`: the sessions of a cycle and their hours by scope, in a file that people write in too."""
+"""`holdfast cycle`: the sessions of a cycle and their hours by scope, in a file that people edit too."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     time.tzset()
 
 
-def worked(cli: Calling, task: str, scope: str | None, minutes: int, day: str = "2026-01-05") -> str:
-    """A session of one day: messages every four minutes, then the end."""
+def record_session(cli: Calling, task: str, scope: str | None, minutes: int, day: str = "2026-01-05") -> str:
+    """A session of one day: messages every four minutes, then its end."""
     more = () if scope is None else ("--scope", scope)
     session = cli.session("start", f"Goal of {task}", "--task", task, *more, "--at", at(0, day))
     for minute in range(4, minutes + 1, 4):
@@ -35,11 +35,11 @@ def worked(cli: Calling, task: str, scope: str | None, minutes: int, day: str = 
 
 
 def test_cycle_lists_its_sessions_with_hours_per_scope(cli: Calling) -> None:
-    """Six weeks from the Monday before the first session; each session with task, summary and its own hours."""
-    worked(cli, "Create value object", "Domain Layer", 40, "2026-01-07")
-    worked(cli, "Wire the command", "CLI Layer", 20, "2026-01-08")
-    worked(cli, "Test value object", "Domain Layer", 12, "2026-02-10")
-    worked(cli, "Another cycle", "CLI Layer", 8, "2026-02-16")
+    """Six weeks from the Monday before the first session; each session with task, summary and its hours."""
+    record_session(cli, "Create value object", "Domain Layer", 40, "2026-01-07")
+    record_session(cli, "Wire the command", "CLI Layer", 20, "2026-01-08")
+    record_session(cli, "Test value object", "Domain Layer", 12, "2026-02-10")
+    record_session(cli, "Another cycle", "CLI Layer", 8, "2026-02-16")
     cli("start", "Go on", "--scope", "CLI Layer", "--at", at(0, "2026-02-16"))
     cli("hill", "Domain Layer", "7", "--at", at(1, "2026-02-16"))
     document = cli.document("cycle", "--at", at(0, "2026-02-11"))["cycle"]
@@ -59,8 +59,8 @@ def test_cycle_lists_its_sessions_with_hours_per_scope(cli: Calling) -> None:
     assert "Another cycle" in later
 
 
-def test_session_over_the_edge_of_a_cycle_counts_where_it_was_worked_on(cli: Calling) -> None:
-    """Its hours are cut at midnight, and both cycles list it."""
+def test_session_across_two_cycles_is_split_at_midnight(cli: Calling) -> None:
+    """Both cycles list it."""
     cli("start", "Late", "--scope", "S", "--at", "2026-02-15T23:50:00Z")
     for moment in ("2026-02-15T23:54:00Z", "2026-02-15T23:58:00Z", "2026-02-16T00:02:00Z", "2026-02-16T00:06:00Z"):
         cli("message", "--at", moment)
@@ -73,13 +73,13 @@ def test_session_over_the_edge_of_a_cycle_counts_where_it_was_worked_on(cli: Cal
 
 
 def test_cycle_file_keeps_its_cycle_and_what_people_wrote(cli: Calling) -> None:
-    """Updated weeks after its end it is still of the same cycle; words before and after the section stay."""
-    worked(cli, "First task", "Scope A", 20, "2026-01-05")
+    """Also weeks after the end of the cycle, before and after the section."""
+    record_session(cli, "First task", "Scope A", 20, "2026-01-05")
     path = cli.project / "cycle.md"
     path.write_text("# Our first cycle\n\nThe pitch.\n")
     assert "Written: cycle.md" in cli("cycle", "-o", "cycle.md", "--at", at(0, "2026-01-06")).err
     path.write_text(path.read_text() + "\nWhat we learned.\n")
-    worked(cli, "Second task", "Scope A", 12, "2026-01-20")
+    record_session(cli, "Second task", "Scope A", 12, "2026-01-20")
     cli("cycle", "-o", "cycle.md", "--at", at(0, "2026-04-01"))
     text = path.read_text()
     assert text.startswith("# Our first cycle\n\nThe pitch.\n\n<!-- holdfast cycle: 2026-01-05, 6 weeks.")
@@ -91,9 +91,9 @@ def test_cycle_file_keeps_its_cycle_and_what_people_wrote(cli: Calling) -> None:
     assert path.stat().st_mtime_ns == again, "nothing new, nothing written"
 
 
-def test_cycle_text_of_others_cannot_end_the_section(cli: Calling) -> None:
-    """A task that looks like Markdown, a table or the closing comment is shown, and the file can still be updated."""
-    worked(cli, "a | b <!-- end of the holdfast cycle --> *c*", "S | T", 4, "2026-01-05")
+def test_cycle_file_escapes_text_that_looks_like_markdown(cli: Calling) -> None:
+    """Also the closing comment, so that the file can be updated again."""
+    record_session(cli, "a | b <!-- end of the holdfast cycle --> *c*", "S | T", 4, "2026-01-05")
     for _ in range(2):
         cli("cycle", "-o", "cycle.md", "--at", at(0, "2026-01-06"))
     text = (cli.project / "cycle.md").read_text()
@@ -101,7 +101,7 @@ def test_cycle_text_of_others_cannot_end_the_section(cli: Calling) -> None:
     assert text.count("<!-- holdfast cycle:") == 1
 
 
-def test_cycle_without_sessions_and_with_wrong_words(cli: Calling) -> None:
+def test_cycle_without_sessions_is_empty_and_invalid_calls_are_refused(cli: Calling) -> None:
     assert "No sessions yet." in cli("cycle").out
     assert cli.document("cycle")["cycle"]["sessions"] == []
     assert cli.refused(4, "cycle", "--start", "soon")["message"].startswith("expected a date")

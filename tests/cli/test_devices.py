@@ -1,4 +1,4 @@
-"""`device`: this device's keys, and who belongs to its vaults."""
+"""`device`: this device's keys, and the members of its vaults."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def listed(several: Several) -> dict[str, str]:
-    """Each device's status by its name."""
+    """The status of each device by name."""
     return {item["name"]: item["status"] for item in several.document("device", "list")["devices"]}
 
 
-def test_show_makes_the_keys_once(several: Several) -> None:
-    """The first look makes them, private; every further one shows the same, in exactly the agreed shape."""
+def test_device_show_creates_the_keys_once(several: Several) -> None:
+    """Privately; later calls show the same, with exactly the documented fields."""
     device = several.document("device", "show")["device"]
     assert list(device) == ["name", "fingerprint", "age", "signing", "vaults"]
     assert device["name"] == "laptop"
@@ -41,8 +41,8 @@ def test_show_makes_the_keys_once(several: Several) -> None:
     assert device["age"] in shown
 
 
-def test_show_names_the_vaults(several: Several) -> None:
-    """Where this device belongs, by the words people compare."""
+def test_device_show_lists_the_vaults(several: Several) -> None:
+    """By the words that people compare."""
     several.create_vault()
     (vault,) = several.document("device", "show")["device"]["vaults"]
     assert set(vault) == {"remote", "id", "words", "status", "confirmed"}
@@ -50,8 +50,8 @@ def test_show_names_the_vaults(several: Several) -> None:
     assert vault["words"] in several("device", "show").out
 
 
-def test_device_asks_and_is_let_in(several: Several) -> None:
-    """It is pending on both sides, and a member once it was approved by its fingerprint, however that is written."""
+def test_device_request_is_approved_by_fingerprint(several: Several) -> None:
+    """In any spelling; until then it is pending on both sides."""
     several.create_vault()
     several.at("desk")
     several.document("remote", "add", "home", several.url)
@@ -67,8 +67,8 @@ def test_device_asks_and_is_let_in(several: Several) -> None:
     assert listed(several) == {"laptop": "member", "desk": "member"}
 
 
-def test_approving_what_cannot_be(several: Several) -> None:
-    """Each reason has its code: no remote, no fingerprint, nobody who asks, one who is in, nobody who may."""
+def test_device_approve_exit_codes(several: Several) -> None:
+    """No remote, no fingerprint, no request, already a member, and not an admin."""
     words = several.words
     several.refused(3, "device", "approve", words)
     several.create_vault()
@@ -81,20 +81,20 @@ def test_approving_what_cannot_be(several: Several) -> None:
     several.refused(2, "device", "approve")
 
 
-def test_one_that_may_let_others_in(several: Several) -> None:
-    """`--admin` gives a device that right, at once or later."""
+def test_device_approve_admin_lets_it_approve_others(several: Several) -> None:
+    """At once or later."""
     several.create_vault()
     several.join("desk")
-    desk = several.words
+    desk_words = several.words
     several.at("laptop")
-    assert several.document("device", "approve", desk, "--admin")["approved"]["admin"] is True
+    assert several.document("device", "approve", desk_words, "--admin")["approved"]["admin"] is True
     several.sync("desk")
     several.join("phone", by="desk")
     assert listed(several) == {"laptop": "member", "desk": "member", "phone": "member"}
 
 
-def test_list_without_the_remote(several: Several) -> None:
-    """Who belongs there is known without asking; that nobody could be asked is said aside."""
+def test_device_list_works_without_the_remote(several: Several) -> None:
+    """A notice says that it could not be reached."""
     several.create_vault()
     several.join("desk")
     several.sync("laptop")
@@ -108,13 +108,12 @@ def test_list_without_the_remote(several: Several) -> None:
     assert len(document["notes"]) == 1
 
 
-def test_list_without_anything(several: Several) -> None:
-    """No remote, no devices: that is no error."""
+def test_device_list_is_empty_without_a_remote(several: Several) -> None:
     assert several.document("device", "list")["devices"] == []
 
 
-def test_rename_is_received_elsewhere(several: Several) -> None:
-    """The new name stands here at once, and at the others after a sync; also when the remote was away meanwhile."""
+def test_device_rename_reaches_the_others_with_a_sync(several: Several) -> None:
+    """Also when the remote was unreachable meanwhile."""
     several.create_vault()
     several.join("desk")
     several.document("device", "rename", "workbench")
@@ -131,14 +130,14 @@ def test_rename_is_received_elsewhere(several: Several) -> None:
     assert listed(several) == {"laptop": "member", "bench 2": "member"}
 
 
-def test_names_that_cannot_be(several: Several) -> None:
-    """Nothing empty, nothing endless, nothing that a terminal would obey."""
+def test_invalid_device_names_are_refused(several: Several) -> None:
+    """Empty, too long, or with control characters."""
     for name in ("", "   ", "x" * 101, "a\x1b[31mb", "two\nlines"):
         several.refused(4, "device", "rename", name)
 
 
-def test_names_of_unknown_people_are_shown_harmless(several: Several) -> None:
-    """Whoever asks to join chooses a name; no control sequence of it reaches the terminal."""
+def test_control_characters_are_removed_from_names_of_requests(several: Several) -> None:
+    """Anyone who asks to join chooses the name."""
     several.create_vault()
     with Keeper.open(str(several.project), home=str(several.root / "home-evil"), device="evil") as keeper:
         here = open_vault.this_device(keeper)._replace(name="\x1b[2J\x1b]0;owned\x07evil\u202e")
@@ -154,8 +153,8 @@ def test_names_of_unknown_people_are_shown_harmless(several: Several) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(spoken.out + spoken.err)
 
 
-def test_removed_device_is_cut_off(several: Several) -> None:
-    """What it wrote before stays, what it writes afterwards reaches nobody, and it reads nothing new."""
+def test_removed_device_neither_sends_nor_receives(several: Several) -> None:
+    """What it wrote before stays."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -176,8 +175,8 @@ def test_removed_device_is_cut_off(several: Several) -> None:
     assert several.notes(session) == ["before", "for the others only"]
 
 
-def test_removed_device_comes_back(several: Several) -> None:
-    """It asks again, like any other, and is let in with all that happened meanwhile."""
+def test_removed_device_can_be_approved_again(several: Several) -> None:
+    """It receives all that happened meanwhile."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -199,8 +198,8 @@ def test_removed_device_comes_back(several: Several) -> None:
     assert several.notes(session) == ["meanwhile", "here again"]
 
 
-def test_removing_what_cannot_be(several: Several) -> None:
-    """Not the device one sits at, none that is not there, and not without the right to."""
+def test_device_remove_exit_codes(several: Several) -> None:
+    """Not the current device, no unknown one, and only as an admin."""
     several.refused(3, "device", "remove", "desk")
     several.create_vault()
     several.refused(3, "device", "remove", "desk")
@@ -210,8 +209,8 @@ def test_removing_what_cannot_be(several: Several) -> None:
     several.refused(1, "device", "remove", "desk")
 
 
-def test_two_devices_of_one_name(several: Several) -> None:
-    """A name that fits two is no answer: the fingerprint is."""
+def test_device_name_of_two_devices_is_ambiguous(several: Several) -> None:
+    """The fingerprint is not."""
     several.create_vault()
     several.join("desk")
     several.join("phone")
@@ -224,7 +223,7 @@ def test_two_devices_of_one_name(several: Several) -> None:
 
 
 def test_request_can_be_declined(several: Several) -> None:
-    """Whoever is not wanted disappears from the list."""
+    """It disappears from the list."""
     several.create_vault()
     several.at("stranger")
     several.document("remote", "add", "home", several.url)
@@ -240,8 +239,8 @@ def recover(several: Several, code: str) -> tuple[int, str]:
     return result.code, result.out
 
 
-def test_recovery_when_all_devices_are_missing(several: Several) -> None:
-    """The code alone is on stdout; with it a new device is let in and has everything, and may let others in."""
+def test_recovery_code_opens_the_vault_for_a_new_device(several: Several) -> None:
+    """The code alone is on stdout; the device receives everything and is an admin."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -258,8 +257,8 @@ def test_recovery_when_all_devices_are_missing(several: Several) -> None:
     several.join("newer", by="new")
 
 
-def test_recovery_codes_that_do_not_open(several: Several) -> None:
-    """Mistyped is invalid; an older one, or another vault's, is refused, and leaves no trace."""
+def test_recovery_refuses_wrong_codes(several: Several) -> None:
+    """Mistyped, outdated or of another vault; it leaves no trace."""
     several.create_vault()
     older = several.document("device", "recovery-code")["recovery_code"]
     newer = several.document("device", "recovery-code")["recovery_code"]
@@ -271,8 +270,7 @@ def test_recovery_codes_that_do_not_open(several: Several) -> None:
     assert recover(several, newer)[0] == 0
 
 
-def test_who_may_make_a_recovery_code(several: Several) -> None:
-    """Only who may let others in: a code does that."""
+def test_recovery_code_can_be_made_only_by_an_admin(several: Several) -> None:
     several.refused(3, "device", "recovery-code")
     several.create_vault()
     several.refused(3, "device", "recovery-code", "--remote", "elsewhere")
@@ -280,8 +278,7 @@ def test_who_may_make_a_recovery_code(several: Several) -> None:
     several.refused(1, "device", "recovery-code")
 
 
-def test_without_the_remote(several: Several) -> None:
-    """What needs the remote says that it cannot be reached."""
+def test_device_commands_report_an_unreachable_remote(several: Several) -> None:
     several.create_vault()
     several.away()
     several.refused(7, "device", "approve", "0" * 32)

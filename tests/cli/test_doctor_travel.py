@@ -1,4 +1,4 @@
-"""`doctor` on travelling: keys, each remote, what was turned away; offline is a warning, damage is a failure."""
+"""`doctor` on sync: keys, remotes and rejected objects; an unreachable remote is a warning, damage a failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def checks(several: Several, *, code: int = 0) -> dict[str, dict[str, Any]]:
-    """Every check by its name; none comes twice."""
+    """Every check by its name, each once."""
     done = several("doctor", "--json")
     assert done.code == code, done
     document = json.loads(done.out)["checks"]
@@ -33,8 +33,8 @@ def home(several: Several, device: str = "laptop") -> Path:
     return several.root / f"home-{device}"
 
 
-def test_without_a_remote_nobody_is_asked(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No keys are made and no remote is opened by looking."""
+def test_doctor_opens_no_remote_without_one(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And makes no keys."""
     monkeypatch.setattr(open_vault, "open_remote", lambda *_, **__: pytest.fail("nobody was to be asked"))
     several.session("start", "Ship it")
     result = checks(several)
@@ -42,8 +42,8 @@ def test_without_a_remote_nobody_is_asked(several: Several, monkeypatch: pytest.
     assert not (home(several) / "device.json").exists()
 
 
-def test_sound_device_with_a_remote(several: Several) -> None:
-    """The keys are named by their fingerprint, the remote by its address and when it was last synced."""
+def test_doctor_shows_keys_and_remote_of_a_sound_device(several: Several) -> None:
+    """The fingerprint, the address, and the time of the last sync."""
     several.create_vault()
     several.session("start", "Ship it")
     assert "never synced" in checks(several)["remote home"]["detail"]
@@ -55,8 +55,7 @@ def test_sound_device_with_a_remote(several: Several) -> None:
     assert "last synced at 20" in result["remote home"]["detail"]
 
 
-def test_offline_is_a_warning(several: Several) -> None:
-    """A remote out of reach is nothing that is broken here."""
+def test_doctor_warns_of_an_unreachable_remote(several: Several) -> None:
     several.create_vault()
     several.away()
     several("sync")
@@ -66,8 +65,8 @@ def test_offline_is_a_warning(several: Several) -> None:
     assert "the last sync failed" in result["detail"]
 
 
-def test_device_that_waits(several: Several) -> None:
-    """The command that lets it in stands there, with its whole fingerprint; and what is held back."""
+def test_doctor_names_the_command_that_approves_a_waiting_device(several: Several) -> None:
+    """With the whole fingerprint, and what waits to be sent."""
     several.create_vault()
     several.at("desktop")
     several.session("start", "Before")
@@ -80,8 +79,7 @@ def test_device_that_waits(several: Several) -> None:
     assert "holdfast remote confirm home WORDS" in result["fix"]
 
 
-def test_what_was_turned_away(several: Several) -> None:
-    """A pack that somebody changed is named with its reason, and with what to do."""
+def test_doctor_names_rejected_packs_with_reason_and_fix(several: Several) -> None:
     several.create_vault()
     several.join("desktop")
     several.session("start", "Ship it")
@@ -97,8 +95,7 @@ def test_what_was_turned_away(several: Several) -> None:
     assert result["fix"]
 
 
-def test_what_this_device_published_and_is_missing(several: Several) -> None:
-    """Packs and heads of our own that the remote does not show any more are missed."""
+def test_doctor_reports_own_packs_and_heads_missing_at_the_remote(several: Several) -> None:
     several.create_vault()
     several.session("start", "Ship it")
     several.document("sync")
@@ -116,8 +113,7 @@ def test_what_this_device_published_and_is_missing(several: Several) -> None:
     assert checks(several)["remote home"]["status"] == "ok"
 
 
-def test_another_vault_in_its_place(several: Several) -> None:
-    """Whoever puts a vault of their own where ours was is found out."""
+def test_doctor_detects_another_vault_in_place_of_ours(several: Several) -> None:
     several.create_vault()
     ours = (several.folder / "vault").read_bytes()
     several.at("eve")
@@ -135,8 +131,8 @@ def test_another_vault_in_its_place(several: Several) -> None:
     assert checks(several)["remote home"]["status"] == "ok"
 
 
-def test_damaged_keys_are_a_failure(several: Several) -> None:
-    """Keys that cannot be read, or that others can read, are said; nothing is made anew by looking."""
+def test_doctor_fails_on_damaged_keys(several: Several) -> None:
+    """Unreadable, or readable by others; no new keys are made."""
     several.create_vault()
     kept = home(several) / "device.json"
     whole = kept.read_bytes()
@@ -160,8 +156,8 @@ def test_damaged_keys_are_a_failure(several: Several) -> None:
 
 
 @pytest.mark.parametrize("name", ["remotes.json", "people.json"])
-def test_damaged_lists_are_a_failure(several: Several, name: str) -> None:
-    """What cannot be read is named, and left as it is."""
+def test_doctor_fails_on_damaged_sync_files(several: Several, name: str) -> None:
+    """They are named and left as they are."""
     several.create_vault()
     (home(several) / name).write_text("{")
     result = checks(several, code=6)
@@ -169,8 +165,8 @@ def test_damaged_lists_are_a_failure(several: Several, name: str) -> None:
     assert (home(several) / name).read_text() == "{"
 
 
-def test_backup_holds_no_keys(several: Several) -> None:
-    """What is backed up is the log: neither the device's keys nor those of any vault are in it."""
+def test_backup_contains_no_keys(several: Several) -> None:
+    """Neither the device's nor those of any vault."""
     several.create_vault()
     several.session("start", "Ship it")
     several.document("sync")
@@ -189,8 +185,7 @@ def test_backup_holds_no_keys(several: Several) -> None:
     assert not (home(several, "desktop") / "device.json").exists()
 
 
-def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
-    """Keys, remotes and people are the person's: taking Holdfast out of agents touches none of them."""
+def test_uninstall_keeps_keys_remotes_and_people(several: Several) -> None:
     several.create_vault()
     several.session("start", "Ship it")
     several.document("people", "add", "bea@example.org", several.age)
@@ -200,8 +195,8 @@ def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
     several.document("sync")
 
 
-def test_remote_that_lost_who_belongs_there(several: Several) -> None:
-    """Entries that are gone are missed, with the command that puts them back."""
+def test_doctor_reports_missing_membership_entries(several: Several) -> None:
+    """With the command that restores them."""
     several.create_vault()
     session = str(several.session("start", "Ship it")["id"])
     several.document("sync")
@@ -217,8 +212,8 @@ def test_remote_that_lost_who_belongs_there(several: Several) -> None:
     assert several.session("show", session)["goal"] == "Ship it"
 
 
-def test_copied_home_misses_nothing(several: Several) -> None:
-    """A copy packs anew what was deleted: neither home takes that for packs that were lost."""
+def test_doctor_misses_no_packs_in_a_copied_home(several: Several) -> None:
+    """The copy repacks what was deleted; neither home takes that for lost packs."""
     several.create_vault()
     session = str(several.session("start", "To be deleted")["id"])
     several.document("sync")
@@ -238,8 +233,7 @@ def test_copied_home_misses_nothing(several: Several) -> None:
     assert checks(several)["remote home"]["status"] == "ok"
 
 
-def test_what_is_to_be_copied_stays_whole(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No line breaks a fingerprint, and a long name does not run into what is said of it."""
+def test_doctor_does_not_break_fingerprints_and_long_names(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     several.create_vault()
     several.away()

@@ -1,4 +1,4 @@
-"""What ended without saying so, what still waits for the person, and a `stop` that was a mistake."""
+"""Conversations and agents that ended without a report, waits for the person, and undoing a `stop`."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from tests.support.command_line import Calling
 TALK = "11111111-2222-4333-8444-555555555555"
 
 
-class Talking(Calling):
+class ClaudeProject(Calling):
     """A project in which Claude Code runs as a process that a test can end."""
 
     def begin(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], stdin=subprocess.DEVNULL)
 
-    def hears(self, program: subprocess.Popen[bytes], event: str, **said: object) -> None:
-        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
+    def payload_of(self, program: subprocess.Popen[bytes], event: str, **fields: object) -> None:
+        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **fields}
         spool.add_payload(str(self.home), "claude", "user", program.pid, json.dumps(payload).encode())
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talking:
-    return Talking(tmp_path, monkeypatch, capsys)
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> ClaudeProject:
+    return ClaudeProject(tmp_path, monkeypatch, capsys)
 
 
-def test_status_names_a_conversation_when_its_program_died(cli: Talking) -> None:
-    """Nobody says "closed" who was killed; what it waited for is no longer shown either."""
+def test_status_names_a_conversation_when_its_program_died(cli: ClaudeProject) -> None:
+    """It never reported its end; what it waited for is not shown any more."""
     program = cli.begin()
     try:
-        cli.hears(program, "UserPromptSubmit", prompt="Empty the carts")
-        cli.hears(program, "PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf carts"})
+        cli.payload_of(program, "UserPromptSubmit", prompt="Empty the carts")
+        cli.payload_of(program, "PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf carts"})
         alive = cli("status").out
         assert "Waiting for you" in alive
         assert "Ended without saying so" not in alive
@@ -55,7 +55,7 @@ def test_status_names_a_conversation_when_its_program_died(cli: Talking) -> None
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "fields"),
     [
         ("UserPromptSubmit", {"prompt": "Never mind"}),
         ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": {}}),
@@ -64,35 +64,37 @@ def test_status_names_a_conversation_when_its_program_died(cli: Talking) -> None
     ],
     ids=["prompt", "tool", "turn", "end"],
 )
-def test_waiting_ends_when_its_cause_is_no_longer_there(cli: Talking, event: str, said: dict[str, object]) -> None:
-    """A later prompt, the use of a tool, the end of the turn and that of the conversation answer it."""
+def test_waiting_ends_when_its_cause_is_over(cli: ClaudeProject, event: str, fields: dict[str, object]) -> None:
+    """By a later prompt, the use of the tool, or the end of turn or conversation."""
     program = cli.begin()
     try:
-        cli.hears(program, "UserPromptSubmit", prompt="Empty the carts")
-        cli.hears(program, "PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf carts"})
+        cli.payload_of(program, "UserPromptSubmit", prompt="Empty the carts")
+        cli.payload_of(program, "PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf carts"})
         assert len(cli.session("status")["waiting"]) == 1
-        cli.hears(program, event, **said)
+        cli.payload_of(program, event, **fields)
         assert cli.session("status")["waiting"] == []
     finally:
         processes.end(program)
 
 
-def test_prompt_ends_what_a_subagent_waited_for(cli: Talking) -> None:
-    """Whoever writes a new prompt has left the question behind, whoever asked it."""
+def test_prompt_ends_the_waiting_of_a_subagent(cli: ClaudeProject) -> None:
+    """A new prompt means that the question is settled."""
     program = cli.begin()
     try:
-        cli.hears(program, "UserPromptSubmit", prompt="Empty the carts")
-        cli.hears(program, "SubagentStart", agent_id="a1b2c3d4", agent_type="reviewer")
-        cli.hears(program, "PermissionRequest", tool_name="Bash", tool_input={"command": "ls"}, agent_id="a1b2c3d4")
+        cli.payload_of(program, "UserPromptSubmit", prompt="Empty the carts")
+        cli.payload_of(program, "SubagentStart", agent_id="a1b2c3d4", agent_type="reviewer")
+        cli.payload_of(
+            program, "PermissionRequest", tool_name="Bash", tool_input={"command": "ls"}, agent_id="a1b2c3d4"
+        )
         assert len(cli.session("status")["waiting"]) == 1
-        cli.hears(program, "UserPromptSubmit", prompt="Something else")
+        cli.payload_of(program, "UserPromptSubmit", prompt="Something else")
         assert cli.session("status")["waiting"] == []
     finally:
         processes.end(program)
 
 
-def test_stop_names_the_agents_that_still_run(cli: Talking) -> None:
-    """They are recorded as aborted, but nothing stops them: the person has to know."""
+def test_stop_names_the_agents_that_still_run(cli: ClaudeProject) -> None:
+    """They are recorded as aborted, but nothing stops them."""
     cli("start", "Carts")
     opaque = "a55cae90-daa8-4ec4-9b81-a177f4ac06a7"
     cli("agent", "start", opaque, "--type", "reviewer", "--pid", str(os.getpid()))
@@ -103,8 +105,8 @@ def test_stop_names_the_agents_that_still_run(cli: Talking) -> None:
     assert "finished" not in stopped.err
 
 
-def test_stop_reports_nothing_of_agents_when_none_runs(cli: Talking) -> None:
-    """An agent whose process is gone does not run."""
+def test_stop_names_no_agents_when_none_runs(cli: ClaudeProject) -> None:
+    """An agent whose process has ended does not run."""
     cli("start", "Carts")
     program = cli.begin()
     cli("agent", "start", "crashed", "--type", "reviewer", "--pid", str(program.pid))
@@ -112,8 +114,8 @@ def test_stop_reports_nothing_of_agents_when_none_runs(cli: Talking) -> None:
     assert cli.document("stop")["at_work"] == []
 
 
-def test_resume_of_a_completed_session_begins_one_that_continues_it(cli: Talking) -> None:
-    """A `stop` by mistake is undone: goal and open tasks go on in a new session, which says so."""
+def test_resume_of_a_completed_session_starts_one_that_continues_it(cli: ClaudeProject) -> None:
+    """It undoes a `stop`: the new session has goal and open tasks, and says so."""
     first = cli.session("start", "Carts", "--scope", "shop")["id"]
     for text in ("Empty them", "Fill them", "Sell them"):
         cli("task", "add", text)
@@ -130,8 +132,8 @@ def test_resume_of_a_completed_session_begins_one_that_continues_it(cli: Talking
     assert cli.session("show", first)["status"] == "completed"
 
 
-def test_resume_of_an_aborted_session_reports_it_in_json(cli: Talking) -> None:
-    """The answer is the new session, with the sentence among its notes."""
+def test_resume_of_an_aborted_session_reports_the_new_session_in_json(cli: ClaudeProject) -> None:
+    """In its notes."""
     first = cli.session("start", "Carts")["id"]
     cli("abort")
     document = cli.document("resume", first)
@@ -139,12 +141,12 @@ def test_resume_of_an_aborted_session_reports_it_in_json(cli: Talking) -> None:
     assert any(f"Session {first[:8]} is aborted" in note for note in document["notes"])
 
 
-def test_conversation_list_shows_the_latest_session_when_none_is_current(cli: Talking) -> None:
-    """With everything that the contract names, whether a transcript was read or not."""
+def test_conversation_list_shows_the_latest_session_when_none_is_current(cli: ClaudeProject) -> None:
+    """With all documented fields, whether a transcript was read or not."""
     cli.refused(3, "conversation", "list")
     program = cli.begin()
     try:
-        cli.hears(program, "UserPromptSubmit", prompt="Empty the carts")
+        cli.payload_of(program, "UserPromptSubmit", prompt="Empty the carts")
         (listed,) = cli.document("conversation", "list")["conversations"]
     finally:
         processes.end(program)

@@ -1,4 +1,4 @@
-"""The hooks' way in, as agents meet it: whatever they say and whatever is broken here, they go on undisturbed."""
+"""The entry point of hooks: whatever agents send and whatever is broken, hooks and status lines succeed silently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.machine import error_log
 from holdfast.workspace import spool
 
 HUGE = 50 * 1024 * 1024
-# Longer than a hook ever takes on a busy machine, shorter than the store's own patience with whoever locks it.
+# Longer than a hook takes on a busy machine, shorter than the store waits for a lock.
 _TOO_LONG = 20
 
 
@@ -34,9 +34,9 @@ class Hooks:
         self.project.mkdir()
         self.environ = {"HOLDFAST_HOME": str(self.home), "HOME": str(where), "PATH": os.environ["PATH"]}
 
-    def payload(self, event: str = "UserPromptSubmit", **said: Any) -> bytes:
+    def payload(self, event: str = "UserPromptSubmit", **fields: Any) -> bytes:
         known = {"session_id": "talk-1", "cwd": str(self.project), "hook_event_name": event}
-        return json.dumps(known | ({"prompt": "Add login"} if event == "UserPromptSubmit" else {}) | said).encode()
+        return json.dumps(known | ({"prompt": "Add login"} if event == "UserPromptSubmit" else {}) | fields).encode()
 
     def run(
         self, *words: str, given: bytes = b"", before: tuple[str, ...] = ()
@@ -46,17 +46,17 @@ class Hooks:
             capture_output=True, check=False, timeout=_TOO_LONG,
         )  # fmt: skip
 
-    def undisturbed(self, *words: str, given: bytes = b"", before: tuple[str, ...] = ()) -> None:
+    def run_silently(self, *words: str, given: bytes = b"", before: tuple[str, ...] = ()) -> None:
         done = self.run(*words, given=given, before=before)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
-    def taken_in(self) -> Keeper:
+    def drained(self) -> Keeper:
         keeper = Keeper.open(str(self.project), home=str(self.home))
         keeper.collect()
         assert not spool.has_entries(str(self.home))
         return keeper
 
-    def noted(self) -> list[str]:
+    def logged(self) -> list[str]:
         return [str(line["message"]) for line in error_log.lines(str(self.home))]
 
 
@@ -79,24 +79,26 @@ def hooks(tmp_path: Path) -> Hooks:
      ("--quiet", "--project", "/nowhere", "hook", "claude"), ("--at=nonsense", "hook", "claude"),
      ("--store", "nonsense://x", "hook", "claude")],
 )  # fmt: skip
-def test_however_a_hook_is_called_the_agent_goes_on(hooks: Hooks, words: tuple[str, ...]) -> None:
-    """Never exit 2, which would stop it; nothing on standard output; and the payload is kept."""
+def test_hook_exits_0_silently_for_any_arguments(hooks: Hooks, words: tuple[str, ...]) -> None:
+    """Exit 2 would stop the agent. The payload is kept."""
     given = hooks.payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"})
-    hooks.undisturbed(*words, given=given)
+    hooks.run_silently(*words, given=given)
     (kept,) = spool.list_entries(str(hooks.home))
     assert kept.payload(Path(kept.path).read_bytes()) == given
 
 
 @pytest.mark.parametrize("words", [("statusline",), ("statusline", "nobody"), ("statusline", "claude", "--quiet")])
-def test_so_it_is_with_status_lines(hooks: Hooks, words: tuple[str, ...]) -> None:
-    hooks.undisturbed(*words)
-    hooks.undisturbed(*words, given=b"no json")
+def test_status_line_exits_0_silently_for_any_arguments(hooks: Hooks, words: tuple[str, ...]) -> None:
+    hooks.run_silently(*words)
+    hooks.run_silently(*words, given=b"no json")
 
 
 @pytest.mark.parametrize("words", [("statusline", "claude", "--json"), ("--json", "statusline", "claude")])
 @pytest.mark.parametrize("given", [b"", b"no json", b"[]", b'{"session_id": "\\ud800", "cwd": 7}'])
-def test_status_line_gave_no_document(hooks: Hooks, words: tuple[str, ...], given: bytes) -> None:
-    """`--json` is one document whatever it is given; and an error is one, too."""
+def test_status_line_prints_one_json_document_for_any_input(
+    hooks: Hooks, words: tuple[str, ...], given: bytes
+) -> None:
+    """An error is a document too."""
     done = hooks.run(*words, given=given)
     assert (done.returncode, done.stderr) == (0, b"")
     document = json.loads(done.stdout)
@@ -105,9 +107,9 @@ def test_status_line_gave_no_document(hooks: Hooks, words: tuple[str, ...], give
     assert (failed.returncode, json.loads(failed.stdout)["error"]["kind"]) == (4, "invalid")
 
 
-def test_options_before_the_command_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a store named there is where the hook looks, too."""
-    monkeypatch.setenv("HOLDFAST_STORE", "")  # so that it is as before in the end
+def test_hook_skips_options_before_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except that it uses a store given there."""
+    monkeypatch.setenv("HOLDFAST_STORE", "")  # restores the variable at the end
     assert words_of(["--json", "--project", "x", "--store=sqlite:///a", "hook", "claude"]) == ["hook", "claude"]
     assert os.environ["HOLDFAST_STORE"] == "sqlite:///a"
     assert words_of(["--store"]) == []
@@ -115,7 +117,7 @@ def test_options_before_the_command_are_passed_over(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("words", [("hook", "--help"), ("hook", "claude", "-h"), ("statusline", "--help")])
-def test_help_is_help(hooks: Hooks, words: tuple[str, ...]) -> None:
+def test_hook_and_status_line_print_help(hooks: Hooks, words: tuple[str, ...]) -> None:
     done = hooks.run(*words)
     assert (done.returncode, done.stderr) == (0, b"")
     assert f"holdfast {words[0]}".encode() in done.stdout
@@ -133,38 +135,38 @@ _BAD = {
 
 
 @pytest.mark.parametrize("given", [b"", b" ", b"\n\n", b"\t\r\n"])
-def test_nothing_at_all_is_only_noted(hooks: Hooks, given: bytes) -> None:
+def test_hook_logs_an_empty_payload(hooks: Hooks, given: bytes) -> None:
     hooks.home.mkdir()
-    hooks.undisturbed("hook", "claude", given=given)
+    hooks.run_silently("hook", "claude", given=given)
     assert not spool.has_entries(str(hooks.home))
-    assert hooks.noted() == ["empty payload from claude's hook"]
+    assert hooks.logged() == ["empty payload from claude's hook"]
 
 
 @pytest.mark.parametrize("given", _BAD.values(), ids=_BAD.keys())
-def test_what_cannot_be_read_is_kept(hooks: Hooks, given: bytes) -> None:
-    """Nothing can be made of it now, but it is somebody's: it is put aside, to the byte, and noted."""
-    hooks.undisturbed("hook", "claude", given=given)
+def test_hook_moves_an_unreadable_payload_to_quarantine(hooks: Hooks, given: bytes) -> None:
+    """Byte for byte, and logs it."""
+    hooks.run_silently("hook", "claude", given=given)
     past = 1_794_000_000
     for path in (hooks.home / "spool").glob("claude.*"):
-        os.utime(path, (past, past))  # what is young might still be being written
-    with hooks.taken_in() as keeper:
+        os.utime(path, (past, past))  # a recent payload may be incomplete
+    with hooks.drained() as keeper:
         assert keeper.history(all_projects=True) == []
     (kept,) = (hooks.home / "spool" / spool.UNREAD).iterdir()
     assert kept.read_bytes() == given
-    assert hooks.noted()
+    assert hooks.logged()
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [{"session_id": "../../../../etc/passwd"}, {"session_id": "; rm -rf / #"}, {"session_id": "-rf"},
      {"session_id": "a" * 200}, {"transcript_path": "/etc/shadow"}, {"transcript_path": "/dev/zero"},
      {"transcript_path": "\\\\host\\share\\x"}, {"cwd": "/nowhere/at/all"}, {"cwd": "relative/../.."},
      {"cwd": "/dev/null"}, {"cwd": ""}, {"prompt": "\x1b]0;x\x07\x00\u202e" * 100}, {"prompt": "\ud800"}],
 )  # fmt: skip
-def test_hostile_ids_and_paths_do_no_harm(hooks: Hooks, said: dict[str, str]) -> None:
-    """They are words like others: kept as such, followed nowhere."""
-    hooks.undisturbed("hook", "claude", given=hooks.payload(**said))
-    with hooks.taken_in() as keeper:
+def test_hook_stores_hostile_ids_and_paths_as_text(hooks: Hooks, fields: dict[str, str]) -> None:
+    """It follows none of them."""
+    hooks.run_silently("hook", "claude", given=hooks.payload(**fields))
+    with hooks.drained() as keeper:
         assert len(keeper.history(all_projects=True)) == 1
     assert spool.list_unread(str(hooks.home)) == []
     assert {path.name for path in hooks.where.iterdir()} == {"home", "project"}
@@ -172,26 +174,26 @@ def test_hostile_ids_and_paths_do_no_harm(hooks: Hooks, said: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse"])
-def test_payload_of_50_megabytes(hooks: Hooks, event: str) -> None:
-    """Taken in like any other, with or without an answer to wait for; of its text a little is kept."""
+def test_hook_accepts_a_payload_of_50_megabytes(hooks: Hooks, event: str) -> None:
+    """With or without a reply; only the beginning of its text is kept."""
     given = hooks.payload(event, prompt="Add login " + "x" * HUGE)
-    hooks.undisturbed("hook", "claude", given=given)
-    with hooks.taken_in() as keeper:
+    hooks.run_silently("hook", "claude", given=given)
+    with hooks.drained() as keeper:
         result = keeper.history(all_projects=True)
     assert len(result) == (event == "UserPromptSubmit")
     assert all(len(row.goal) < 1000 for row in result)
     assert sum(path.stat().st_size for path in hooks.home.rglob("*") if path.is_file()) < 5_000_000
 
 
-def test_50_megabytes_of_nonsense(hooks: Hooks) -> None:
-    hooks.undisturbed("hook", "claude", given=b'"SessionStart"' * (HUGE // 14))
+def test_hook_keeps_50_megabytes_that_are_no_payload(hooks: Hooks) -> None:
+    hooks.run_silently("hook", "claude", given=b'"SessionStart"' * (HUGE // 14))
     (kept,) = (hooks.home / "spool").iterdir()
     assert kept.stat().st_size == HUGE // 14 * 14
 
 
-def test_nobody_listens_to_the_answer(hooks: Hooks) -> None:
-    """The agent has gone while the briefing was written."""
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
+def test_hook_survives_a_closed_stdout(hooks: Hooks) -> None:
+    """The agent exited while the briefing was written."""
+    hooks.run_silently("hook", "claude", given=hooks.payload())
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -204,7 +206,7 @@ def test_nobody_listens_to_the_answer(hooks: Hooks) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell closes the streams")
 @pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_streams_may_be_closed(hooks: Hooks, streams: str) -> None:
+def test_hook_runs_with_closed_standard_streams(hooks: Hooks, streams: str) -> None:
     command = f'"$0" -m holdfast hook claude {streams}'
     done = subprocess.run(
         ["sh", "-c", command, sys.executable], input=hooks.payload("SessionStart"), env=hooks.environ,
@@ -213,47 +215,46 @@ def test_streams_may_be_closed(hooks: Hooks, streams: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> None:
-    """Another process may have drained the spool between handing over and answering."""
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
+def test_hook_replies_when_another_process_drained_its_payload(hooks: Hooks) -> None:
+    hooks.run_silently("hook", "claude", given=hooks.payload())
     given = hooks.payload("SessionStart", source="resume")
     path = spool.add_payload(str(hooks.home), "claude", "user", 1, given)
-    hooks.taken_in().close()
+    hooks.drained().close()
     assert not os.path.exists(path)
     reply = answer_hook(str(hooks.home), os.path.basename(path), store=None, payload=given)
     assert reply is not None
     assert "Add login" in reply.stdout
 
 
-# ── the ground ───────────────────────────────────────────────────────────────────────────────────────────
+# ── home and store ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_home_that_is_a_file(hooks: Hooks) -> None:
+def test_hook_exits_0_silently_when_the_home_is_a_file(hooks: Hooks) -> None:
     hooks.home.write_text("mine")
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    hooks.run_silently("hook", "claude", given=hooks.payload())
     assert hooks.home.read_text() == "mine"
 
 
 @pytest.mark.parametrize("home", ["", "/proc/nowhere", "\udcff"])
-def test_home_that_cannot_be(hooks: Hooks, home: str) -> None:
+def test_hook_exits_0_silently_when_the_home_is_impossible(hooks: Hooks, home: str) -> None:
     hooks.environ["HOLDFAST_HOME"] = home
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    hooks.run_silently("hook", "claude", given=hooks.payload())
 
 
-def test_store_that_is_no_store(hooks: Hooks) -> None:
-    """The payload waits until it is mended."""
+def test_hook_keeps_the_payload_when_the_store_is_damaged(hooks: Hooks) -> None:
+    """Until the store is repaired."""
     hooks.home.mkdir()
     (hooks.home / "store.db").write_bytes(b"no store at all" * 1000)
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    hooks.run_silently("hook", "claude", given=hooks.payload())
     assert len(spool.list_entries(str(hooks.home))) == 1
-    assert hooks.noted()
+    assert hooks.logged()
 
 
 @pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
-def test_locked_store(hooks: Hooks, kind: str) -> None:
-    """Nobody waits for it; what was said is taken in when it is free again."""
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
-    hooks.taken_in().close()
+def test_hook_does_not_wait_for_a_locked_store(hooks: Hooks, kind: str) -> None:
+    """The payload is drained once it is unlocked."""
+    hooks.run_silently("hook", "claude", given=hooks.payload())
+    hooks.drained().close()
     holder = apsw.Connection(str(hooks.home / "store.db"))
     holder.execute(f"BEGIN {kind}")
     for event in ("SessionStart", "UserPromptSubmit", "PreCompact"):
@@ -262,20 +263,20 @@ def test_locked_store(hooks: Hooks, kind: str) -> None:
     assert len(spool.list_entries(str(hooks.home))) == 3
     holder.execute("ROLLBACK")
     holder.close()
-    with hooks.taken_in() as keeper:
+    with hooks.drained() as keeper:
         assert keeper.session().document().context.compressions == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="limits of a process are POSIX's")
 @pytest.mark.parametrize("blocks", [0, 1])
-def test_no_file_may_grow(hooks: Hooks, blocks: int) -> None:
-    """As on a full disk: nothing can be kept, and nothing half-written is left."""
+def test_hook_exits_0_silently_when_no_file_may_grow(hooks: Hooks, blocks: int) -> None:
+    """As on a full disk: no partial file is left."""
     hooks.home.mkdir()
     limited = ("sh", "-c", f'ulimit -f {blocks}; exec "$0" "$@"')
-    hooks.undisturbed("hook", "claude", given=hooks.payload(prompt="x" * 5_000), before=limited)
+    hooks.run_silently("hook", "claude", given=hooks.payload(prompt="x" * 5_000), before=limited)
     assert not spool.has_entries(str(hooks.home))
-    hooks.undisturbed("hook", "claude", given=hooks.payload())
-    with hooks.taken_in() as keeper:
+    hooks.run_silently("hook", "claude", given=hooks.payload())
+    with hooks.drained() as keeper:
         assert keeper.session().document().goal == "Add login"
 
 
@@ -299,8 +300,10 @@ def _mounts() -> None:
     ],
     ids=["full", "no names", "read-only", "read-only, in use"],
 )
-def test_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words: tuple[str, ...]) -> None:
-    """A full disk, one without room for another name, one that may only be read: nobody is held up or told."""
+def test_hook_exits_0_silently_when_the_home_cannot_be_written(
+    hooks: Hooks, options: str, then: str, words: tuple[str, ...]
+) -> None:
+    """A full disk, one without free inodes, or one that is read-only."""
     hooks.home.mkdir()
     script = f'mount -t tmpfs -o {options} none "$HOLDFAST_HOME" && ({then}; true) && exec "$0" "$@"'
     before = ("unshare", "-Urm", "sh", "-c", script)
@@ -309,8 +312,8 @@ def test_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words: t
     assert done.stdout == (b"" if words[0] == "hook" else b"\x1b[1mproject\x1b[22m\n")
 
 
-def test_every_event_an_agent_may_ask_with_is_recognised() -> None:
-    """The words by which a hook sees that it may be answered are those of all agents, no more and no fewer."""
+def test_hook_knows_every_event_that_can_be_answered() -> None:
+    """Its list is exactly that of all adapters."""
     asking = {name for agent in index.NAMES for name in index.load_adapter(agent).asking}
     assert {word.decode().strip('"') for word in hooking._ASKING} == asking
     assert set(hooking._PROMPTS) <= set(hooking._ASKING)

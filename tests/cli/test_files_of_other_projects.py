@@ -1,4 +1,4 @@
-"""A session's id is no secret: a file that comes with a repository reaches no session of another project by it."""
+"""The id of a session is not secret: a file in a repository must not reach a session of another project by it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_mirrored_file_with_the_id_of_another_projects_session_is_left_alone(cli: Calling, tmp_path: Path) -> None:
-    """It is neither changed by the file, nor written into that project."""
+    """Neither is changed by the other."""
     cli.repository()
     session = cli.session("start", "Own work")["id"]
     cli.session("note", "precious")

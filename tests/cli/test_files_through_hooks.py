@@ -1,4 +1,4 @@
-"""The whole way of a change: hooks as an agent runs them, the process they start, and what `show` and `why` say."""
+"""A change from end to end: hooks as an agent runs them, the process that they start, and `show` and `why`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Agent:
         self.run("git", "commit", "-qm", "Begin")
         self.holdfast("connect", "claude", "--no-mcp")
 
-    def run(self, *words: str, said: bytes = b"") -> str:
+    def run(self, *words: str, stdin: bytes = b"") -> str:
         done = subprocess.run(
-            words, cwd=self.project, env=self.environ, input=said, capture_output=True, timeout=60, check=False
+            words, cwd=self.project, env=self.environ, input=stdin, capture_output=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr.decode()
         time.sleep(0.02)
@@ -43,14 +43,14 @@ class Agent:
     def holdfast(self, *words: str) -> Any:
         return json.loads(self.run(sys.executable, "-m", "holdfast", *words, "--json"))
 
-    def hook(self, manner: str, event: str, **said: Any) -> None:
-        payload = {"session_id": "talk", "cwd": str(self.project), "hook_event_name": event, **said}
+    def hook(self, manner: str, event: str, **fields: Any) -> None:
+        payload = {"session_id": "talk", "cwd": str(self.project), "hook_event_name": event, **fields}
         self.run(
-            "/bin/sh", str(self.home / "hooks" / "hook"), "claude", manner, "user", said=json.dumps(payload).encode()
+            "/bin/sh", str(self.home / "hooks" / "hook"), "claude", manner, "user", stdin=json.dumps(payload).encode()
         )
 
     def command(self, command: str) -> None:
-        """A shell command of the agent's, and its report."""
+        """A shell command of the agent, and its payload."""
         self.run("/bin/sh", "-c", command)
         self.hook(
             "tell", "PostToolUse", tool_name="Bash", tool_input={"command": command}, tool_response={},
@@ -63,7 +63,7 @@ class Agent:
 
 
 def test_file_and_commit_of_a_command_are_recorded_by_the_process_that_a_hook_starts(tmp_path: Path) -> None:
-    """Nobody has to ask: `log` compares nothing."""
+    """`log` itself compares nothing."""
     agent = Agent(tmp_path)
     agent.hook("ask", "UserPromptSubmit", prompt="Fix the cart", prompt_id="p1")
     agent.command("sed -i.bak s/1/2/ cart.py && rm cart.py.bak && git commit -qam 'Fix the total'")
@@ -82,7 +82,7 @@ def test_file_and_commit_of_a_command_are_recorded_by_the_process_that_a_hook_st
 
 
 def test_transcript_is_read_by_the_process_that_a_hook_starts(tmp_path: Path) -> None:
-    """At the end of a turn, nobody has to ask: `status` reads no transcript."""
+    """At the end of a turn; `status` reads no transcript."""
     agent = Agent(tmp_path)
     message = {
         "id": "m1", "role": "assistant", "model": "claude-opus-4-5", "content": [{"type": "text", "text": "Done"}],

@@ -1,4 +1,4 @@
-"""Import, export, convert and migrate, as a user's script calls them."""
+"""Import, export, convert and migrate as scripts call them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exported(holdfast: Calling, session: str, name: str) -> dict[str, Any]:
 
 
 def ordered(value: object) -> str:
-    """As text, so that the order of keys counts too."""
+    """As text, so that the order of keys counts."""
     return json.dumps(value)
 
 
@@ -51,8 +51,8 @@ def ordered(value: object) -> str:
         ("timer", examples.TIMER_JUST_STARTED, "20251104-domain-task"),
     ],
 )
-def test_valid_document_comes_out_as_it_went_in(holdfast: Calling, name: str, content: bytes, alias: str) -> None:
-    """Every field, its spelling and the order of keys; and it is found by the id it came with."""
+def test_valid_document_round_trips_exactly(holdfast: Calling, name: str, content: bytes, alias: str) -> None:
+    """With every field, its spelling and the order of keys; its id finds the session."""
     document = holdfast.document("import", put(holdfast, "a.json", content))
     assert document["notes"] == []
     assert document["files"][0]["result"] == "new"
@@ -60,7 +60,7 @@ def test_valid_document_comes_out_as_it_went_in(holdfast: Calling, name: str, co
     assert holdfast.session("show", alias)["aliases"][name] == alias
 
 
-def test_importing_again_changes_nothing(holdfast: Calling) -> None:
+def test_import_twice_changes_nothing(holdfast: Calling) -> None:
     path = put(holdfast, "a.json", examples.ORCHESTRATOR)
     first = holdfast.document("import", path)
     log = holdfast.document("log", first["sessions"][0])["events"]
@@ -70,10 +70,10 @@ def test_importing_again_changes_nothing(holdfast: Calling) -> None:
     assert holdfast.document("log", first["sessions"][0])["events"] == log
 
 
-def test_two_machines_that_import_one_file_make_one_session(
+def test_import_of_one_file_on_two_machines_makes_one_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The session's id and the key of each event follow from the document alone."""
+    """Ids and keys follow from the document alone."""
     entries = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -85,8 +85,8 @@ def test_two_machines_that_import_one_file_make_one_session(
     assert len(entries[0][1]) > 5
 
 
-def test_document_that_changed_since_is_united_with_its_session(holdfast: Calling) -> None:
-    """What was done here meanwhile stays; what the file says anew is added."""
+def test_import_of_a_changed_document_is_merged_into_its_session(holdfast: Calling) -> None:
+    """Local work stays, and new facts are added."""
     document = json.loads(examples.ORCHESTRATOR)
     session = holdfast.document("import", put(holdfast, "a.json", document))["sessions"][0]
     holdfast.document("resume", session)
@@ -102,8 +102,8 @@ def test_document_that_changed_since_is_united_with_its_session(holdfast: Callin
     assert "Write the changelog" in [task["text"] for task in shown["tasks"]]
 
 
-def test_real_history_directory(holdfast: Calling) -> None:
-    """Ids are kept as aliases, repeating is safe, and a file that cannot be read stops no other."""
+def test_import_of_a_history_directory_skips_unreadable_files(holdfast: Calling) -> None:
+    """Ids become aliases, and repeating it is safe."""
     for number in range(3):
         document = json.loads(examples.ORCHESTRATOR)
         document["session_id"] = f"2025-12-2{number}-abc12{number}"
@@ -123,7 +123,7 @@ def test_real_history_directory(holdfast: Calling) -> None:
     assert len(holdfast.document("history")["sessions"]) == 3
 
 
-def test_export_in_every_other_format_is_valid(holdfast: Calling) -> None:
+def test_export_is_valid_in_every_format(holdfast: Calling) -> None:
     session = holdfast.session("start", "Add OAuth with PKCE", "--scope", "auth", "--model", "gpt-5")["id"]
     holdfast.document("agent", "start", "arch-1", "--type", "architect")
     holdfast.document("task", "add", "Write the tests", "--id", "tests")
@@ -137,7 +137,7 @@ def test_export_in_every_other_format_is_valid(holdfast: Calling) -> None:
         assert {match["format"] for match in document["files"]} == {name}
 
 
-def test_export_prints_the_document_itself(holdfast: Calling) -> None:
+def test_export_prints_only_the_document(holdfast: Calling) -> None:
     holdfast.session("start", "Add OAuth")
     code, out, err = holdfast("export", "--format", "orchestrator")
     assert (code, err) == (0, "")
@@ -146,21 +146,21 @@ def test_export_prints_the_document_itself(holdfast: Calling) -> None:
 
 
 def test_export_is_as_of_the_last_event(holdfast: Calling) -> None:
-    """Files do not change by themselves: a second export is the first one."""
+    """A second export is the same."""
     holdfast.session("start", "Add OAuth")
     first = [exported(holdfast, "@", name) for name in FORMATS]
     assert first == [exported(holdfast, "@", name) for name in FORMATS]
 
 
-def test_finished_session_in_the_timer_format_reports_it(holdfast: Calling) -> None:
+def test_export_of_a_finished_session_in_the_timer_format_reports_its_end(holdfast: Calling) -> None:
     session = holdfast.session("start", "Add OAuth")["id"]
     holdfast.document("stop")
     notes = holdfast.document("export", session, "--format", "timer")["notes"]
     assert "completed" in notes[0]["message"]
 
 
-def test_secrets_in_a_document_are_cut_out_and_reported(holdfast: Calling) -> None:
-    """In fields we know, in fields we do not, and in values whose key says what they are."""
+def test_import_removes_and_reports_secrets(holdfast: Calling) -> None:
+    """From known and unknown fields, and from values under a key like `password`."""
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     document = json.loads(examples.ORCHESTRATOR)
     document["goal"] = f"Use {token}"
@@ -175,7 +175,7 @@ def test_secrets_in_a_document_are_cut_out_and_reported(holdfast: Calling) -> No
     assert shown["own"]["deep"][0].startswith("again [redacted:")
 
 
-def test_what_went_wrong_with_one_path_is_reported_with_its_code(holdfast: Calling) -> None:
+def test_import_reports_each_failed_path_with_its_code(holdfast: Calling) -> None:
     holdfast.refused(3, "import", "nothing.json")
     put(holdfast, "empty/readme.txt", b"nothing")
     holdfast.refused(3, "import", "empty")
@@ -187,7 +187,7 @@ def test_what_went_wrong_with_one_path_is_reported_with_its_code(holdfast: Calli
 
 
 @pytest.mark.parametrize("target", FORMATS)
-def test_converting_there_and_back_with_carry_restores_everything(holdfast: Calling, target: str) -> None:
+def test_convert_with_carry_round_trips(holdfast: Calling, target: str) -> None:
     put(holdfast, "a.json", examples.ORCHESTRATOR)
     for out in ("there.yaml" if target == "contract" else "there.json", "there"):
         if out == "there" and target != "contract":
@@ -198,7 +198,7 @@ def test_converting_there_and_back_with_carry_restores_everything(holdfast: Call
         assert ordered(back["document"]) == ordered(json.loads(examples.ORCHESTRATOR))
 
 
-def test_without_carry_the_losses_are_reported(holdfast: Calling) -> None:
+def test_convert_without_carry_reports_its_losses(holdfast: Calling) -> None:
     put(holdfast, "a.json", examples.ORCHESTRATOR)
     document = holdfast.document("convert", "a.json", "--to", "timer")
     assert any(note["path"].startswith("$.agents") for note in document["notes"])
@@ -207,7 +207,7 @@ def test_without_carry_the_losses_are_reported(holdfast: Calling) -> None:
     assert "timer cannot express it" in err
 
 
-def test_convert_keeps_nothing(holdfast: Calling) -> None:
+def test_convert_records_nothing(holdfast: Calling) -> None:
     put(holdfast, "a.json", examples.ORCHESTRATOR)
     holdfast.document("convert", "a.json", "--to", "craft")
     assert not holdfast.home.exists()
@@ -216,7 +216,7 @@ def test_convert_keeps_nothing(holdfast: Calling) -> None:
 # ── migrate ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_migrating_writes_the_new_version_next_to_the_old_and_can_be_undone(holdfast: Calling) -> None:
+def test_migrate_writes_a_new_file_and_can_be_undone(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     del document["schema_version"]
     document["status"] = "completed"
@@ -232,7 +232,7 @@ def test_migrating_writes_the_new_version_next_to_the_old_and_can_be_undone(hold
     holdfast.refused(3, "migrate", path, "--back")
 
 
-def test_unknown_newer_version_is_refused_by_name(holdfast: Calling) -> None:
+def test_migrate_refuses_a_newer_version_by_name(holdfast: Calling) -> None:
     documents = {"orchestrator": ("schema_version", "2.0", examples.ORCHESTRATOR),
                  "craft": ("schema_version", "2.0.0", examples.CRAFT)}  # fmt: skip
     for name, (key, version, content) in documents.items():
@@ -248,8 +248,8 @@ def test_unknown_newer_version_is_refused_by_name(holdfast: Calling) -> None:
         assert version in json.loads(holdfast("import", path, "--json").out)["files"][0]["error"]
 
 
-def test_feature_of_the_contract_is_migrated_file_by_file(holdfast: Calling) -> None:
-    """Comments stay; only what was out of date is written anew."""
+def test_migrate_converts_a_contract_feature_file_by_file(holdfast: Calling) -> None:
+    """Comments are kept, and only outdated files are rewritten."""
     folder = ".ai-session/ai-orchestrator-2025-01-09"
     state = examples.CONTRACT_STATE.replace(b"15:30:45Z", b"09:30:45-06:00")
     put(holdfast, f"{folder}/state.yaml", b"# ours\n" + state)
@@ -262,7 +262,7 @@ def test_feature_of_the_contract_is_migrated_file_by_file(holdfast: Calling) -> 
     assert "2025-01-09T15:30:45Z" in text
 
 
-# ── what is said, and how ────────────────────────────────────────────────────────────────────────────────
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────
 
 HAND_MADE = {"working_on": "Fix the index", "next_steps": ["Test it"], "notes": "slow"}
 
@@ -280,7 +280,7 @@ def standard_input(holdfast: Calling, content: bytes) -> None:
     holdfast.patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: False))
 
 
-def test_salvaging_tells_the_mapping(holdfast: Calling) -> None:
+def test_salvage_reports_the_mapping(holdfast: Calling) -> None:
     path = put(holdfast, "hand.json", HAND_MADE)
     code, out, err = holdfast("import", "--salvage", path)
     session = holdfast.document("history")["sessions"][0]["id"]
@@ -289,7 +289,7 @@ def test_salvaging_tells_the_mapping(holdfast: Calling) -> None:
     assert "$.next_steps[0]: taken as pending task\n" in err
 
 
-def test_salvaging_reads_a_handover_in_markdown_and_keeps_its_text(holdfast: Calling) -> None:
+def test_salvage_reads_a_markdown_handover_and_keeps_its_text(holdfast: Calling) -> None:
     text = "# Session Handoff: Rate limits\n\n## Next Steps\n- Write the headers\n\n## Notes\nKeep it small.\n"
     path = put(holdfast, "HANDOFF.md", text.encode())
     assert "holdfast import --salvage" in holdfast("import", path).err
@@ -307,7 +307,7 @@ NOTES = {
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_salvaging_reads_notes_whatever_they_are_written_in(holdfast: Calling, name: str) -> None:
+def test_salvage_reads_notes_in_any_syntax(holdfast: Calling, name: str) -> None:
     path = put(holdfast, name, NOTES[name].encode())
     assert "holdfast import --salvage" in holdfast("import", path).err
     code, _, err = holdfast("import", "--salvage", path)
@@ -323,22 +323,22 @@ def test_salvaging_reads_notes_whatever_they_are_written_in(holdfast: Calling, n
 @pytest.mark.parametrize(
     "text", ["no: structure: at all\n\t- [", "a = = 1\n[[[\n", '"open', "x\n---\n{", "just words"]
 )
-def test_salvaging_refuses_no_text_that_has_no_syntax_to_break(holdfast: Calling, name: str, text: str) -> None:
+def test_salvage_accepts_any_text_in_files_without_a_syntax(holdfast: Calling, name: str, text: str) -> None:
     code, _, err = holdfast("import", "--salvage", put(holdfast, name, text.encode()))
     assert code == 0, err
     assert holdfast.session("show", name)["extra"]["salvaged"]["_text"] == text
 
 
-def salvaged(holdfast: Calling, document: object, path: str = ".claude/session-state.json") -> dict[str, Any]:
-    """Import a file as it is now, with --salvage; what became of it."""
+def salvage(holdfast: Calling, document: object, path: str = ".claude/session-state.json") -> dict[str, Any]:
+    """Imports a file with --salvage; returns its entry in the answer."""
     put(holdfast, path, json.dumps(document).encode())
     (answer,) = holdfast.document("import", "--salvage", path)["files"]
     assert isinstance(answer, dict)
     return answer
 
 
-def test_salvaged_session_shows_the_names_its_file_gave_it(holdfast: Calling) -> None:
-    made = salvaged(holdfast, {"session_id": "tuesday-7", "goal": "Fix the parser"}, "notes/state.json")
+def test_salvaged_session_shows_the_id_and_path_of_its_file(holdfast: Calling) -> None:
+    made = salvage(holdfast, {"session_id": "tuesday-7", "goal": "Fix the parser"}, "notes/state.json")
     screens = [("history",), ("show", "tuesday-7"), ("resume", "tuesday-7"), ("briefing", "tuesday-7")]
     for words in screens:
         _, out, _ = holdfast(*words)
@@ -353,7 +353,7 @@ def plan(holdfast: Calling, session: str) -> dict[str, str]:
     return {task["text"]: task["status"] for task in tasks}
 
 
-def test_salvaging_gives_the_mapping_in_json_too(holdfast: Calling) -> None:
+def test_salvage_json_has_the_mapping(holdfast: Calling) -> None:
     document = holdfast.document("import", "--salvage", put(holdfast, "hand.json", HAND_MADE))
     assert {"path": "$.working_on", "message": "taken as the goal"} in document["notes"]
 
@@ -378,74 +378,74 @@ def test_salvaging_gives_the_mapping_in_json_too(holdfast: Calling) -> None:
     ],
     ids=lambda document: str(document)[:30],
 )
-def test_salvaging_refuses_no_readable_document_and_keeps_all_of_it(holdfast: Calling, document: object) -> None:
-    result = salvaged(holdfast, document, "odd.json")
+def test_salvage_accepts_any_readable_document_and_keeps_all_of_it(holdfast: Calling, document: object) -> None:
+    result = salvage(holdfast, document, "odd.json")
     assert (result["format"], result["result"], result["error"]) == (None, "new", None)
     assert holdfast.document("show", result["session"])["session"]["extra"]["salvaged"] == document
 
 
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b"null", b'{"goal": ', b""])
-def test_salvaging_gives_the_reason_there_is_nothing_to_keep(holdfast: Calling, raw: bytes) -> None:
+def test_salvage_says_why_there_is_nothing_to_keep(holdfast: Calling, raw: bytes) -> None:
     code, out, _ = holdfast("import", "--salvage", put(holdfast, "empty.json", raw))
     assert code == 4
     assert "the file is empty" in out or "recover" in out or "Name a file" in out
 
 
-def test_later_version_of_a_hand_made_file_adds_to_its_session(holdfast: Calling) -> None:
+def test_salvage_of_a_later_version_adds_to_its_session(holdfast: Calling) -> None:
     first = {"working_on": "A shelf", "next_steps": ["Cut", "Sand"], "updated_at": "2025-05-01T10:00:00Z"}
-    made = salvaged(holdfast, first)
-    assert salvaged(holdfast, first)["result"] == "known"
+    made = salvage(holdfast, first)
+    assert salvage(holdfast, first)["result"] == "known"
     later = {
         **first,
         "completed_tasks": ["Cut"],
         "next_steps": ["Sand", "Hang"],
         "updated_at": "2025-05-02T10:00:00Z",
     }
-    again = salvaged(holdfast, later)
+    again = salvage(holdfast, later)
     assert (again["session"], again["result"]) == (made["session"], "united")
     assert plan(holdfast, made["session"]) == {"Cut": "completed", "Sand": "pending", "Hang": "pending"}
-    assert salvaged(holdfast, later)["result"] == "known"
+    assert salvage(holdfast, later)["result"] == "known"
     session = holdfast.document("show", made["session"])["session"]
     assert session["extra"]["salvaged"] == later
     assert [pause for pause in session["time"]["pauses"] if pause["kind"] == "idle"] == []
-    old = salvaged(holdfast, first, "elsewhere.json")
+    old = salvage(holdfast, first, "elsewhere.json")
     assert (old["session"], old["result"]) == (made["session"], "known")
-    other = salvaged(holdfast, {**first, "next_steps": ["Another"]}, "elsewhere.json")
+    other = salvage(holdfast, {**first, "next_steps": ["Another"]}, "elsewhere.json")
     assert (other["session"], other["result"]) == (made["session"], "united")
 
 
-def test_hand_made_file_of_another_path_is_another_session(holdfast: Calling) -> None:
-    one = salvaged(holdfast, {"todo": "Cut"}, "one.json")
-    two = salvaged(holdfast, {"todo": "Sand"}, "two.json")
+def test_salvage_of_another_path_makes_another_session(holdfast: Calling) -> None:
+    one = salvage(holdfast, {"todo": "Cut"}, "one.json")
+    two = salvage(holdfast, {"todo": "Sand"}, "two.json")
     assert (two["result"], two["session"] != one["session"]) == ("new", True)
 
 
-def test_hand_made_file_is_known_by_its_own_id(holdfast: Calling) -> None:
-    """Whatever the file is called by now; and commands take the id."""
-    made = salvaged(holdfast, {"session_id": "shelf-2025", "todo": "Cut"}, "one.json")
-    again = salvaged(holdfast, {"session_id": "shelf-2025", "todo": ["Cut", "Sand"]}, "moved/two.json")
+def test_salvage_recognizes_a_file_by_its_own_id(holdfast: Calling) -> None:
+    """Under any file name; commands accept the id."""
+    made = salvage(holdfast, {"session_id": "shelf-2025", "todo": "Cut"}, "one.json")
+    again = salvage(holdfast, {"session_id": "shelf-2025", "todo": ["Cut", "Sand"]}, "moved/two.json")
     assert (again["session"], again["result"]) == (made["session"], "united")
     assert holdfast.document("show", "shelf-2025")["session"]["id"] == made["session"]
     assert holdfast.document("show", "one.json")["session"]["id"] == made["session"]
 
 
-def test_hand_made_file_goes_on_after_its_session_has_ended(holdfast: Calling) -> None:
+def test_salvage_continues_after_the_session_has_ended(holdfast: Calling) -> None:
     done = {"goal": "A shelf", "completed": ["Cut"], "status": "completed"}
-    made = salvaged(holdfast, done)
+    made = salvage(holdfast, done)
     assert holdfast.document("show", made["session"])["session"]["status"] == "completed"
-    again = salvaged(holdfast, {**done, "status": "active", "todo": ["Paint"]})
+    again = salvage(holdfast, {**done, "status": "active", "todo": ["Paint"]})
     assert (again["session"] != made["session"], again["result"]) == (True, "new")
     session = holdfast.document("show", again["session"])["session"]
     assert session["continues"] == made["session"]
     last = {"goal": "A shelf", "completed": ["Cut", "Paint"], "status": "completed"}
-    assert salvaged(holdfast, last)["session"] == again["session"]
+    assert salvage(holdfast, last)["session"] == again["session"]
     assert holdfast.document("show", again["session"])["session"]["status"] == "completed"
     for version, session in ((done, made["session"]), (last, again["session"])):
-        assert [salvaged(holdfast, version)[key] for key in ("session", "result")] == [session, "known"]
+        assert [salvage(holdfast, version)[key] for key in ("session", "result")] == [session, "known"]
 
 
-def test_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
-    """With what is wrong and what to do; so too with --quiet, which leaves out only what went well."""
+def test_import_names_an_unreadable_file_once(holdfast: Calling) -> None:
+    """With the problem and what to do, also with --quiet."""
     put(holdfast, "own.json", {"todo": "x"})
     put(holdfast, "torn.json", examples.ORCHESTRATOR[:300])
     put(holdfast, "empty.json", b"")
@@ -463,15 +463,15 @@ def test_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
         assert advice in line
 
 
-def test_secrets_are_reported_once(holdfast: Calling) -> None:
+def test_import_reports_secrets_once(holdfast: Calling) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     document = {**json.loads(examples.ORCHESTRATOR), "goal": f"Use {token}"}
     assert holdfast("import", put(holdfast, "a.json", document)).err.lower().count("removed secrets") == 1
 
 
 @pytest.mark.parametrize("target", [name for name in FORMATS if name != "orchestrator"])
-def test_what_rode_along_and_was_used_is_no_loss(holdfast: Calling, target: str) -> None:
-    """For another format it stays behind, and that is told."""
+def test_convert_does_not_report_a_used_remainder_as_lost(holdfast: Calling, target: str) -> None:
+    """A remainder of another format stays behind, which is reported."""
     put(holdfast, "a.json", examples.ORCHESTRATOR)
     there = "there.yaml" if target == "contract" else "there.json"
     assert holdfast("convert", "a.json", "--to", target, "--carry", "-o", there).code == 0
@@ -484,7 +484,7 @@ def test_what_rode_along_and_was_used_is_no_loss(holdfast: Calling, target: str)
     ]
 
 
-def test_migrate_names_files_as_they_were_named(holdfast: Calling) -> None:
+def test_migrate_names_files_as_they_were_given(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     del document["schema_version"]
     put(holdfast, "a.json", document)
@@ -495,7 +495,7 @@ def test_migrate_names_files_as_they_were_named(holdfast: Calling) -> None:
     holdfast.refused(2, "migrate", "-")
 
 
-def test_what_was_migrated_comes_back_even_when_the_new_file_is_missing(holdfast: Calling) -> None:
+def test_migrate_can_be_undone_without_the_new_file(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     del document["schema_version"]
     put(holdfast, "a.json", document)
@@ -505,7 +505,7 @@ def test_what_was_migrated_comes_back_even_when_the_new_file_is_missing(holdfast
     assert json.loads((holdfast.project / "a.json").read_bytes()) == document
 
 
-def test_show_tells_the_fields_of_others_and_no_bookkeeping(holdfast: Calling) -> None:
+def test_show_lists_unknown_fields_but_no_internal_ones(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     document["own"] = {"deep": [1, 2]}
     document["agents"][0]["colour"] = "red"
@@ -521,14 +521,14 @@ def test_show_tells_the_fields_of_others_and_no_bookkeeping(holdfast: Calling) -
     assert kept["keep"]["m"] == {"own": {"deep": [1, 2]}}
 
 
-def test_show_has_no_extra_where_only_spellings_are_kept(holdfast: Calling) -> None:
+def test_show_has_no_extra_when_only_spellings_were_kept(holdfast: Calling) -> None:
     document = json.loads(examples.ORCHESTRATOR)
     document["created"] = document["created"].replace("Z", ".000Z")
     holdfast.document("import", put(holdfast, "a.json", document))
     assert "Extra" not in holdfast("show", "2025-12-27-abc123").out
 
 
-def test_feature_goes_by_its_directory(holdfast: Calling) -> None:
+def test_import_accepts_any_file_of_a_contract_feature(holdfast: Calling) -> None:
     folder = feature(holdfast)
     for path in (".ai-session", folder, "."):
         (one,) = holdfast.document("import", path)["files"]
@@ -540,13 +540,13 @@ def test_feature_goes_by_its_directory(holdfast: Calling) -> None:
     assert line.count("state.yaml") == 1
 
 
-def test_file_only_called_like_one_of_the_contract_gets_no_lock_next_to_it(holdfast: Calling) -> None:
+def test_import_makes_no_lock_next_to_a_file_that_is_no_contract_feature(holdfast: Calling) -> None:
     put(holdfast, "infra/state.yaml", b"resources: []\n")
     assert holdfast("import", "infra/state.yaml").code == 4
     assert [path.name for path in (holdfast.project / "infra").iterdir()] == ["state.yaml"]
 
 
-def test_document_of_another_format_than_was_named(holdfast: Calling) -> None:
+def test_import_refuses_a_document_of_another_format(holdfast: Calling) -> None:
     path = put(holdfast, "t.json", examples.TIMER_JUST_STARTED)
     code, out, _ = holdfast("import", path, "--format", "craft", "--json")
     (one,) = json.loads(out)["files"]
@@ -556,7 +556,7 @@ def test_document_of_another_format_than_was_named(holdfast: Calling) -> None:
     assert holdfast.document("import", path, "--format", "timer")["files"][0]["result"] == "new"
 
 
-def test_standard_input_is_read_and_named(holdfast: Calling) -> None:
+def test_import_reads_and_names_standard_input(holdfast: Calling) -> None:
     standard_input(holdfast, examples.ORCHESTRATOR)
     assert holdfast("import", "-").out.startswith("new  standard input orchestrator → ")
     standard_input(holdfast, examples.ORCHESTRATOR)
@@ -567,8 +567,8 @@ def test_standard_input_is_read_and_named(holdfast: Calling) -> None:
     assert holdfast("import", "-").out.startswith("not read  standard input: line 1: ")
 
 
-def test_where_an_export_cannot_go(holdfast: Calling) -> None:
-    """Each with its own code; nothing is made, and a link is not written through."""
+def test_export_refuses_impossible_targets(holdfast: Calling) -> None:
+    """Each with its code; nothing is created, and links are not followed."""
     holdfast.session("start", "Add OAuth")
     (holdfast.project / "there").mkdir()
     target = holdfast.project / put(holdfast, "mine.json", {"mine": 1})
@@ -590,7 +590,7 @@ def test_where_an_export_cannot_go(holdfast: Calling) -> None:
     assert holdfast("export", "--format", "timer", "-o", "-").out == holdfast("export", "--format", "timer").out
 
 
-def test_nothing_is_imported_when_one_of_the_paths_is_not_there(holdfast: Calling) -> None:
+def test_import_is_refused_when_one_path_is_missing(holdfast: Calling) -> None:
     put(holdfast, "a.json", examples.ORCHESTRATOR)
     holdfast.refused(3, "import", "a.json", "nowhere.json")
     assert holdfast.document("history", "--all-projects")["sessions"] == []
@@ -599,7 +599,7 @@ def test_nothing_is_imported_when_one_of_the_paths_is_not_there(holdfast: Callin
     assert (code, [item["result"] for item in json.loads(out)["files"]]) == (3, ["not read", "new"])
 
 
-def test_broken_session_among_other_files_is_reported(holdfast: Calling) -> None:
+def test_import_reports_a_broken_session_file_in_a_directory(holdfast: Calling) -> None:
     put(holdfast, "d/torn.json", examples.ORCHESTRATOR[:300])
     put(holdfast, "d/good.json", examples.ORCHESTRATOR)
     put(holdfast, "d/other.json", b'{"name": "x"}')
@@ -614,7 +614,7 @@ def test_broken_session_among_other_files_is_reported(holdfast: Calling) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
 @pytest.mark.parametrize("command", ["import", "validate", "recover", "migrate"])
-def test_name_that_is_no_utf_8_is_reported(holdfast: Calling, command: str) -> None:
+def test_file_name_outside_utf8_is_reported(holdfast: Calling, command: str) -> None:
     path = os.fsencode(holdfast.project) + b"/b\xff\x1b.json"
     with open(path, "wb") as file:
         file.write(examples.ORCHESTRATOR)
@@ -631,22 +631,21 @@ HOSTILE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_input_is_an_answer_with_advice(holdfast: Calling, name: str) -> None:
-    """One JSON document each time, and whoever is refused is told what to do."""
+def test_hostile_input_is_answered_with_one_document_and_a_hint(holdfast: Calling, name: str) -> None:
     put(holdfast, "x.json", HOSTILE[name])
     for words in (["import"], ["import", "--salvage"], ["convert", "--to", "craft"], ["migrate"], ["recover"]):
         code, out, err = holdfast(*words, "x.json", "--json")
         document = checked(out)
         assert err == ""
         errors = [document["error"]] if "error" in document else [item for item in document["files"] if item["error"]]
-        # What recover reads of a file is an answer, even where no session can be made of it.
+        # `recover` answers with what it read, even if that makes no session.
         assert code in ((4,) if errors and words != ["recover"] else (0, 4))
         assert all(error["hint"] for error in errors)
         assert holdfast(*words, "x.json").code == code
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_pipe_and_a_link_to_itself_hold_nothing_up(holdfast: Calling) -> None:
+def test_pipe_and_circular_link_do_not_block(holdfast: Calling) -> None:
     os.mkfifo(holdfast.project / "pipe.json")
     (holdfast.project / "self.json").symlink_to("self.json")
     for words in (["import"], ["convert", "--to", "craft"], ["migrate"], ["recover"]):
@@ -666,10 +665,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("command", ["import", "validate"])
 @pytest.mark.parametrize("folder", ["old", "old/2025"])
-def test_where_sessions_were_collected_no_broken_file_is_passed_over(
-    holdfast: Calling, command: str, folder: str
-) -> None:
-    """Nor is another program's own file taken for one."""
+def test_broken_file_in_a_directory_of_sessions_is_reported(holdfast: Calling, command: str, folder: str) -> None:
+    """Other programs' files are not taken for broken ones."""
     for name, raw in {**BROKEN, **OTHERS, "good.json": examples.ORCHESTRATOR}.items():
         put(holdfast, f"{folder}/{name}", raw)
     code, out, _ = holdfast(command, "old", "--json")
@@ -679,13 +676,13 @@ def test_where_sessions_were_collected_no_broken_file_is_passed_over(
 
 
 @pytest.mark.parametrize("command", ["import", "validate"])
-def test_in_a_project_other_peoples_broken_files_are_not_reported(holdfast: Calling, command: str) -> None:
+def test_broken_files_of_other_programs_in_a_project_are_not_reported(holdfast: Calling, command: str) -> None:
     put(holdfast, ".claude/orchestrator-session.json", examples.ORCHESTRATOR)
     put(holdfast, "broken.json", b"{")
     assert holdfast(command, ".").code == 0
 
 
-def test_migrating_a_link_leaves_nothing_behind(holdfast: Calling) -> None:
+def test_migrate_of_a_link_leaves_nothing_behind(holdfast: Calling) -> None:
     old = json.loads(examples.ORCHESTRATOR)
     del old["schema_version"]
     put(holdfast, "real.json", old)
@@ -696,7 +693,7 @@ def test_migrating_a_link_leaves_nothing_behind(holdfast: Calling) -> None:
     assert sorted(path.name for path in holdfast.project.iterdir()) == ["link.json", "real.json"]
 
 
-def test_links_in_a_circle_have_one_answer(holdfast: Calling) -> None:
+def test_circular_links_give_one_error(holdfast: Calling) -> None:
     (holdfast.project / "a.json").symlink_to("b.json")
     (holdfast.project / "b.json").symlink_to("a.json")
     for words in (["import"], ["validate"], ["convert", "--to", "craft"], ["recover"], ["migrate"]):

@@ -1,4 +1,4 @@
-"""What people ran into, each named after what went wrong."""
+"""Bugs that people met, one test each, named after what went wrong."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def process(cli: Calling, *words: str, timeout: float = 30) -> subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cli.project)
 
 
-def test_status_at_a_moment_ignored_what_was_current_then(cli: Calling) -> None:
-    """`--at` shows the session that was worked on then, whatever is current now; before any, none."""
+def test_status_at_a_past_time_ignored_the_session_current_then(cli: Calling) -> None:
+    """`--at` shows the session that was current then; before any, none."""
     first = cli.session("start", "A", "--at", at(0))["id"]
     cli("stop", "--at", at(4))
     assert cli.session("status", "--at", at(2))["id"] == first
@@ -38,14 +38,14 @@ def test_status_at_a_moment_ignored_what_was_current_then(cli: Calling) -> None:
 
 
 def test_exit_code_of_255_was_taken_for_a_signal(cli: Calling) -> None:
-    """It is what ssh and others say of any failure: logical, and not tried again."""
+    """ssh and others use it for any failure: logical, and not retried."""
     cli("start", "G")
     assert process(cli, "run", "--retries", "2", "--", "sh", "-c", "echo ran; exit 255").stdout == "ran\n"
     assert cli.session("status")["agents"][0]["error"]["category"] == "logical"
 
 
-def test_run_inside_a_run_waited_for_the_one_around_it(cli: Calling) -> None:
-    """The command inside is part of the agent that waits for it."""
+def test_nested_run_waited_for_the_outer_one(cli: Calling) -> None:
+    """It is part of the agent that waits for it."""
     cli("start", "G", "--mode", "debug")
     inner = [sys.executable, "-m", "holdfast", "run", "--type", "inner", "--", "echo", "nested"]
     done = process(cli, "run", "--type", "outer", "--", *inner)
@@ -53,8 +53,8 @@ def test_run_inside_a_run_waited_for_the_one_around_it(cli: Calling) -> None:
     assert [agent["status"] for agent in cli.session("status")["agents"]] == ["completed", "completed"]
 
 
-def test_recording_a_file_ran_a_program_the_repository_named(cli: Calling, tmp_path: Path) -> None:
-    """Counting lines runs no filter."""
+def test_recording_a_file_ran_a_program_configured_in_the_repository(cli: Calling, tmp_path: Path) -> None:
+    """Counting lines must run no filter."""
     cli.repository()
     (cli.project / "f").write_text("one\n")
     cli.git("add", ".")
@@ -71,7 +71,7 @@ def test_recording_a_file_ran_a_program_the_repository_named(cli: Calling, tmp_p
 
 
 def test_archiving_by_age_could_not_be_undone(cli: Calling) -> None:
-    """What is archived by age can be taken out, and put away again."""
+    """`unarchive` and `archive` work on sessions archived by age."""
     session = cli.session("start", "old", "--at", at(0))["id"]
     cli("stop", "--at", at(1))
     assert cli.document("history")["sessions"][0]["archived"] is True
@@ -89,8 +89,8 @@ def test_history_and_status_disagreed_about_the_hours_of_an_open_session(cli: Ca
     assert 0 <= cli.document("history")["sessions"][0]["working_ms"] - worked < MINUTE
 
 
-def test_errors_of_run_came_out_in_two_places(cli: Calling) -> None:
-    """Standard output is the command's alone, whatever goes wrong."""
+def test_errors_of_run_were_printed_twice(cli: Calling) -> None:
+    """Standard output is the command's alone."""
     for words in (["run", "--json"], ["run", "--json", "--nope", "--", "true"], ["run", "--json", "--", "true"]):
         done = process(cli, *words)
         assert done.returncode in (2, 3)
@@ -98,8 +98,8 @@ def test_errors_of_run_came_out_in_two_places(cli: Calling) -> None:
         assert done.stderr.startswith('{"holdfast":1,"error"')
 
 
-def test_file_of_another_project_was_recorded_as_this_ones(cli: Calling, tmp_path: Path) -> None:
-    """A session that goes on elsewhere takes only files of its own project."""
+def test_file_of_another_project_was_recorded(cli: Calling, tmp_path: Path) -> None:
+    """A session resumed in another directory accepts only files of its own project."""
     session = cli.session("start", "B")["id"]
     other = tmp_path / "other"
     other.mkdir()
@@ -109,8 +109,8 @@ def test_file_of_another_project_was_recorded_as_this_ones(cli: Calling, tmp_pat
     cli.refused(4, "file", "y.txt", "--action", "created")
 
 
-def test_agent_that_died_before_it_was_recorded_was_never_noticed(cli: Calling) -> None:
-    """A process that is not there is gone, not unknown."""
+def test_agent_that_died_before_it_was_recorded_stayed_running(cli: Calling) -> None:
+    """A missing process is dead, not unknown."""
     result = subprocess.Popen([sys.executable, "-c", ""])
     result.wait()
     cli("start", "G")
@@ -119,7 +119,7 @@ def test_agent_that_died_before_it_was_recorded_was_never_noticed(cli: Calling) 
 
 
 def test_file_that_is_no_backup_was_called_a_damaged_store(cli: Calling) -> None:
-    """The words are about the backup, and the code says that the input is wrong."""
+    """The message is about the backup, and the code is invalid input."""
     cli("start", "G")
     Path("b.db").write_text("garbage")
     assert "backup" in cli.refused(4, "restore", "b.db")["message"]
@@ -130,28 +130,28 @@ def test_file_that_is_no_backup_was_called_a_damaged_store(cli: Calling) -> None
 
 
 def test_broken_settings_in_a_repository_stopped_all_work_there(cli: Calling) -> None:
-    """They are left out, and `doctor` says so."""
+    """They are ignored, and `doctor` says so."""
     (cli.project / ".holdfast.toml").write_text("[[[")
     assert cli("start", "G").code == 0
     checks = {check["name"]: check["status"] for check in cli.document("doctor")["checks"]}
     assert checks["settings"] == "warning"
 
 
-def test_time_in_the_future_moved_the_rest_without_a_word(cli: Calling) -> None:
-    """It is allowed for a day ahead, and said what follows from it."""
+def test_time_in_the_future_was_accepted_without_a_warning(cli: Calling) -> None:
+    """Up to a day ahead is allowed; the warning says what follows."""
     cli("start", "G")
     result = cli("note", "later", "--at", format_time(Wall().now() + 3 * HOUR))
     assert (result.code, "in the future" in result.err) == (0, True)
 
 
-def test_word_help_was_no_command(cli: Calling) -> None:
+def test_help_was_no_command(cli: Calling) -> None:
     """`holdfast help` and `holdfast help COMMAND` are what people try first."""
     assert "holdfast start" in cli("help", "start").out
     assert cli("help").code == 0
 
 
-def test_store_that_vanished_was_called_well(cli: Calling) -> None:
-    """A home that has written and has no store is worth a warning."""
+def test_doctor_approved_of_a_missing_store(cli: Calling) -> None:
+    """A home that has written events and has no store is a warning."""
     cli("start", "G")
     for name in os.listdir(cli.home):
         if name.startswith("store.db"):
@@ -160,8 +160,8 @@ def test_store_that_vanished_was_called_well(cli: Calling) -> None:
     assert checks["store"] == "warning"
 
 
-def test_run_that_failed_was_listed_as_completed(cli: Calling) -> None:
-    """Of an agent that was tried again, each run says how it ended itself."""
+def test_failed_run_of_a_retried_agent_was_listed_as_completed(cli: Calling) -> None:
+    """Each run shows its own end."""
     cli("start", "G", "--at", at(0))
     cli("agent", "start", "a", "--type", "t", "--at", at(1))
     cli("agent", "fail", "a", "--category", "transient", "--message", "no", "--at", at(2))

@@ -1,4 +1,4 @@
-"""`connect git` lets commits name their session by a trailer; `disconnect git` leaves everything as it was."""
+"""`connect git` adds a trailer with the session to commits; `disconnect git` restores everything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Repository:
         return json.loads(out or err)
 
     def commit(self, message: str, *words: str, at: Path | None = None) -> str:
-        """Its whole message, as it is in the repository."""
+        """Commits and returns the whole message."""
         self.git("commit", "-q", "--allow-empty", "-m", message, *words, at=at)
         return self.git("log", "-1", "--format=%B", at=at).strip()
 
@@ -63,8 +63,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Repository(tmp_path, monkeypatch, capsys)
 
 
-def test_commit_names_the_session_that_is_at_work(shop: Repository) -> None:
-    """And none while there is none; an amended commit keeps the name it has."""
+def test_commit_names_the_current_session(shop: Repository) -> None:
+    """If there is one; an amended commit keeps its trailer."""
     before = shop.hooks()
     shop.holdfast("connect", "git")
     assert shop.commit("Begin") == "Begin"
@@ -80,8 +80,8 @@ def test_commit_names_the_session_that_is_at_work(shop: Repository) -> None:
     assert shop.commit("Without") == "Without"
 
 
-def test_hook_that_stood_there_runs_first_and_decides(shop: Repository) -> None:
-    """It is moved, not changed, and comes back to the byte; whoever it refuses is refused."""
+def test_existing_hook_runs_first_and_can_refuse(shop: Repository) -> None:
+    """It is moved unchanged, and restored byte for byte."""
     hook = shop.root / ".git" / "hooks" / "commit-msg"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text('#!/bin/sh\ngrep -q forbidden "$1" && exit 3\necho \'Checked-by: me\' >> "$1"\n')
@@ -109,14 +109,14 @@ def test_hooks_path_of_the_repository_is_followed(shop: Repository, path: str) -
     assert not (shop.root / path).exists()
 
 
-def test_hooks_path_of_the_repository_that_leads_elsewhere_is_refused(shop: Repository, tmp_path: Path) -> None:
-    """A repository says where its hooks are: that is no reason to write into somebody's home."""
+def test_hooks_path_of_the_repository_outside_it_is_refused(shop: Repository, tmp_path: Path) -> None:
+    """A repository must not choose where we write."""
     shop.git("config", "core.hooksPath", str(tmp_path / "user"))
     assert "outside" in shop.holdfast("connect", "git", code=1)["error"]["message"]
     assert list((tmp_path / "user").iterdir()) == []
 
 
-def test_hooks_path_of_the_person_is_for_all_repositories(shop: Repository, tmp_path: Path) -> None:
+def test_hooks_path_of_the_person_is_used_for_all_repositories(shop: Repository, tmp_path: Path) -> None:
     own = tmp_path / "user" / "hooks"
     own.mkdir()
     shop.git("config", "--global", "core.hooksPath", "~/hooks")
@@ -129,20 +129,20 @@ def test_hooks_path_of_the_person_is_for_all_repositories(shop: Repository, tmp_
     assert list(own.iterdir()) == []
 
 
-def test_user_scope_without_a_directory_for_all_hooks_is_refused(shop: Repository) -> None:
+def test_user_scope_is_refused_without_a_global_hooks_path(shop: Repository) -> None:
     assert "--scope project" in shop.holdfast("connect", "git", "--scope", "user", code=1)["error"]["hint"]
 
 
-def test_hook_does_nothing_once_holdfast_is_missing(shop: Repository) -> None:
+def test_hook_does_nothing_when_holdfast_is_missing(shop: Repository) -> None:
     shop.holdfast("start", "Add the tax")
     shop.holdfast("connect", "git")
     shop.home.rename(shop.home.with_name("gone"))
     assert shop.commit("Add it") == "Add it"
-    shop.holdfast("disconnect", "git")  # nothing is remembered: it is found by what stands in it
+    shop.holdfast("disconnect", "git")  # nothing is remembered: our hook is recognized by its content
     assert "commit-msg" not in shop.hooks()
 
 
-def test_commit_given_up_by_an_empty_message_stays_given_up(shop: Repository) -> None:
+def test_commit_aborted_by_an_empty_message_stays_aborted(shop: Repository) -> None:
     shop.holdfast("start", "Add the tax")
     shop.holdfast("connect", "git")
     shop.git("commit", "--allow-empty", code=1)

@@ -1,4 +1,4 @@
-"""Words become a command and its values, or one clear error."""
+"""Words are parsed into a command and its values, or one clear error."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def refused(*argv: str) -> HoldfastError:
     return caught.value
 
 
-def test_every_declared_value_is_there_with_its_type() -> None:
-    """Values carry Python types; what was not given is None, False or empty."""
+def test_parsed_values_are_complete_and_typed() -> None:
+    """A missing value is None, False or empty."""
     parsed = read("start", "ship it", "--limit", "7", "--progress=0.65", "--tag", "a", "--tag=b", "--no-sync")
     assert parsed.path == ("start",)
     assert parsed.command is START
@@ -113,8 +113,7 @@ def test_every_declared_value_is_there_with_its_type() -> None:
     }
 
 
-def test_values_are_read_by_the_type_they_were_declared_with() -> None:
-    """The accessors spare the commands every cast."""
+def test_accessors_return_the_declared_types() -> None:
     parsed = read("start", "x", "--limit=3", "--progress", "1", "--tag", "t", "-b", "--expires", "7d")
     assert parsed.need("goal") == "x"
     assert parsed.text("mode") is None
@@ -126,40 +125,40 @@ def test_values_are_read_by_the_type_they_were_declared_with() -> None:
 
 
 @pytest.mark.parametrize("words", [["-o", "f"], ["-of"], ["-o=f"], ["--output", "f"], ["--output=f"], ["-bof"]])
-def test_every_way_to_write_an_option(words: list[str]) -> None:
-    """Long and short, apart, attached, with an equals sign, behind a flag in the same word."""
+def test_option_accepts_every_spelling(words: list[str]) -> None:
+    """Long and short, separate, attached, with an equals sign, after a flag in the same word."""
     assert read("start", "x", *words).text("output") == "f"
 
 
 def test_last_of_a_repeated_option_wins() -> None:
-    """A shell alias may set an option that the person then sets otherwise."""
+    """A person may override a shell alias."""
     assert read("start", "x", "--mode", "debug", "--mode", "release").text("mode") == "release"
 
 
-def test_verbs_are_detected_below_their_command() -> None:
-    """A verb's parameters are its own, and options may stand between its words."""
+def test_verb_is_parsed_after_its_command() -> None:
+    """It has parameters of its own, and options may stand between its words."""
     parsed = read("agent", "--json", "start", "--type", "builder", "a1")
     assert parsed.path == ("agent", "start")
     assert parsed.values == {"id": "a1", "type": "builder"}
 
 
-def test_command_with_verbs_may_run_without_one() -> None:
-    """With a handler of its own the verb is optional, and a word that is no verb is its argument."""
+def test_verb_is_optional_when_the_command_has_a_handler() -> None:
+    """Another word is then an argument."""
     assert read("device").path == ("device",)
     assert read("device", "laptop").text("name") == "laptop"
     assert read("device", "--long", "list").path == ("device", "list")
     assert read("device", "list", "--long").flag("long") is True
 
 
-def test_everything_after_two_dashes_is_verbatim() -> None:
-    """Texts may begin with a dash, and a second `--` is a text like any other."""
+def test_words_after_two_dashes_are_verbatim() -> None:
+    """Also a second `--`."""
     assert read("note", "--", "--json").need("text") == "--json"
     assert read("validate", "a", "--", "-x", "--", "--help").texts("path") == ["a", "-x", "--", "--help"]
     assert not read("note", "--", "--json").globals.json
 
 
-def test_rest_belongs_to_the_command_to_run() -> None:
-    """`run` hands over everything after `--`, options, bytes that are no UTF-8 and all."""
+def test_run_passes_on_all_words_after_two_dashes() -> None:
+    """Also options, and bytes outside UTF-8."""
     parsed = read("run", "--timeout", "5", "--", "pytest", "-q", "--json", "--", "\udcff")
     assert parsed.rest == ["pytest", "-q", "--json", "--", "\udcff"]
     assert parsed.number("timeout") == 5.0
@@ -167,14 +166,13 @@ def test_rest_belongs_to_the_command_to_run() -> None:
 
 
 def test_single_dash_and_negative_numbers_are_values() -> None:
-    """`-` means standard input or output, and -3 is a number, not an option."""
     assert read("start", "-", "-o", "-").text("output") == "-"
     assert read("start", "x", "--limit", "-3").integer("limit") == -3
     assert read("agent", "progress", "a", "-.5").number("share") == -0.5
 
 
-def test_empty_text_is_a_text() -> None:
-    """Whether it may be empty is for the command to say."""
+def test_empty_text_is_accepted() -> None:
+    """Commands decide whether it is allowed."""
     assert read("note", "").need("text") == ""
     assert read("start", "x", "--mode=default", "--output=").text("output") == ""
 
@@ -205,8 +203,7 @@ def test_empty_text_is_a_text() -> None:
         (["stop", "--keep", "--discard"], "--keep and --discard cannot be used together", ""),
     ],
 )
-def test_wrong_usage_is_exit_2_and_reports_what_to_do(argv: list[str], message: str, hint: str) -> None:
-    """Each mistake has one sentence and a hint that leads on."""
+def test_wrong_usage_is_exit_2_with_a_hint(argv: list[str], message: str, hint: str) -> None:
     error = refused(*argv)
     assert isinstance(error, Usage)
     assert message in error.message
@@ -235,40 +232,38 @@ def test_wrong_usage_is_exit_2_and_reports_what_to_do(argv: list[str], message: 
     ],
 )
 def test_wrong_values_are_exit_4(argv: list[str]) -> None:
-    """What was asked is understood, but the value cannot be used."""
     error = refused(*argv)
     assert isinstance(error, Invalid)
     error.message.encode()
 
 
 @pytest.mark.parametrize("good", ["2026-11-15", "2026-11-15T09:30:00Z", "09:30"])
-def test_date_may_be_a_day_or_a_time(good: str) -> None:
-    """It stays as written; what it means needs the clock, which the parser has not."""
+def test_date_is_a_day_or_a_time(good: str) -> None:
+    """It is kept as text, since its meaning depends on the clock."""
     assert read("start", "x", f"--since={good}").text("since") == good
 
 
-def test_invalid_value_names_what_is_allowed() -> None:
-    """A wrong choice lists the right ones, and the likely one first."""
+def test_error_of_an_invalid_choice_lists_the_valid_ones() -> None:
+    """The most likely one first."""
     error = refused("start", "x", "--mode", "relaese")
     assert error.message == "--mode: invalid value 'relaese'"
     assert error.hint == "Did you mean release? Valid values: debug, default, optimize, release."
     assert error.operation == "start"
 
 
-def test_undecodable_bytes_are_named_without_repeating_them() -> None:
-    """The message can be printed and put into JSON."""
+def test_error_of_undecodable_bytes_does_not_repeat_them() -> None:
+    """It can be printed and put into JSON."""
     error = refused("note", "caf\udce9\x1b")
     assert error.message == r"'caf\udce9\x1b' is not valid UTF-8"
 
 
-def test_first_mistake_from_the_left_is_the_one_reported() -> None:
-    """The same line always fails the same way."""
+def test_leftmost_mistake_is_reported() -> None:
     assert "--limit" in refused("start", "--limit", "x", "--mode", "y", "--nope").message
     assert "--nope" in refused("start", "--nope", "--limit", "x").message
 
 
-def test_help_needs_nothing_else_to_be_right() -> None:
-    """Asked for help, nothing missing or wrong after it is an error; what was wrong before it still is."""
+def test_help_ignores_mistakes_after_it() -> None:
+    """Not those before it."""
     assert read("--help").command is None
     assert read("start", "-h").path == ("start",)
     assert read("--help", "agent", "start").path == ("agent", "start")
@@ -288,8 +283,8 @@ def test_help_needs_nothing_else_to_be_right() -> None:
         ([], False),
     ],
 )
-def test_json_is_known_to_be_wanted_even_when_parsing_fails(argv: list[str], expected: bool) -> None:
-    """An error is JSON exactly if the line asked for it before `--`."""
+def test_json_is_detected_when_parsing_fails(argv: list[str], expected: bool) -> None:
+    """Exactly if it stands before `--`."""
     assert wants_json(argv) is expected
 
 
@@ -314,8 +309,7 @@ GLOBAL_WORDS = st.lists(
 
 
 @given(VALID, GLOBAL_WORDS, st.data())
-def test_globals_mean_the_same_anywhere(line: list[str], extra: list[list[str]], data: st.DataObject) -> None:
-    """Before the command, after it, between its words: global options never change the result by their place."""
+def test_global_options_work_at_any_place(line: list[str], extra: list[list[str]], data: st.DataObject) -> None:
     expected = read(*[word for words in extra for word in words], *line)
     value_options = {"--mode", "--tag", "--type", "--timeout"}
     end = line.index("--") if "--" in line else len(line)
@@ -379,8 +373,8 @@ WORDS = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(WORDS, max_size=7))
-def test_no_words_whatever_break_the_parser(argv: list[str]) -> None:
-    """Any line is read or refused with one of our own errors, always the same one, printable."""
+def test_any_words_are_parsed_or_refused(argv: list[str]) -> None:
+    """Always with the same result, and a printable error of ours."""
     outcomes = []
     for _ in range(2):
         try:
@@ -394,18 +388,17 @@ def test_no_words_whatever_break_the_parser(argv: list[str]) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_any_text_can_be_given_after_two_dashes(text: str) -> None:
-    """Nothing a person may want to note is out of reach."""
     assert read("note", "--", text).need("text") == text
 
 
 @given(st.integers(-(10**15) + 1, 10**15 - 1))
-def test_integers_come_through_exactly(number: int) -> None:
+def test_integers_are_parsed_exactly(number: int) -> None:
     """Up to 15 digits, as every JSON reader keeps them."""
     assert read("start", "x", f"--limit={number}").integer("limit") == number
 
 
-def test_what_was_meant_is_close_and_comes_closest_first() -> None:
-    """Swapped, missing, wrong letters and beginnings are recognised, wild guesses are not made."""
+def test_suggestions_are_close_and_the_closest_comes_first() -> None:
+    """For swapped, missing and wrong letters and for beginnings."""
     names = ["start", "status", "stats", "stop"]
     assert meant("statsu", names)[0] == "status"
     assert meant("st", names) == ["start", "status", "stats"]
@@ -414,13 +407,12 @@ def test_what_was_meant_is_close_and_comes_closest_first() -> None:
     assert meant("x" * 10_000, names) == []
 
 
-def test_table_of_these_tests_is_sound() -> None:
-    """A table without contradictions has no faults."""
+def test_table_of_these_tests_has_no_faults() -> None:
     assert faults(COMMANDS) == []
 
 
-def test_program_table_is_sound_and_names_functions_that_exist() -> None:
-    """No declaration contradicts another, and every handler is a function of its module in `cli/commands`."""
+def test_program_table_has_no_faults_and_existing_handlers() -> None:
+    """Each handler is a function of its module in `cli/commands`."""
     assert faults(table.COMMANDS) == []
     pending = list(table.COMMANDS)
     for command in pending:
@@ -430,8 +422,8 @@ def test_program_table_is_sound_and_names_functions_that_exist() -> None:
             assert callable(getattr(import_module(f"holdfast.cli.commands.{module}"), function)), command.handler
 
 
-def test_contradictions_in_a_table_are_detected() -> None:
-    """Each kind of mistake in a declaration has its sentence."""
+def test_faults_of_a_table_are_detected() -> None:
+    """One sentence each."""
     table = (
         Command("a", "", (Argument("x", "", many=True), Argument("x", "", kind="flag")), group="g"),
         Command("a", "s", (Argument("x", "", required=False), Argument("y", "")), "no-colon"),
@@ -461,8 +453,8 @@ def test_contradictions_in_a_table_are_detected() -> None:
     ]
 
 
-def test_usage_line_reads_like_the_contract() -> None:
-    """Required parts stand bare, optional ones in brackets, alternatives with a bar."""
+def test_usage_line_has_the_contracts_notation() -> None:
+    """Required parts bare, optional ones in brackets, alternatives with a bar."""
     by_name = {command.name: command for command in COMMANDS}
     agent_start = by_name["agent"].verbs[0]
     assert usage(["agent", "start"], agent_start) == "holdfast agent start ID --type TYPE"
@@ -473,8 +465,8 @@ def test_usage_line_reads_like_the_contract() -> None:
     assert "[--mode debug|default|optimize|release] [--tag TAG…]" in usage(["start"], START)
 
 
-def test_program_help_groups_all_commands() -> None:
-    """Every command and global option is there, under its heading."""
+def test_program_help_lists_all_commands_and_global_options() -> None:
+    """Each under its heading."""
     text = help_text(COMMANDS, (), Paint(80))
     lines = text.split("\n")
     for command in COMMANDS:
@@ -485,8 +477,7 @@ def test_program_help_groups_all_commands() -> None:
 
 @pytest.mark.parametrize("path", [(), ("start",), ("agent",), ("agent", "start"), ("run",), ("device", "list")])
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_help_fits_the_terminal_and_colour_changes_only_colour(path: tuple[str, ...], width: int) -> None:
-    """No line is wider than the terminal, and without its colours it is the same text."""
+def test_help_fits_the_terminal_with_and_without_colour(path: tuple[str, ...], width: int) -> None:
     plain = help_text(COMMANDS, path, Paint(width))
     assert max(len(line) for line in plain.split("\n")) <= width
     coloured = help_text(COMMANDS, path, Paint(width, colour=True))
@@ -495,8 +486,8 @@ def test_help_fits_the_terminal_and_colour_changes_only_colour(path: tuple[str, 
     assert stripped == plain
 
 
-def test_help_names_what_each_option_takes() -> None:
-    """Choices, repetition, what is required and what kind of value: all in the option's line."""
+def test_help_shows_what_each_option_accepts() -> None:
+    """Choices, repetition, whether it is required, and the type of its value."""
     text = help_text(COMMANDS, ("start",), Paint(100))
     assert "debug|default|optimize|release" in text
     assert "a word to find it by (may be repeated)" in text

@@ -1,5 +1,6 @@
-"""What a guest says in a session that we share is read there. It neither draws our next work into that session, nor
-sends it elsewhere, nor chooses what our commands delete.
+"""What a guest records in a shared session is shown there, and decides nothing else.
+
+It neither draws our next work into that session nor diverts it, and it does not choose what our commands delete.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from holdfast.core.events import (
 )
 from holdfast.keeper import Keeper
 from holdfast.sessions.start import REPLACED
-from tests.cli.guest_session import TALK, Guested
+from tests.cli.guest_session import TALK, GuestSession
 
 HOUR = 3_600_000
 NEXT = "9a9b9c9d-1111-4222-8333-444455556666"
 
-# What a guest can say that may decide where work goes or what is done here; what ends the session draws nothing.
-SAID: dict[str, tuple[EventData, ...]] = {
+# Events of a guest that could decide where work is recorded or what commands do; endings cannot.
+GUEST_EVENTS: dict[str, tuple[EventData, ...]] = {
     "not put away": (SessionUnarchived(),),
     "pause ended": (SessionPaused(reason="x"), SessionResumed(gathers=False)),
     "taken up": (SessionResumed(),),
@@ -59,18 +60,19 @@ SAID: dict[str, tuple[EventData, ...]] = {
 
 
 @pytest.fixture
-def guested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Guested:
-    return Guested(tmp_path, monkeypatch, capsys)
+def guested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> GuestSession:
+    return GuestSession(tmp_path, monkeypatch, capsys)
 
 
-def goals(guested: Guested) -> dict[str, str]:
+def goals(guested: GuestSession) -> dict[str, str]:
     rows = guested.document("history", "--limit", "50")["sessions"]
     return {str(row["goal"]): str(row["id"]) for row in rows}
 
 
-def begin_by_prompt(guested: Guested) -> str:
-    """Nothing gathers here any more: the shared session is put away, what replaced it is over, and a conversation
-    began one by itself, which the guest may write in, too.
+def begin_by_prompt(guested: GuestSession) -> str:
+    """Archives the shared session and ends its replacement, so that a conversation begins a session by itself.
+
+    The guest may write in that session too.
     """
     guested.session("start", "Another", "--replace")
     guested.session("stop")
@@ -80,12 +82,13 @@ def begin_by_prompt(guested: Guested) -> str:
     return begun
 
 
-def test_guests_words_draw_no_new_conversation_into_a_session(guested: Guested) -> None:
-    """Neither into one that the owner put away nor into one that a conversation began; nor do our own commands there
-    go anywhere else than to the conversation's session.
+def test_guest_events_draw_no_new_conversation_into_a_session(guested: GuestSession) -> None:
+    """Neither into one that the owner archived nor into one that a conversation began.
+
+    Commands act on the conversation's own session.
     """
     sessions = [guested.shared, begin_by_prompt(guested)]
-    for number, (name, entry) in enumerate(SAID.items()):
+    for number, (name, entry) in enumerate(GUEST_EVENTS.items()):
         guested.force(sessions, *entry)
         talk = f"{NEXT[:-4]}{number:04d}" if name != "conversations" else NEXT
         guested.say("UserPromptSubmit", talk, prompt=f"Private: {name}")
@@ -97,14 +100,14 @@ def test_guests_words_draw_no_new_conversation_into_a_session(guested: Guested) 
         assert guested.notes(session) == []
 
 
-def test_guests_signs_do_not_let_a_session_gather_longer_than_the_owners(guested: Guested) -> None:
+def test_guest_activity_does_not_prolong_the_time_to_join_a_session(guested: GuestSession) -> None:
     guested.document("config", "set", "capture.join_hours", "0")
     guested.force([guested.shared], NoteAdded(text="x"), MessageExchanged(), SessionResumed(), ahead=HOUR)
     guested.say("UserPromptSubmit", NEXT, prompt="Private work")
     assert "Private work" in goals(guested)
 
 
-def test_session_gathers_when_another_device_of_ours_takes_it_up(guested: Guested) -> None:
+def test_session_takes_conversations_when_another_own_device_resumed_it(guested: GuestSession) -> None:
     begun = begin_by_prompt(guested)
     guested.join("tablet")
     guested.session("resume", begun, "--force")
@@ -112,13 +115,13 @@ def test_session_gathers_when_another_device_of_ours_takes_it_up(guested: Gueste
     guested.say("UserPromptSubmit", NEXT, prompt="More of it")
     assert "More of it" not in goals(guested)
     assert NEXT in [item["id"] for item in guested.session("show", begun)["native"]]
-    # Nor is a guest's device, whatever it is called, one that we can go on from.
+    # A guest's device of the same name is not one whose work we can resume.
     guested.force([guested.shared], SessionUnarchived(), DeviceJoined(device="tablet"), ahead=HOUR)
     assert guested.session("resume", "--device", "tablet")["id"] == begun
 
 
-def test_sharers_words_do_not_let_a_session_gather_the_guests_work(guested: Guested) -> None:
-    """The same the other way round: who has a session through a share takes it up themselves."""
+def test_owner_events_do_not_draw_the_guests_work_into_the_session(guested: GuestSession) -> None:
+    """The same the other way round: the guest has to resume it."""
     guested.at("guest")
     guested.session("resume", guested.shared, "--force")
     guested.document("config", "set", "capture.join_hours", "0")
@@ -128,8 +131,8 @@ def test_sharers_words_do_not_let_a_session_gather_the_guests_work(guested: Gues
     assert "The guest's own" in goals(guested)
 
 
-def test_guest_who_resumes_what_the_owner_put_away_keeps_no_conversation_there(guested: Guested) -> None:
-    """The owner's conversation goes on in the session that the owner began in its place."""
+def test_guest_resuming_an_archived_session_keeps_no_conversation_there(guested: GuestSession) -> None:
+    """The owner's conversation continues in the session that replaced it."""
     own = guested.session("start", "Not shared", "--replace")["id"]
     guested.force([guested.shared], SessionResumed(), SessionUnarchived())
     guested.prompt("Private from here on")
@@ -137,8 +140,8 @@ def test_guest_who_resumes_what_the_owner_put_away_keeps_no_conversation_there(g
     assert (guested.commands(guested.shared), guested.commands(own)) == (0, 1)
 
 
-def test_guests_pause_does_not_send_a_conversation_to_another_session(guested: Guested) -> None:
-    """As `start --replace` records it: only the owner's devices put a session away."""
+def test_guest_pause_does_not_move_a_conversation(guested: GuestSession) -> None:
+    """Although it looks like that of `start --replace`."""
     own = guested.session("resume", guested.private)["id"]
     guested.force([guested.shared], SessionPaused(reason=REPLACED))
     guested.prompt("Go on")
@@ -146,15 +149,15 @@ def test_guests_pause_does_not_send_a_conversation_to_another_session(guested: G
     assert (guested.commands(guested.shared), guested.commands(own)) == (1, 0)
 
 
-def test_agents_start_gives_way_though_a_guest_took_the_session_up(guested: Guested) -> None:
+def test_agent_can_start_a_session_although_a_guest_resumed_the_current_one(guested: GuestSession) -> None:
     begun = begin_by_prompt(guested)
     guested.force([begun], SessionResumed())
     guested.patch.setenv("CLAUDE_CODE_SESSION_ID", "by-itself")
     assert guested.session("start", "The agent's next")["id"] != begun
 
 
-def test_guest_does_not_keep_a_mirrored_session_open_for_the_owners_conversations(guested: Guested) -> None:
-    """A format that holds one session: what began by itself and was left takes no more of ours."""
+def test_guest_does_not_keep_a_mirrored_session_open(guested: GuestSession) -> None:
+    """The format holds one session, which takes no more conversations of the owner."""
     begun = begin_by_prompt(guested)
     guested.document("mirror", "on", "orchestrator")
     guested.say("SessionEnd", "by-itself", reason="other")
@@ -164,17 +167,19 @@ def test_guest_does_not_keep_a_mirrored_session_open_for_the_owners_conversation
     assert "Private work" in goals(guested)
 
 
-def test_resume_goes_on_with_what_the_owner_worked_on_last_though_a_guest_wrote_later(guested: Guested) -> None:
+def test_resume_takes_the_owners_latest_session_although_a_guest_wrote_later(guested: GuestSession) -> None:
     own = guested.session("start", "Worked on last", "--replace")["id"]
     guested.force([guested.shared], SessionUnarchived(), NoteAdded(text="later"), ahead=HOUR)
-    guested.git("worktree", "add", "-q", "../elsewhere")  # which is at no session yet
+    guested.git("worktree", "add", "-q", "../elsewhere")  # which has no session yet
     guested.patch.chdir(guested.root / "elsewhere")
     assert guested.session("resume")["id"] == own
 
 
 @pytest.mark.parametrize("is_named", [False, True])
-def test_guests_name_does_not_lead_a_mirror_to_the_files_of_another_session(guested: Guested, is_named: bool) -> None:
-    """Whether the shared session had a name in that format before, or the guest gave it the first one."""
+def test_guest_alias_does_not_redirect_a_mirror_to_files_of_another_session(
+    guested: GuestSession, is_named: bool
+) -> None:
+    """Whether the session had an alias in that format or not."""
 
     def files() -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in feature.glob("[!.]*") if file.is_file()}
@@ -199,8 +204,8 @@ def test_guests_name_does_not_lead_a_mirror_to_the_files_of_another_session(gues
 
 
 @pytest.mark.parametrize("words", [(), ("--branch",)])
-def test_guest_does_not_choose_the_branch_that_stop_discards(guested: Guested, words: tuple[str, ...]) -> None:
-    """It is the one that our own device said; where none did, the refusal names who else."""
+def test_guest_does_not_choose_the_branch_that_stop_discards(guested: GuestSession, words: tuple[str, ...]) -> None:
+    """It is the branch that our own device recorded; without one, the refusal names the other device."""
     guested.git("branch", "precious")
     session = guested.session("start", "With a branch", "--replace", *words)["id"]
     guested.share(session)
@@ -219,13 +224,13 @@ def test_guest_does_not_choose_the_branch_that_stop_discards(guested: Guested, w
         assert own not in guested.git("branch")
 
 
-def test_guests_name_for_a_session_stands_in_no_other_sessions_place(guested: Guested) -> None:
-    """The beginning of an id means the session that has it."""
+def test_guest_alias_does_not_hide_the_id_of_another_session(guested: GuestSession) -> None:
+    """A prefix means the session whose id begins so."""
     guested.force([guested.shared], AliasGiven(format="orchestrator", id=guested.private[:8]))
     assert guested.document("show", guested.private[:8])["session"]["id"] == guested.private
 
 
-def test_guests_word_on_a_commit_is_not_certain_and_not_first(guested: Guested) -> None:
+def test_why_ranks_a_guests_claim_of_a_commit_last_and_uncertain(guested: GuestSession) -> None:
     sha = "ab" * 20
     claim = CommitRecorded(sha=sha, message="Mine", conversation=f"claude:{TALK}", certainty="certain")
     guested.force([guested.private], CommitRecorded(sha=sha, message="Mine"), by="laptop", to="laptop")
@@ -236,8 +241,8 @@ def test_guests_word_on_a_commit_is_not_certain_and_not_first(guested: Guested) 
     ]  # fmt: skip
 
 
-def test_backup_speaks_for_our_devices_only_after_a_yes(guested: Guested, tmp_path: Path) -> None:
-    """Whoever has the session could have written the file, and a remote has what our devices really said."""
+def test_restore_asks_before_it_accepts_events_of_own_devices(guested: GuestSession, tmp_path: Path) -> None:
+    """Anyone who has the session could have written the file."""
     copy, file = tmp_path / "copy", str(tmp_path / "backup")
     shutil.copytree(guested.root / "home-laptop", copy)
     with Keeper.open(str(guested.project), home=str(copy)) as keeper:

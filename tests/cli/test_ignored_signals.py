@@ -1,4 +1,4 @@
-"""Commands that run for long, started by somebody who ignores signals (`nohup`, a job of a script): so do they."""
+"""Long-running commands keep ignoring the signals that their parent ignores (`nohup`, a background job)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GREETING = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
     b'"clientInfo":{"name":"test","version":"1"}}}\n'
 )
-# What is run, what it is told first, and what it is told to show that it is still there.
+# The command, its first input, and an input that shows that it still runs.
 COMMANDS = {
     "ui": ([*HOLDFAST, "ui", "--no-open"], b"", b""),
     "mcp": ([*HOLDFAST, "mcp"], GREETING, b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n'),
@@ -38,8 +38,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return given
 
 
-def told(process: subprocess.Popen[bytes], words: bytes) -> bytes:
-    """Say something to a command; what it says next."""
+def exchange(process: subprocess.Popen[bytes], words: bytes) -> bytes:
+    """Sends a line to a command and returns its next line."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(words)
@@ -49,7 +49,7 @@ def told(process: subprocess.Popen[bytes], words: bytes) -> bytes:
 
 
 def request(address: bytes) -> bytes:
-    """The beginning of what the dashboard answers, whatever that is."""
+    """The beginning of the dashboard's answer, whatever it is."""
     port = re.search(rb":(\d+)/", address)
     assert port is not None
     with socket.create_connection(("127.0.0.1", int(port[1])), PATIENCE) as line:
@@ -58,27 +58,27 @@ def request(address: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_signals_that_are_ignored_at_the_start_stay_ignored(
+def test_command_keeps_ignoring_signals_ignored_at_its_start(
     tmp_path: Path, environ: dict[str, str], name: str
 ) -> None:
-    """Neither a closed terminal nor somebody else's Ctrl-C ends it; SIGTERM does."""
+    """A closed terminal or a Ctrl-C does not end it; SIGTERM does."""
     words, first, again = COMMANDS[name]
     process = subprocess.Popen(
         ["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh", *words], cwd=tmp_path, env=environ, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        result = told(process, first)
+        result = exchange(process, first)
         if name == "ui":
-            assert request(result)  # from now on it serves, and has its own say about signals
+            assert request(result)  # from now on it serves, with signal handlers of its own
         for number in (signal.SIGINT, signal.SIGHUP):
             process.send_signal(number)
         if name == "ui":
             with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(2)  # while it ends, it would still answer
+                process.wait(2)  # it may still answer while it shuts down
             assert request(result)
         else:
-            assert told(process, again)
+            assert exchange(process, again)
         process.terminate()
         process.wait(PATIENCE)
     finally:

@@ -1,4 +1,4 @@
-"""`init`: a project set up by flags, by answers, or only looked at."""
+"""`init`: a project set up by flags or by answers, or only inspected."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _connected(cli: Calling) -> set[str]:
     return {item["name"] for item in cli.document("agents")["agents"] if item["connected"]}
 
 
-def test_only_a_look(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a terminal and without flags nothing is done: it says what is here and what to run."""
+def test_init_only_reports_without_terminal_and_flags(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exists and what to run."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     document = cli.document("init")
     assert document["next"] == ["holdfast connect claude codex", "holdfast mirror on FORMAT", "holdfast backfill"]
@@ -42,8 +42,7 @@ def test_only_a_look(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (cli.home / "hooks").exists()
 
 
-def test_by_flags(cli: Calling) -> None:
-    """Every question has a flag that answers it."""
+def test_init_flags_answer_every_question(cli: Calling) -> None:
     document = cli.document(
         "init", "--connect", "claude,goose", "--connect", "cline", "--mirror", "timer", "--backfill", "no"
     )
@@ -52,8 +51,8 @@ def test_by_flags(cli: Calling) -> None:
     assert _connected(cli) == {"claude", "goose", "cline"}
 
 
-def test_yes_and_none(cli: Calling) -> None:
-    """`--yes` connects what is found and backfills; `--connect none` connects nothing."""
+def test_init_yes_connects_and_backfills_all_agents(cli: Calling) -> None:
+    """`--connect none` connects nothing."""
     document = cli.document("init", "--connect", "none", "--yes")
     assert (document["connections"], document["backfill"]) == ([], [])
     document = cli.document("init", "--yes")
@@ -62,8 +61,8 @@ def test_yes_and_none(cli: Calling) -> None:
     assert "Work as usual" in cli("init", "--yes", "--mirror", "none").out
 
 
-def test_answers(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal it asks; Enter takes what is proposed, names choose, and nonsense is asked again."""
+def test_init_asks_on_a_terminal(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enter accepts the proposal, names choose, and anything else is asked again."""
     monkeypatch.setattr(sys, "stdin", Terminal("vim\ncodex, cline\nfancy\ntimer\nn\n"))
     done = cli("init")
     assert done.code == 0
@@ -75,8 +74,8 @@ def test_answers(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("answers", ["", "y\n", "vim\n", "y\n\n", "n\ntimer\n"])
-def test_end_of_input_did_not_mean_yes(cli: Calling, monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
-    """Ctrl-D at any question stops it like Ctrl-C does, and nothing was done by then."""
+def test_init_took_the_end_of_input_for_yes(cli: Calling, monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
+    """Ctrl-D at any question stops it like Ctrl-C, before anything is done."""
     monkeypatch.setattr(sys, "stdin", Terminal(answers))
     done = cli("init")
     assert (done.code, done.out) == (130, "")
@@ -85,8 +84,8 @@ def test_end_of_input_did_not_mean_yes(cli: Calling, monkeypatch: pytest.MonkeyP
     assert not (cli.home / "hooks").exists()
 
 
-def test_hooks_that_came_with_the_project_are_connected_as_its_own(cli: Calling) -> None:
-    """Where the script is missing, `init` proposes to make it, in the scope the hooks stand in."""
+def test_init_proposes_the_script_for_hooks_of_the_project(cli: Calling) -> None:
+    """In the scope of those hooks."""
     cli("connect", "claude", "--scope", "project")
     (cli.home / "hooks" / "hook").unlink()
     assert "holdfast connect claude --scope project" in cli.document("init", "--backfill", "no")["next"]
@@ -99,8 +98,8 @@ def test_hooks_that_came_with_the_project_are_connected_as_its_own(cli: Calling)
     assert document["problems"] == []
 
 
-def test_one_that_cannot_be_connected(cli: Calling, nobodys_environment: Path) -> None:
-    """Broken settings of one agent do not keep the others; the code and a sentence tell."""
+def test_init_connects_the_other_agents_when_one_fails(cli: Calling, nobodys_environment: Path) -> None:
+    """The exit code and a sentence say so."""
     (nobodys_environment / ".claude" / "settings.json").write_text("{")
     done = cli("init", "--yes", "--json")
     document = json.loads(done.out)

@@ -1,4 +1,4 @@
-"""What a person looks at: the commands that show, their documents, and how they look at two widths."""
+"""The commands that show something: their documents, and their screens at two widths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.core.times import HOUR, MINUTE, parse_time
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall, midnight
 
-BEGAN = parse_time("2026-10-05T09:00:00.000Z")  # past on every clock the program would believe
+BEGAN = parse_time("2026-10-05T09:00:00.000Z")  # in the past for every clock that the program accepts
 NOW = BEGAN + 170 * MINUTE
 AT = "2026-10-05T11:50:00Z"
 GOAL = "Add OAuth with PKCE to the login page, with refresh tokens and a sign-out that revokes them"
@@ -44,12 +44,12 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def build(home: Path, project: Path) -> str:
-    """A session of three hours with something of everything; gives its id."""
+    """A session of three hours with every kind of event; returns its id."""
     moment = [BEGAN]
     keeper = Keeper.open(
         str(project), home=str(home), wall=Wall(read=lambda: moment[0] * 1_000_000), actor="ada", device="laptop"
     )
-    # The wall believes no clock before the program was built: every step says its time.
+    # A clock before the build date is not accepted, so every step passes its time.
     session = keeper.start(GOAL, scope="auth", mode="optimize", model="opus", tags=["security"], at=BEGAN)
 
     def at(minutes: int) -> int:
@@ -192,25 +192,24 @@ Context  93,000 of 128,000 tokens (72.7%)  filling up
 """
 
 
-def test_status_looks_like_this_at_80_columns(shop: str, tmp_path: Path) -> None:
-    """The whole screen, drawn and aligned, without colour."""
+def test_status_screen_at_80_columns_matches_verbatim(shop: str, tmp_path: Path) -> None:
+    """Without colour."""
     assert drawn("glance", tmp_path, shop, 80) == STATUS_80
 
 
-def test_status_uses_the_room_of_140_columns(shop: str, tmp_path: Path) -> None:
-    """What was cut at 80 columns is there at 140."""
+def test_status_screen_at_140_columns_shows_what_was_cut_at_80(shop: str, tmp_path: Path) -> None:
     assert AGENTS_140 in drawn("glance", tmp_path, shop, 140)
 
 
-def test_timeline_looks_like_this_at_80_columns(shop: str, tmp_path: Path) -> None:
-    """A row for the person, one for each agent, an axis and a legend."""
+def test_timeline_screen_at_80_columns_matches_verbatim(shop: str, tmp_path: Path) -> None:
+    """A row for the person, one per agent, an axis and a legend."""
     assert drawn("timeline", tmp_path, shop, 80) == TIMELINE_80
 
 
 @pytest.mark.parametrize("name", ["glance", "whole", "timeline"])
 @pytest.mark.parametrize("width", [40, 80, 140])
-def test_no_screen_is_wider_than_its_terminal(shop: str, tmp_path: Path, name: str, width: int) -> None:
-    """Whatever the width, and in ASCII as well."""
+def test_screens_are_no_wider_than_the_terminal(shop: str, tmp_path: Path, name: str, width: int) -> None:
+    """At any width, also in ASCII."""
     for ascii_only in (False, True):
         screen = drawn(name, tmp_path, shop, width, ascii_only=ascii_only)
         assert max(width_of(line) for line in screen.split("\n")) <= width
@@ -218,16 +217,15 @@ def test_no_screen_is_wider_than_its_terminal(shop: str, tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("name", ["glance", "whole", "timeline"])
-def test_colour_changes_nothing_but_colour(shop: str, tmp_path: Path, name: str) -> None:
-    """Without its codes the coloured screen is the plain one."""
+def test_screens_are_the_same_without_colour_codes(shop: str, tmp_path: Path, name: str) -> None:
     coloured = drawn(name, tmp_path, shop, 80, colour=True)
     first, *others = coloured.split("\x1b[")
     assert first + "".join(part.split("m", 1)[1] for part in others) == drawn(name, tmp_path, shop, 80)
     assert others
 
 
-def test_off_a_terminal_nothing_is_drawn(shop: str, run: Run) -> None:
-    """In a pipe the numbers and words stand alone."""
+def test_output_without_a_terminal_has_no_bars(shop: str, run: Run) -> None:
+    """Only numbers and words."""
     code, out, err = run("status", "--at", AT)
     assert (code, err) == (0, "")
     assert out.replace(shop[:8], "01234567").startswith(PLAIN_80)
@@ -235,8 +233,8 @@ def test_off_a_terminal_nothing_is_drawn(shop: str, run: Run) -> None:
     assert not set(run("timeline", "--at", AT)[1]) & set("█▒░━┬")
 
 
-def test_long_goal_and_sixty_agents_stay_a_screen(run: Run, shop: str) -> None:
-    """A goal of 300 characters takes three lines, and lists say how much they leave out."""
+def test_status_fits_a_screen_with_a_long_goal_and_sixty_agents(run: Run, shop: str) -> None:
+    """Three lines of goal, and lists that say how much they leave out."""
     assert run("edit", "--goal", "word " * 60, "--at", AT)[0] == 0
     for number in range(60):
         run("agent", "start", f"worker-{number}", "--type", "worker", "--at", AT)
@@ -247,8 +245,8 @@ def test_long_goal_and_sixty_agents_stay_a_screen(run: Run, shop: str) -> None:
     assert len(out.split("\n")) < 45
 
 
-def test_hostile_text_reaches_no_terminal(run: Run, shop: str) -> None:
-    """Escape sequences and direction marks in stored text are spelled out, on every screen."""
+def test_hostile_text_is_escaped_on_every_screen(run: Run, shop: str) -> None:
+    """Escape sequences and direction marks."""
     hostile = "evil \x1b[2J\u202e\x9b31m"
     run("note", hostile, "--at", AT)
     run("decide", hostile, "--why", hostile, "--at", AT)
@@ -260,8 +258,10 @@ def test_hostile_text_reaches_no_terminal(run: Run, shop: str) -> None:
         assert not set(out) & set("\x1b\u202e\x9b"), words
 
 
-def test_status_without_a_session(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Null for programs, a way on for people, and nothing is made by looking."""
+def test_status_without_a_session_is_null_with_a_next_step(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And creates nothing."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
     assert document(run, "status")["session"] is None
@@ -272,8 +272,7 @@ def test_status_without_a_session(run: Run, tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "none").exists()
 
 
-def test_status_points_to_what_could_go_on(run: Run, shop: str) -> None:
-    """Where nothing is current, the latest unfinished session is one command away."""
+def test_status_names_the_latest_unfinished_session_when_none_is_current(run: Run, shop: str) -> None:
     run("start", "Something else", "--replace")
     run("stop")
     _, out, _ = run("status")
@@ -281,8 +280,7 @@ def test_status_points_to_what_could_go_on(run: Run, shop: str) -> None:
     assert shop[:8] in out
 
 
-def test_status_of_another_session_and_moment(run: Run, shop: str) -> None:
-    """An id shows that one; `--at` shows what was true then."""
+def test_status_accepts_a_session_and_a_time(run: Run, shop: str) -> None:
     assert document(run, "status", shop[:8])["session"]["id"] == shop
     then = document(run, "status", "--at", "2026-10-05T09:10:00Z")["session"]
     assert (then["status"], len(then["agents"]), then["notes"]) == ("in_progress", 2, [])
@@ -297,8 +295,10 @@ def test_status_of_another_session_and_moment(run: Run, shop: str) -> None:
         (["stop"], "09:00 to 11:50", "--continues"),
     ],
 )
-def test_status_reports_how_to_go_on(run: Run, shop: str, verb: list[str], words: str, next_step: str) -> None:
-    """Every status has its sentence and its next step; `--quiet` needs none."""
+def test_status_has_a_next_step_for_every_status(
+    run: Run, shop: str, verb: list[str], words: str, next_step: str
+) -> None:
+    """`--quiet` omits it."""
     assert run(*verb, "--at", AT)[0] == 0
     _, out, _ = run("status", shop, "--at", AT)
     assert words in out
@@ -306,8 +306,8 @@ def test_status_reports_how_to_go_on(run: Run, shop: str, verb: list[str], words
     assert "Next" not in run("status", shop, "--at", AT, "--quiet")[1]
 
 
-def test_show_has_everything(run: Run, shop: str) -> None:
-    """Each section of the session is there, and the document is the same as that of `status`."""
+def test_show_has_every_section(run: Run, shop: str) -> None:
+    """Its document is that of `status`."""
     _, out, _ = run("show", shop, "--at", AT)
     for words in (
         shop, "Agents", "Plan", "Design  1 of 1 done", "Decisions", "Can be revoked", "Files", "auth.md", "Pauses",
@@ -325,8 +325,8 @@ Session   Goal                                  Status       Done  Worked    Age
 """
 
 
-def test_history_as_a_table(run: Run, shop: str) -> None:
-    """Short id, goal, status, progress, hours and age; the project when several are asked for."""
+def test_history_table_has_its_columns(run: Run, shop: str) -> None:
+    """The project only when several are asked for."""
     _, out, _ = run("history", "--at", "2026-10-05T11:50:00Z")
     assert out.replace(shop[:8], "01234567") == HISTORY
     assert " shop " in run("history", "--all-projects")[1]
@@ -334,8 +334,8 @@ def test_history_as_a_table(run: Run, shop: str) -> None:
     assert run("history", "--search", "zebra")[1].startswith("Nothing found for 'zebra' in this project")
 
 
-def test_history_documents(run: Run, shop: str) -> None:
-    """Exactly the fields of the contract; a limit below one is invalid."""
+def test_history_rows_have_exactly_the_contracts_fields(run: Run, shop: str) -> None:
+    """A limit below one is invalid."""
     (row,) = document(run, "history")["sessions"]
     assert list(row) == [
         "id", "goal", "status", "progress", "project", "device", "created_at", "updated_at", "working_ms", "archived",
@@ -348,8 +348,7 @@ def test_history_documents(run: Run, shop: str) -> None:
     assert run("history", "--since", "yesterday")[0] == 4
 
 
-def test_history_as_of_a_moment(run: Run, shop: str) -> None:
-    """Then it was younger, or not there at all."""
+def test_history_can_be_shown_as_of_a_past_time(run: Run, shop: str) -> None:
     run("stop", "--at", AT)
     (row,) = document(run, "history", "--at", "2026-10-05T09:10:00Z")["sessions"]
     assert (row["status"], row["working_ms"], row["archived"]) == ("in_progress", 10 * MINUTE, False)
@@ -357,18 +356,17 @@ def test_history_as_of_a_moment(run: Run, shop: str) -> None:
     assert document(run, "history", "--at", "2026-10-05T09:10:00Z", "--status", "completed")["sessions"] == []
 
 
-def test_since_a_date_is_the_local_midnight(run: Run, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare date means the midnight of the person's own zone."""
+def test_history_since_a_date_starts_at_local_midnight(run: Run, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(document(run, "history", "--since", "2026-10-05")["sessions"]) == 1
     assert document(run, "history", "--since", "2026-10-06")["sessions"] == []
-    monkeypatch.setenv("TZ", "XXX-16")  # 16 hours ahead: there it is already the 6th
+    monkeypatch.setenv("TZ", "XXX-16")  # 16 hours ahead, where it is already the 6th
     time.tzset()
     assert len(document(run, "history", "--since", "2026-10-06")["sessions"]) == 1
     assert midnight("2026-10-06") == parse_time("2026-10-05T08:00:00Z")
 
 
-def test_log_is_every_event_oldest_first(run: Run, shop: str) -> None:
-    """All fields, filtered by type, the last N still oldest first."""
+def test_log_lists_events_oldest_first(run: Run, shop: str) -> None:
+    """With all fields; filtered by type; the last N in the same order."""
     events = document(run, "log")["events"]
     assert events[0]["type"] == "session.started"
     assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
@@ -385,8 +383,8 @@ def test_log_is_every_event_oldest_first(run: Run, shop: str) -> None:
     assert "AKIA" not in run("log")[1]
 
 
-def test_budget_names_who_uses_the_context(run: Run, shop: str) -> None:
-    """Tokens, the mode's line and the agents, largest first."""
+def test_budget_lists_the_agents_that_use_the_context(run: Run, shop: str) -> None:
+    """Tokens, the mode's threshold, and agents, the largest first."""
     result = document(run, "budget", "--at", AT)
     assert result["context"]["tokens"] == 93_000
     assert result["compress_at_percent"] == 60
@@ -395,16 +393,16 @@ def test_budget_names_who_uses_the_context(run: Run, shop: str) -> None:
     assert out.index("code-1") < out.index("arch-1")
 
 
-def test_timeline_document(run: Run, shop: str) -> None:
-    """Runs of each agent, pauses, and times that add up."""
+def test_timeline_document_has_runs_and_pauses(run: Run, shop: str) -> None:
+    """With times that add up."""
     line = document(run, "timeline", "--at", AT)["timeline"]
     assert line["working_ms"] + line["paused_ms"] == line["elapsed_ms"] == 170 * MINUTE
     assert sum(pause["duration_ms"] for pause in line["pauses"]) == line["paused_ms"]
     assert [len(agent["runs"]) for agent in line["agents"]] == [1, 1, 2]
 
 
-def test_report_prints_the_document(run: Run, shop: str) -> None:
-    """Markdown unless HTML is asked for, the same text inside JSON."""
+def test_report_prints_markdown_or_html(run: Run, shop: str) -> None:
+    """The same text inside JSON."""
     _, out, _ = run("report", "--at", AT)
     assert out.startswith(f"# {GOAL}\n")
     assert document(run, "report", "--at", AT) == {"holdfast": 1, "format": "md", "report": out}
@@ -412,8 +410,7 @@ def test_report_prints_the_document(run: Run, shop: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["scope", "day", "project", "agent"])
-def test_stats_in_three_forms(run: Run, shop: str, by: str) -> None:
-    """A table with its total, a document, and comma-separated values."""
+def test_stats_are_printed_as_table_json_and_csv(run: Run, shop: str, by: str) -> None:
     result = document(run, "stats", "--by", by, "--at", AT)
     assert result["by"] == by
     _, out, _ = run("stats", "--by", by, "--at", AT)
@@ -426,8 +423,8 @@ def test_stats_in_three_forms(run: Run, shop: str, by: str) -> None:
         assert lines == [f"auth,1,{65 * MINUTE},{8 * MINUTE},{57 * MINUTE},0,0,4"]
 
 
-def test_corrections_take_and_name_local_time(run: Run, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A day and a time, as a person writes them in their own zone; so do refusals."""
+def test_corrections_accept_and_show_local_time(run: Run, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in refusals."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     code, _, err = run("away", "--from", "2026-10-05 12:15", "--to", "2026-10-05T12:20", "--at", "2026-10-05 13:50")
@@ -442,8 +439,8 @@ def test_corrections_take_and_name_local_time(run: Run, shop: str, monkeypatch: 
     assert run("note", "x", "--at", "2026-10-05 13:50:00+02:00")[0] == 0
 
 
-def test_stats_show_worked_time_without_nights(run: Run, shop: str) -> None:
-    """A session left open for two nights: no sum of pauses for people, and no day on which nothing was worked."""
+def test_stats_omit_nights_and_days_without_work(run: Run, shop: str) -> None:
+    """In a session left open for two nights."""
     run("message", "--role", "user", "--at", "2026-10-07T09:00:00Z")
     run("message", "--role", "user", "--at", "2026-10-07T09:03:00Z")
     for by in ("scope", "day", "project"):
@@ -460,14 +457,14 @@ def test_stats_show_worked_time_without_nights(run: Run, shop: str) -> None:
             assert "1 day without worked time not shown" in out
 
 
-def test_csv_cannot_smuggle_formulas(run: Run, shop: str) -> None:
-    """A scope that a spreadsheet would compute is told as text."""
+def test_csv_escapes_formulas(run: Run, shop: str) -> None:
+    """A scope that a spreadsheet would compute."""
     run("edit", "--scope", "=HYPERLINK(1)", "--at", AT)
     assert "\n'=HYPERLINK(1)," in run("stats", "--csv", "--at", AT)[1]
 
 
-def test_real_process_in_a_narrow_terminal(shop: str, tmp_path: Path) -> None:
-    """As installed, with the width of the environment and an encoding that knows only ASCII."""
+def test_process_uses_the_width_and_encoding_of_its_environment(shop: str, tmp_path: Path) -> None:
+    """An encoding that has only ASCII."""
     environ = {**os.environ, "COLUMNS": "60", "PYTHONIOENCODING": "ascii"}
     for words in (["status"], ["history"], ["show", "@"], ["timeline"]):
         done = subprocess.run(
@@ -490,8 +487,8 @@ tests  ●                                            ━━━               1 
           █ worked 14 h 15 min   ░ paused 19 h 45 min   · idle 16 h 00 min"""
 
 
-def test_nights_are_folded() -> None:
-    """A long stretch in which nothing happened takes six cells, and the axis says how long it was."""
+def test_chart_folds_long_idle_stretches() -> None:
+    """To six cells, with their length on the axis."""
     b = BEGAN
     pauses = (
         TimelinePause("manual", b + 3 * HOUR, b + 3 * HOUR + 45 * MINUTE, "lunch"),
@@ -518,8 +515,9 @@ spans = st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)).map(lambda pair:
     st.lists(st.tuples(st.text(max_size=30), st.lists(spans, max_size=3)), max_size=5),
     st.integers(40, 200),
 )
-def test_any_chart_fits(length: int, pauses: list[tuple[int, int]], lanes: list[Any], width: int) -> None:
-    """No timeline, however odd, is wider than its terminal or fails."""
+def test_chart_of_any_timeline_fits_the_terminal(
+    length: int, pauses: list[tuple[int, int]], lanes: list[Any], width: int
+) -> None:
     edges = sorted({min(edge, length) for pair in pauses for edge in pair})
     apart = [TimelinePause("idle", BEGAN + a, BEGAN + b) for a, b in zip(edges[::2], edges[1::2], strict=False)]
     rows = tuple(
@@ -531,8 +529,8 @@ def test_any_chart_fits(length: int, pauses: list[tuple[int, int]], lanes: list[
 
 
 @given(st.integers(1, 10**10), st.integers(1, 150), st.lists(st.integers(0, 10**10), min_size=2, max_size=20))
-def test_axis_goes_forward(length: int, cells: int, moments: list[int]) -> None:
-    """A later moment never stands further left, with or without folds."""
+def test_chart_axis_is_monotonic(length: int, cells: int, moments: list[int]) -> None:
+    """With and without folds."""
     fold = [(length // 3, length // 2)] if length > 10 and cells > 20 else []
     scale = Scale(0, length, fold, cells)
     places = [scale.cell(moment) for moment in sorted(min(moment, length) for moment in moments)]

@@ -14,10 +14,10 @@ from holdfast.workspace.keys.device_keys import certifies, is_certified
 from tests.cli.several_devices import Several
 
 
-class Losing(Several):
-    """Two devices with one session; the desk's keys can be put aside. The laptop founded, so it lets others in."""
+class LostKeys(Several):
+    """Two devices with one session; the desk's keys can be moved away. The laptop created the vault and approves."""
 
-    def begin(self, *, admin: bool = False) -> str:
+    def set_up(self, *, admin: bool = False) -> str:
         session = str(self.session("start", "Build the shop")["id"])
         self.create_vault()
         self.sync()
@@ -55,7 +55,7 @@ class Losing(Several):
         return certifies(self.writer, public.signing)
 
     def rejoin(self, *options: str) -> None:
-        """Leave, ask again with new keys, and be let in."""
+        """Leaves, asks again with new keys, and is approved."""
         self.at("desk")
         self.document("remote", "remove", "home")
         assert self.document("remote", "add", "home", self.url)["what"] == "asked"
@@ -66,131 +66,130 @@ class Losing(Several):
         return next(item for item in json.loads(self("doctor", "--json").out)["checks"] if item["name"] == name)
 
     def arrived(self, session: str) -> set[str]:
-        """What the laptop knows, after everybody synced; nobody is turned away."""
+        """The notes that the laptop has after all synced, with nothing rejected."""
         self.sync("desk")
         assert self.sync("laptop")["rejected"] == []
         return set(self.notes(session))
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Losing:
-    return Losing(tmp_path, monkeypatch, capsys)
+def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> LostKeys:
+    return LostKeys(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("admin", [False, True])
-def test_put_aside_and_put_back(desk: Losing, *, admin: bool) -> None:
-    """Meanwhile nothing makes new keys and everything says that they are gone; afterwards all of it arrives."""
-    session = desk.begin(admin=admin)
-    desk.file.rename(desk.aside)
-    error = desk.refused(6, "sync")
+def test_keys_moved_away_and_back_lose_nothing(devices: LostKeys, *, admin: bool) -> None:
+    """Meanwhile no new keys are made and every surface reports them missing."""
+    session = devices.set_up(admin=admin)
+    devices.file.rename(devices.aside)
+    error = devices.refused(6, "sync")
     assert "keys are missing" in error["message"]
-    assert f"holdfast remote add home {desk.url}" in error["hint"]
-    desk.refused(6, "device", "show")
-    assert not desk.file.exists()
-    desk.session("note", "s5")
-    assert not is_certified(desk.writer)
-    assert desk.session("status")["sync"]["status"] == "error"
-    assert "keys are missing" in desk("status").out
-    assert desk.document("remote", "list")["remotes"][0]["status"] == "no-keys"
-    assert desk.check("keys")["status"] == "failed"
-    desk.aside.rename(desk.file)
-    desk.session("note", "s6")
-    assert desk.certified()
-    assert desk.arrived(session) >= {"s1", "s5", "s6"}
-    desk.at("desk")
-    assert desk.session("status")["sync"]["status"] == "synced"
+    assert f"holdfast remote add home {devices.url}" in error["hint"]
+    devices.refused(6, "device", "show")
+    assert not devices.file.exists()
+    devices.session("note", "s5")
+    assert not is_certified(devices.writer)
+    assert devices.session("status")["sync"]["status"] == "error"
+    assert "keys are missing" in devices("status").out
+    assert devices.document("remote", "list")["remotes"][0]["status"] == "no-keys"
+    assert devices.check("keys")["status"] == "failed"
+    devices.aside.rename(devices.file)
+    devices.session("note", "s6")
+    assert devices.certified()
+    assert devices.arrived(session) >= {"s1", "s5", "s6"}
+    devices.at("desk")
+    assert devices.session("status")["sync"]["status"] == "synced"
 
 
-def test_missing_for_good(desk: Losing) -> None:
-    """A new device in the vault's eyes; what was recorded without keys goes with it."""
-    session = desk.begin()
-    desk.file.unlink()
-    desk.session("note", "lost1")
-    assert desk("sync").code == 6
-    desk.rejoin()
-    desk.session("note", "lost2")
-    assert desk.certified()
-    assert desk.arrived(session) >= {"s1", "lost1", "lost2"}
+def test_device_with_lost_keys_rejoins_as_a_new_one(devices: LostKeys) -> None:
+    """What was recorded without keys is sent then."""
+    session = devices.set_up()
+    devices.file.unlink()
+    devices.session("note", "lost1")
+    assert devices("sync").code == 6
+    devices.rejoin()
+    devices.session("note", "lost2")
+    assert devices.certified()
+    assert devices.arrived(session) >= {"s1", "lost1", "lost2"}
 
 
-def test_other_keys_are_reported_everywhere(desk: Losing) -> None:
-    """Keys that the vault never met, in a home that it knows: nobody says that all of it is there."""
-    session = desk.begin()
-    desk.file.rename(desk.aside)
-    key_files.create(str(desk.file.parent), name="desk")
-    again = f"holdfast remote remove home, then holdfast remote add home {desk.url}"
-    (note,) = desk.document("sync")["notes"]
+def test_unknown_keys_are_reported_on_every_surface(devices: LostKeys) -> None:
+    """In a home that the vault knows; no surface claims that everything was sent."""
+    session = devices.set_up()
+    devices.file.rename(devices.aside)
+    key_files.create(str(devices.file.parent), name="desk")
+    again = f"holdfast remote remove home, then holdfast remote add home {devices.url}"
+    (note,) = devices.document("sync")["notes"]
     assert "new keys" in note
     assert again in note
-    assert again in desk("sync").err
-    desk.session("note", "under new keys")
-    assert desk.certified()
-    assert again in str(desk.session("status")["sync"]["error"])
-    assert desk.document("device", "show")["device"]["vaults"][0]["status"] == "other-keys"
-    assert again in " ".join(desk("device", "show").out.split())
-    assert desk.document("remote", "list")["remotes"][0]["status"] == "other-keys"
-    assert again in " ".join(desk("remote", "list").out.split())
-    assert again in desk.check("remote home")["fix"]
-    desk.rejoin()
-    assert desk.document("remote", "list")["remotes"][0]["status"] == "member"
-    assert desk.arrived(session) >= {"s1", "under new keys"}
+    assert again in devices("sync").err
+    devices.session("note", "under new keys")
+    assert devices.certified()
+    assert again in str(devices.session("status")["sync"]["error"])
+    assert devices.document("device", "show")["device"]["vaults"][0]["status"] == "other-keys"
+    assert again in " ".join(devices("device", "show").out.split())
+    assert devices.document("remote", "list")["remotes"][0]["status"] == "other-keys"
+    assert again in " ".join(devices("remote", "list").out.split())
+    assert again in devices.check("remote home")["fix"]
+    devices.rejoin()
+    assert devices.document("remote", "list")["remotes"][0]["status"] == "member"
+    assert devices.arrived(session) >= {"s1", "under new keys"}
 
 
-def test_request_under_other_keys_makes_room(desk: Losing) -> None:
-    """Whoever loses its keys while it waits asks again with those it has then, and only these are asked for."""
-    desk.create_vault()
-    desk.at("desk")
-    desk.document("remote", "add", "home", desk.url)
-    desk.file.unlink()
-    desk.document("remote", "remove", "home")
-    desk.document("remote", "add", "home", desk.url)
-    words = desk.words
-    desk.at("laptop")
+def test_request_with_new_keys_replaces_the_pending_one(devices: LostKeys) -> None:
+    devices.create_vault()
+    devices.at("desk")
+    devices.document("remote", "add", "home", devices.url)
+    devices.file.unlink()
+    devices.document("remote", "remove", "home")
+    devices.document("remote", "add", "home", devices.url)
+    words = devices.words
+    devices.at("laptop")
     asking = [
-        item["fingerprint"] for item in desk.document("device", "list")["devices"] if item["status"] == "pending"
+        item["fingerprint"] for item in devices.document("device", "list")["devices"] if item["status"] == "pending"
     ]
     assert asking == [words]
-    desk.approve_desk()
-    assert desk.document("sync")["notes"] == []
-    assert desk.document("remote", "list")["remotes"][0]["status"] == "member"
+    devices.approve_desk()
+    assert devices.document("sync")["notes"] == []
+    assert devices.document("remote", "list")["remotes"][0]["status"] == "member"
 
 
-def test_what_only_an_admin_can_send(desk: Losing) -> None:
-    """Events of earlier keys are shown as not sent, with the way out; once this device is an admin, they arrive."""
-    session = desk.begin()
-    desk.session("note", "unsent")
-    desk.file.unlink()
-    desk.rejoin()
-    assert "unsent" not in desk.arrived(session)
-    desk.at("desk")
-    sync = desk.session("status")["sync"]
+def test_events_of_earlier_keys_wait_until_the_device_is_an_admin(devices: LostKeys) -> None:
+    """They are shown as not sent, with the way out."""
+    session = devices.set_up()
+    devices.session("note", "unsent")
+    devices.file.unlink()
+    devices.rejoin()
+    assert "unsent" not in devices.arrived(session)
+    devices.at("desk")
+    sync = devices.session("status")["sync"]
     assert sync["status"] == "pending"
     assert "holdfast doctor" in sync["error"]
-    assert "all of it is there" not in desk("status").out
-    result = desk.check("remote home")
+    assert "all of it is there" not in devices("status").out
+    result = devices.check("remote home")
     assert result["status"] == "warning"
-    assert f"holdfast device approve {desk.words} --admin" in result["fix"]
-    desk.approve_desk("--admin")
-    assert desk.arrived(session) >= {"s1", "unsent"}
-    desk.at("desk")
-    assert desk.session("status")["sync"]["status"] == "synced"
-    assert desk.check("remote home")["status"] == "ok"
+    assert f"holdfast device approve {devices.words} --admin" in result["fix"]
+    devices.approve_desk("--admin")
+    assert devices.arrived(session) >= {"s1", "unsent"}
+    devices.at("desk")
+    assert devices.session("status")["sync"]["status"] == "synced"
+    assert devices.check("remote home")["status"] == "ok"
 
 
-def test_ordinary_change_of_the_file_begins_no_new_life(desk: Losing) -> None:
-    """The same keys in a file that was written anew, or touched, or is damaged: the writer stays."""
-    desk.begin()
-    writer = desk.writer
-    desk.document("device", "rename", "desk")
-    desk.session("note", "renamed")
-    assert desk.writer == writer
-    os.utime(desk.file)
-    desk.session("note", "touched")
-    assert desk.writer == writer
-    whole = desk.file.read_bytes()
-    desk.file.write_bytes(whole[:20])
-    desk.session("note", "damaged")
-    assert desk.writer == writer
-    desk.file.write_bytes(whole)
-    desk.session("note", "whole again")
-    assert desk.writer == writer
+def test_rewritten_key_file_keeps_the_writer(devices: LostKeys) -> None:
+    """Also a touched or damaged file."""
+    devices.set_up()
+    writer = devices.writer
+    devices.document("device", "rename", "desk")
+    devices.session("note", "renamed")
+    assert devices.writer == writer
+    os.utime(devices.file)
+    devices.session("note", "touched")
+    assert devices.writer == writer
+    whole = devices.file.read_bytes()
+    devices.file.write_bytes(whole[:20])
+    devices.session("note", "damaged")
+    assert devices.writer == writer
+    devices.file.write_bytes(whole)
+    devices.session("note", "whole again")
+    assert devices.writer == writer

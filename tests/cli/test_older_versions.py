@@ -1,4 +1,4 @@
-"""A file of an earlier version than the one that is known: it changes nothing, and what it holds is kept."""
+"""A file with an older version of its document changes nothing, and its content is kept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_import_of_an_older_version_changes_nothing(cli: Calling) -> None:
     assert_newer(cli.session("show", session))
 
 
-def test_older_version_over_a_mirrored_file_is_set_aside(cli: Calling) -> None:
+def test_older_version_over_a_mirrored_file_goes_to_quarantine(cli: Calling) -> None:
     (cli.project / ".claude").mkdir()
     file = cli.project / ORCHESTRATOR
     file.write_text(json.dumps(NEWER))
@@ -59,8 +59,8 @@ def test_older_version_over_a_mirrored_file_is_set_aside(cli: Calling) -> None:
     assert "older than the session known here" in out + err
     assert_newer(cli.session("show", session))
     assert json.loads(file.read_text())["goal"] == "Refined goal"
-    (aside,) = file.parent.glob("*.rejected-*")
-    assert json.loads(aside.read_text()) == OLDER
+    (quarantined,) = file.parent.glob("*.rejected-*")
+    assert json.loads(quarantined.read_text()) == OLDER
 
 
 def test_older_archive_does_not_change_the_current_file(cli: Calling) -> None:
@@ -74,15 +74,15 @@ def test_older_archive_does_not_change_the_current_file(cli: Calling) -> None:
     assert json.loads((cli.project / ORCHESTRATOR).read_text())["goal"] == "Refined goal"
 
 
-def test_continue_reports_what_was_assumed_of_the_file(cli: Calling) -> None:
+def test_continue_reports_assumptions_about_the_file(cli: Calling) -> None:
     (cli.project / ".claude").mkdir()
     (cli.project / ORCHESTRATOR).write_text(json.dumps({**NEWER, "updated": "2025-12-28T09:00:00"}))
     _, out, err = cli("continue", "--yes")
     assert "local" in out + err
 
 
-def test_tracked_timer_file_is_named_before_it_is_committed(cli: Calling) -> None:
-    """An ignored file that git tracks already is committed all the same."""
+def test_mirror_on_and_doctor_name_a_tracked_timer_file(cli: Calling) -> None:
+    """It would be committed although it is ignored."""
     cli.repository()
     file = cli.project / ".claude" / "session-state.json"
     cli.session("start", "G", "--scope", "api", "--task", "Do it")
@@ -98,12 +98,12 @@ def test_tracked_timer_file_is_named_before_it_is_committed(cli: Calling) -> Non
     assert {check["name"]: check for check in cli.document("doctor")["checks"]}["mirrors"]["status"] == "ok"
 
 
-def test_feature_that_exists_is_refused_by_its_whole_id(cli: Calling) -> None:
+def test_start_refuses_an_existing_feature_by_its_whole_id(cli: Calling) -> None:
     feature = cli.session("start", "Login", "--feature", "login")["aliases"]["contract"]
     assert cli.refused(5, "start", "Again", "--feature", feature, "--replace")["feature_id"] == feature
 
 
-def test_idle_session_is_paused_in_history_too(cli: Calling) -> None:
+def test_history_shows_an_idle_session_as_paused(cli: Calling) -> None:
     from tests.support.command_line import at
 
     cli.session("start", "G", "--at", at(0))

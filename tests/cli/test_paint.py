@@ -1,4 +1,4 @@
-"""What is shown in a terminal is harmless, fits, and looks the same without colour."""
+"""Text shown in a terminal is harmless, fits, and reads the same without colour."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLOUR = Paint(60, colour=True)
 
 
 def bare(text: str) -> str:
-    """The text without our colours."""
+    """The text without our colour codes."""
     first, *others = text.split("\x1b[")
     return first + "".join(part.split("m", 1)[1] for part in others)
 
@@ -53,8 +53,8 @@ def bare(text: str) -> str:
         ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + r"\u0301\u0301"),
     ],
 )
-def test_hostile_text_becomes_visible(hostile: str, shown: str) -> None:
-    """Whatever could move the cursor, reorder, hide or overprint is spelled out."""
+def test_control_characters_are_shown_escaped(hostile: str, shown: str) -> None:
+    """Whatever moves the cursor, reorders, hides or overprints."""
     assert safe(hostile) == shown
 
 
@@ -74,19 +74,18 @@ def test_hostile_text_becomes_visible(hostile: str, shown: str) -> None:
         "█▌ ─",
     ],
 )
-def test_what_people_write_stays_as_it_is(friendly: str) -> None:
-    """Accents, every script, emoji sequences and backslashes are no danger."""
+def test_ordinary_text_is_kept(friendly: str) -> None:
+    """Accents, every script, emoji sequences and backslashes."""
     assert safe(friendly) == friendly
 
 
-def test_lines_and_tabs_stay_where_lines_are_shown() -> None:
-    """A note of several lines keeps its shape, and only that."""
+def test_line_breaks_and_tabs_are_kept_where_lines_are_shown() -> None:
     assert safe("one\r\ntwo\n\tthree\x1b\rfour", lines=True) == "one\ntwo\n\tthree\\x1b\\rfour"
 
 
 @given(TRICKY, st.booleans())
-def test_safe_text_has_nothing_that_acts_on_the_terminal(text: str, lines: bool) -> None:
-    """No control, format, surrogate or separator character is left; joiners only where they join."""
+def test_safe_text_has_no_character_that_controls_the_terminal(text: str, lines: bool) -> None:
+    """No control, format, surrogate or separator; joiners only between characters that join."""
     for char in safe(text, lines=lines):
         allowed = char in JOINERS or (lines and char in "\n\t")
         assert allowed or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -95,7 +94,7 @@ def test_safe_text_has_nothing_that_acts_on_the_terminal(text: str, lines: bool)
 
 @given(TRICKY, st.booleans())
 def test_making_text_safe_twice_changes_nothing(text: str, lines: bool) -> None:
-    """So no layer needs to know whether another did it already."""
+    """So layers need not know whether another did it."""
     once = safe(text, lines=lines)
     assert safe(once, lines=lines) == once
 
@@ -126,8 +125,8 @@ def test_width_is_counted_in_cells(text: str, cells: int) -> None:
 
 
 @given(TRICKY.map(safe), st.integers(-3, 40))
-def test_cut_never_exceeds_the_width(text: str, cells: int) -> None:
-    """What fits stays whole; what does not fits afterwards, and says that something is missing."""
+def test_cut_text_fits_the_width(text: str, cells: int) -> None:
+    """With a mark where something is missing."""
     short = cut(text, cells)
     assert width_of(short) <= max(cells, 0)
     if width_of(text) <= cells:
@@ -138,23 +137,21 @@ def test_cut_never_exceeds_the_width(text: str, cells: int) -> None:
 
 
 @given(TRICKY.map(safe), st.integers(0, 40))
-def test_head_and_what_follows_are_the_text(text: str, cells: int) -> None:
-    """Cutting separates only where characters may be separated."""
+def test_split_text_joins_to_the_original(text: str, cells: int) -> None:
+    """It is split only between whole characters."""
     first = head(text, cells)
     assert text.startswith(first)
     assert width_of(first) + width_of(text[len(first) :]) >= width_of(text)
 
 
 @given(TRICKY.map(lambda text: safe(text, lines=True)), st.integers(-1, 30))
-def test_wrapped_lines_fit_and_lose_no_letter(text: str, cells: int) -> None:
-    """Every line fits, and all that is not blank is there in its order."""
+def test_wrapped_lines_fit_and_keep_every_letter(text: str, cells: int) -> None:
     lines = wrap(text, cells)
     assert all(width_of(line) <= max(cells, 2) for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_wrap_breaks_at_blanks_and_keeps_short_lines() -> None:
-    """Words stay whole if they fit a line, and lines that fit keep their shape."""
     assert wrap("one two  three\n  kept   as is\n\nabcdefghijklmnop", 14) == [
         "one two  three",
         "  kept   as is",
@@ -165,7 +162,7 @@ def test_wrap_breaks_at_blanks_and_keeps_short_lines() -> None:
     assert wrap("the quick brown fox", 10) == ["the quick", "brown fox"]
 
 
-def test_styles_are_nothing_without_colour() -> None:
+def test_styles_add_nothing_without_colour() -> None:
     """The same calls serve a pipe and a terminal."""
     assert PLAIN.bold(PLAIN.red("x")) == "x"
     assert COLOUR.red("x") == "\x1b[31mx\x1b[39m"
@@ -173,14 +170,13 @@ def test_styles_are_nothing_without_colour() -> None:
     assert len({getattr(COLOUR, name)("x") for name in names}) == len(names)
 
 
-def test_style_goes_on_after_one_inside_it_ends() -> None:
-    """Red around green is red again afterwards."""
+def test_outer_style_continues_after_an_inner_one() -> None:
     inner = COLOUR.join("a", COLOUR.green("b"), "c")
     assert COLOUR.red(inner) == "\x1b[31ma\x1b[32mb\x1b[39m\x1b[31mc\x1b[39m"
 
 
-def test_stored_text_cannot_paint() -> None:
-    """Only what Paint itself made carries colour; an escape in a text is spelled out, even after a mix-up."""
+def test_stored_text_cannot_contain_colour_codes() -> None:
+    """Only Paint's own codes pass, even if text is passed as paint by mistake."""
     assert COLOUR.bold("\x1b[31mx") == "\x1b[1m\\x1b[31mx\x1b[22m"
     mixed = COLOUR.red("a") + "\x1b]0;title\x07"
     assert not isinstance(mixed, Painted)
@@ -191,8 +187,8 @@ def test_stored_text_cannot_paint() -> None:
 
 
 @given(TRICKY, st.integers(0, 30))
-def test_cutting_coloured_text_closes_its_colours(text: str, cells: int) -> None:
-    """It fits as the plain text does, and the next line starts uncoloured."""
+def test_cut_coloured_text_closes_its_colours(text: str, cells: int) -> None:
+    """It fits like the plain text, and the next line starts without colour."""
     painted = COLOUR.join("x", COLOUR.red(text), COLOUR.bold("end"))
     short = COLOUR.cut(painted, cells)
     assert width_of(bare(short)) <= cells
@@ -201,8 +197,8 @@ def test_cutting_coloured_text_closes_its_colours(text: str, cells: int) -> None
 
 
 @given(st.floats(), st.integers(0, 50), st.booleans())
-def test_bar_has_its_width_and_shows_the_extremes_truly(fraction: float, cells: int, ascii_only: bool) -> None:
-    """Any number gives exactly `cells`; a little is something, and only all is full."""
+def test_bar_has_its_width_and_is_full_only_at_100_percent(fraction: float, cells: int, ascii_only: bool) -> None:
+    """A little more than nothing shows something."""
     bar = Paint(80, ascii_only=ascii_only).bar(fraction, cells)
     full, empty = "#." if ascii_only else "█·"
     assert len(bar) == cells
@@ -211,15 +207,14 @@ def test_bar_has_its_width_and_shows_the_extremes_truly(fraction: float, cells: 
 
 
 def test_bar_is_exact_to_an_eighth_and_coloured_by_its_level() -> None:
-    """A context that should be compressed looks like it."""
     assert PLAIN.bar(0.5625, 4) == "██▎·"
     assert Paint(80, ascii_only=True).bar(0.5, 4) == "##.."
     assert COLOUR.bar(0.5, 4, "compress") == "\x1b[31m██\x1b[39m\x1b[2m··\x1b[22m"
     assert COLOUR.bar(0.5, 4, "warning").startswith("\x1b[33m")
 
 
-def test_table_is_quiet_and_aligned() -> None:
-    """Titles over thin lines, numbers to the right, nothing after the last word."""
+def test_table_is_aligned_without_trailing_blanks() -> None:
+    """Titles over thin lines, numbers to the right."""
     table = PLAIN.table(
         [["6f1c", "ship it", "12 min"], ["a9d0", "日本語 goal", "3 h 05 min"]],
         [Column("id"), Column("goal", weight=1), Column("worked", "right")],
@@ -232,14 +227,13 @@ def test_table_is_quiet_and_aligned() -> None:
     ]
 
 
-def test_table_without_titles_or_rows() -> None:
-    """No titles, no head; no rows, only the head."""
+def test_table_omits_an_empty_head_or_body() -> None:
     assert PLAIN.table([["a", "b"]], [Column(""), Column("")]) == "a  b"
     assert PLAIN.table([], [Column("id"), Column("goal")]) == "id  goal\n──  ────"
     assert PLAIN.table([], []) == ""
 
 
-def test_flexible_column_gives_way() -> None:
+def test_flexible_column_is_cut_first() -> None:
     """An id stays whole while a long goal is cut."""
     paint = Paint(40)
     table = paint.table(
@@ -256,10 +250,10 @@ def test_flexible_column_gives_way() -> None:
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 20), st.integers(0, 30)), min_size=1, max_size=8),
     st.data(),
 )
-def test_no_table_is_wider_than_the_terminal(
+def test_table_is_no_wider_than_the_terminal(
     width: int, shape: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
-    """Whatever the columns ask for and the cells hold, every line fits, with colours or without."""
+    """For any columns and cells, with colours or without."""
     columns = [Column("title", weight=weight, least=least, most=most, style="cyan") for weight, least, most in shape]
     cell = st.one_of(st.text(max_size=5), st.text(min_size=30, max_size=60))
     rows = data.draw(st.lists(st.lists(cell, min_size=len(columns), max_size=len(columns)), max_size=3))
@@ -269,8 +263,8 @@ def test_no_table_is_wider_than_the_terminal(
     assert bare(coloured) == plain
 
 
-def test_pairs_are_aligned_and_go_on_below_themselves() -> None:
-    """Labels in one column; a long or many-lined value hangs under its beginning; painted values keep colour."""
+def test_pairs_are_aligned_and_wrapped_under_their_value() -> None:
+    """Coloured values keep their colour."""
     paint = Paint(40)
     text = paint.pairs(
         [("goal", "one two three four five six seven eight"), ("note", "a\nb"), ("mode", ""), ("wide", "ok")]
@@ -287,8 +281,7 @@ def test_pairs_are_aligned_and_go_on_below_themselves() -> None:
     assert PLAIN.pairs([]) == ""
 
 
-def test_heading_has_an_aside() -> None:
-    """The aside is quieter than the title, and both fit one line."""
+def test_heading_and_its_aside_share_a_line() -> None:
     assert PLAIN.heading("Session", "6f1c") == "Session  6f1c"
     assert COLOUR.heading("Session", "6f1c") == "\x1b[1mSession\x1b[22m  \x1b[2m6f1c\x1b[22m"
     assert width_of(Paint(40).heading("x" * 90)) == 40
@@ -296,7 +289,7 @@ def test_heading_has_an_aside() -> None:
 
 @given(ANY)
 def test_ascii_terminal_gets_only_ascii(text: str) -> None:
-    """Whatever is stored, printing it never fails for the encoding."""
+    """For any stored text."""
     paint = Paint(60, ascii_only=True)
     for shown in (paint.plain(text), paint.bold(text), paint.cut(text, 7), paint.table([[text]], [Column(text)])):
         assert shown.isascii()
@@ -305,7 +298,7 @@ def test_ascii_terminal_gets_only_ascii(text: str) -> None:
 
 
 class Screen(io.StringIO):
-    """A stream that says it is a terminal, or not."""
+    """A stream that claims to be a terminal, or not."""
 
     def __init__(self, *, tty: bool = True, encoding: str = "utf-8") -> None:
         super().__init__()
@@ -339,10 +332,10 @@ class Screen(io.StringIO):
         (True, False, {"TERM": "dumb"}, False),
     ],
 )
-def test_colour_is_for_terminals_that_want_it(
+def test_colour_depends_on_option_environment_and_stream(
     tty: bool, no_color: bool, environ: dict[str, str], colour: bool
 ) -> None:
-    """The option, the environment and the stream decide, in this order, and no is stronger than yes."""
+    """In this order; any of them can switch it off."""
     paint = paint_for(Screen(tty=tty), no_color=no_color, environ=environ)
     assert paint.colour is colour
     assert paint.tty is tty
@@ -362,14 +355,13 @@ def test_colour_is_for_terminals_that_want_it(
         ("٨", 80),
     ],
 )
-def test_width_is_asked_for_and_kept_within_reason(columns: str | None, width: int) -> None:
-    """Without a terminal COLUMNS decides, if it is a number."""
+def test_width_comes_from_columns_without_a_terminal(columns: str | None, width: int) -> None:
+    """If it is a reasonable number."""
     environ = {} if columns is None else {"COLUMNS": columns}
     assert paint_for(Screen(), environ=environ).width == width
 
 
-def test_real_terminal_tells_its_own_width() -> None:
-    """The terminal's size is stronger than COLUMNS."""
+def test_width_of_a_real_terminal_outranks_columns() -> None:
     fcntl = pytest.importorskip("fcntl", reason="no pseudo terminals here")
     import struct
     import termios
@@ -388,13 +380,11 @@ def test_real_terminal_tells_its_own_width() -> None:
 @pytest.mark.parametrize(
     ("encoding", "ascii_only"), [("utf-8", False), ("UTF8", False), ("latin-1", True), ("ascii", True)]
 )
-def test_other_encodings_get_ascii(encoding: str, ascii_only: bool) -> None:
-    """Bars and dashes are drawn only where they can be shown."""
+def test_encoding_without_the_characters_gets_ascii(encoding: str, ascii_only: bool) -> None:
     assert paint_for(Screen(encoding=encoding), environ={}).ascii_only is ascii_only
 
 
 def test_missing_or_closed_stream_is_no_terminal() -> None:
-    """Started without an output, Holdfast still runs."""
     closed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     closed.close()
     for stream in (None, closed):

@@ -1,4 +1,4 @@
-"""A password among the words of the program: out of sight of others at once, and in nothing that is said."""
+"""A password among the arguments is hidden from other users at once, and never printed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SHOWN = "postgresql://ada@127.0.0.1:1/team"
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def restored_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(passwords, "_removed", {})
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HOLDFAST_STORE", "")  # so that it is taken back, whoever sets it
+    monkeypatch.setenv("HOLDFAST_STORE", "")  # restores the variable at the end, whoever sets it
     monkeypatch.chdir(tmp_path)
     yield
     assert not [name for name in os.environ if name.startswith("HOLDFAST_URL_")]
@@ -33,8 +33,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="where the words of a process can be read so")
 @pytest.mark.parametrize("words", [["--store", URL, "hook", "claude"], [f"--store={URL}", "mcp"]])
-def test_others_cannot_read_it(words: list[str], tmp_path: Path) -> None:
-    """Of a program that waits, hook or not, the words are without it; a hook says nothing, all others warn once."""
+def test_password_is_removed_from_the_arguments_of_the_process(words: list[str], tmp_path: Path) -> None:
+    """While it waits; every command but hooks prints one warning."""
     environ = {"HOLDFAST_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     started = subprocess.Popen(
         [sys.executable, "-m", "holdfast", *words], cwd=tmp_path, env=environ, text=True,
@@ -59,8 +59,8 @@ def test_others_cannot_read_it(words: list[str], tmp_path: Path) -> None:
         assert all(instead in lines[0] for instead in ("HOLDFAST_STORE", "PGPASSWORD", "~/.pgpass"))
 
 
-def opened(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str | None]:
-    """With which stores keepers are opened for these words."""
+def secrets_of_opened_stores(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str | None]:
+    """The store addresses with which these arguments open keepers."""
     seen: list[str | None] = []
     real = Call.open_keeper
 
@@ -75,13 +75,12 @@ def opened(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize("words", [["--store", URL], [f"--store={URL}"]])
-def test_store_is_opened_with_it(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was taken out of the words is found again where it is needed."""
-    assert opened(monkeypatch, "config", "get", "history.limit", *words) == [URL]
+def test_store_is_opened_with_the_password(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert secrets_of_opened_stores(monkeypatch, "config", "get", "history.limit", *words) == [URL]
 
 
-def test_what_came_by_the_environment_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program that ran anew takes it out of the environment: no program that it starts is told."""
+def test_password_is_removed_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The restarted program must not pass it on to other programs."""
     monkeypatch.setenv("HOLDFAST_URL_1", URL)
     monkeypatch.setenv("HOLDFAST_URL_2", URL.replace("team", "other"))
     assert passwords.without_passwords(["store", "copy", SHOWN, "x"]) == ["store", "copy", SHOWN, "x"]
@@ -91,8 +90,8 @@ def test_what_came_by_the_environment_stays_here(monkeypatch: pytest.MonkeyPatch
     assert passwords.full_url(SHOWN.replace("team", "other")) == URL.replace("team", "other")
 
 
-def test_hooks_are_reported_the_whole_address() -> None:
-    """They look for it in the environment, and so do the processes they start."""
+def test_hooks_get_the_whole_address_in_the_environment() -> None:
+    """And pass it on to the processes they start."""
     words = passwords.without_passwords(["--store", URL, "hook", "claude"])
     assert words == ["--store", SHOWN, "hook", "claude"]
     assert words_of(words) == ["hook", "claude"]
@@ -106,8 +105,8 @@ def test_hooks_are_reported_the_whole_address() -> None:
         "postgresql://", "--store=sqlite:///postgres://a:b@c", "x=postgres://a:b@c",
     ],
 )  # fmt: skip
-def test_other_words_stay_as_they_are(word: str) -> None:
-    """Addresses without a password, what nobody can read, and what is a text."""
+def test_words_without_a_password_are_kept(word: str) -> None:
+    """Addresses without one, unreadable addresses, and texts."""
     assert passwords.without_passwords(["note", word]) == ["note", word]
 
 
@@ -122,8 +121,9 @@ def test_other_words_stay_as_they_are(word: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("json", [False, True])
-def test_no_mistake_repeats_it(words: list[str], json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever is wrong with the words, it is said without the address."""
+def test_error_messages_do_not_repeat_the_password(
+    words: list[str], json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*words, *(["--json"] if json else [])]) in (2, 3, 4)
     result = capsys.readouterr()
     assert SECRET not in result.out + result.err

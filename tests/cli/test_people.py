@@ -1,4 +1,4 @@
-"""`people`: an address and public keys, checked when they are given."""
+"""`people`: addresses and public keys, checked when they are added."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def test_person_and_their_keys(several: Several) -> None:
-    """An age key and an SSH key with its comment; the second joins the first, whatever the address's case."""
+def test_people_add_collects_keys_by_address(several: Several) -> None:
+    """An age key and an SSH key with its comment; the case of the address does not matter."""
     assert several.document("people", "list")["people"] == []
     key = several.age
     person = several.document("people", "add", "Ada@example.org", key)["person"]
@@ -33,8 +33,8 @@ def test_person_and_their_keys(several: Several) -> None:
     assert key in shown
 
 
-def test_what_is_no_person(several: Several) -> None:
-    """No address, no key, a secret key, a key that is known already."""
+def test_people_add_refuses_invalid_addresses_and_keys(several: Several) -> None:
+    """No address, no key, a secret key, a known key."""
     key = several.age
     for email in ("", "ada", "ada@", "@example.org", "a b@example.org", "a\x1b@example.org", "a@b@c"):
         several.refused(4, "people", "add", email, key)
@@ -48,8 +48,7 @@ def test_what_is_no_person(several: Several) -> None:
     several.refused(5, "people", "add", "ADA@example.org", key)
 
 
-def test_damaged_list_of_people(several: Several) -> None:
-    """It is named, and nothing is overwritten."""
+def test_damaged_list_of_people_is_named_and_not_overwritten(several: Several) -> None:
     several.document("people", "add", "ada@example.org", several.age)
     file = several.root / "home-laptop" / "people.json"
     file.write_text("{")

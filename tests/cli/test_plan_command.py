@@ -1,4 +1,4 @@
-"""`holdfast plan import` and `holdfast plan show`, as a person and a program read them."""
+"""`holdfast plan import` and `holdfast plan show`, for people and for programs."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return tmp_path / "project"
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def output(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     assert main(list(words)) == code
     return capsys.readouterr().out
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    answer = json.loads(said(capsys, *words, "--json"))
+    answer = json.loads(output(capsys, *words, "--json"))
     assert answer["holdfast"] == 1
     return answer
 
 
 def test_import_reports_what_is_new(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """First everything, then nothing, then what was ticked meanwhile."""
-    assert said(capsys, "plan", "import", "plan.md") == "Added 2 phases and 3 tasks\n"
-    assert said(capsys, "plan", "import", "plan.md") == "Nothing new in the plan\n"
+    """All of it, nothing, then what was ticked meanwhile."""
+    assert output(capsys, "plan", "import", "plan.md") == "Added 2 phases and 3 tasks\n"
+    assert output(capsys, "plan", "import", "plan.md") == "Nothing new in the plan\n"
     (project / "plan.md").write_text(PLAN.replace("[ ] Write", "[x] Write"))
     result = document(capsys, "plan", "import", "plan.md")
     assert (result["added"], result["moved"]) == ({"phases": 0, "tasks": 0}, 1)
 
 
-def test_show_is_the_plan_by_phase(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Phases with counts, tasks with marks, those of no phase last; a program gets phases and tasks."""
-    assert "no plan yet" in said(capsys, "plan", "show")
-    said(capsys, "plan", "import", "plan.md")
-    said(capsys, "task", "add", "Of no phase", "--id", "loose")
-    said(capsys, "task", "start", "write")
-    said(capsys, "task", "block", "design-2", "--outcome", "nobody knows")
-    assert said(capsys, "plan", "show") == (
+def test_show_lists_the_plan_by_phase(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With counts and marks, tasks without a phase last; the document has phases and tasks."""
+    assert "no plan yet" in output(capsys, "plan", "show")
+    output(capsys, "plan", "import", "plan.md")
+    output(capsys, "task", "add", "Of no phase", "--id", "loose")
+    output(capsys, "task", "start", "write")
+    output(capsys, "task", "block", "design-2", "--outcome", "nobody knows")
+    assert output(capsys, "plan", "show") == (
         "Design  1 of 2\n"
         "  [x] choose    Choose the index\n"
         "  [!] design-2  Compare the others  (nobody knows)\n"
@@ -76,7 +76,7 @@ def test_show_is_the_plan_by_phase(project: Path, capsys: pytest.CaptureFixture[
 
 
 def test_file_that_is_no_plan_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Missing is 3, wrong is 4 with its line, and nothing is recorded."""
+    """Missing is 3, invalid is 4 with its line."""
     (project / "bad.yaml").write_text("tasks:\n- task_id: ../x\n  description: x\n")
     before = document(capsys, "log")
     assert main(["plan", "import", "missing.md"]) == 3

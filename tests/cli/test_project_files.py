@@ -1,5 +1,5 @@
-"""Session files that stand in a project while their mirror is off: named everywhere, gone on with, or answered with
-commands that work on that very file.
+"""Session files in a project whose mirror is off are named everywhere, and can be continued; unreadable ones are
+answered with commands that work on that file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def put(call: Calling, name: str = ORCHESTRATOR, raw: bytes = spec_examples.ORCH
     return path
 
 
-def said(out: Out) -> str:
+def text_of(out: Out) -> str:
     return out.out + out.err
 
 
@@ -65,12 +65,12 @@ def craft_and_contract(call: Calling) -> None:
 def test_unknown_session_file_is_named_while_mirror_is_off(
     call: Calling, name: str, raw: bytes, goal: str, command: str
 ) -> None:
-    """By every command that says where one stands, to people and to programs."""
+    """By every command that shows the current work, to people and to programs."""
     path = put(call, name, raw)
     shown = call(command)
     assert shown.code == 0
-    assert name in said(shown)
-    assert goal in said(shown)
+    assert name in text_of(shown)
+    assert goal in text_of(shown)
     assert name in call(command, "--json").out
     assert path.read_bytes() == raw
 
@@ -82,7 +82,7 @@ def test_unknown_session_file_is_named_by_start_and_resume_of_another(call: Call
     assert ORCHESTRATOR in started.err
     assert any(ORCHESTRATOR in note for note in call.document("resume")["notes"])
     assert call.session("status")["goal"] == "Something else"
-    # What is older than the session at work is imported when asked for, as the note says.
+    # A file older than the current session is imported when asked for, as the note says.
     assert f"holdfast import {ORCHESTRATOR}" in started.err
     assert call("import", ORCHESTRATOR).code == 0
     assert "notes" not in call.document("status")
@@ -90,7 +90,7 @@ def test_unknown_session_file_is_named_by_start_and_resume_of_another(call: Call
 
 
 @pytest.mark.parametrize("command", ["continue", "resume"])
-def test_continue_goes_on_with_unknown_session_file_and_switches_mirror_on(call: Calling, command: str) -> None:
+def test_continue_imports_an_unknown_session_file_and_switches_its_mirror_on(call: Calling, command: str) -> None:
     path = put(call)
     resumed = call(command)
     assert resumed.code == 0
@@ -102,29 +102,29 @@ def test_continue_goes_on_with_unknown_session_file_and_switches_mirror_on(call:
     assert [mirror["format"] for mirror in call.document("mirror", "status")["mirrors"]] == ["orchestrator"]
     call("note", "Going on")
     assert json.loads(path.read_text())["updated"] > "2026"
-    # The session goes on here: its project is in this place, not where the file came from.
+    # The session continues in this directory, not where the file came from.
     assert json.loads(path.read_text())["project"]["path"] == str(call.project)
     assert json.loads(call("export", "--format", "orchestrator").out)["project"]["path"] == str(call.project)
     assert "notes" not in call.document("status")
 
 
-def test_continue_is_named_for_the_file_it_goes_on_with_alone(call: Calling) -> None:
+def test_only_the_file_that_continue_takes_is_shown_with_it(call: Calling) -> None:
     put(call)
     put(call, TIMER, spec_examples.TIMER_JUST_STARTED)
-    shown = said(call("status"))
+    shown = text_of(call("status"))
     assert f"holdfast import {TIMER}" in shown
     assert shown.count("To continue it: holdfast continue") == 1
     assert call("continue").code == 0
     assert call.session("status")["goal"] == GOAL
 
 
-def test_continue_goes_on_with_files_of_many_sessions(call: Calling) -> None:
+def test_continue_imports_files_of_many_sessions(call: Calling) -> None:
     craft_and_contract(call)
     for lock in call.project.rglob("*.lock"):
         lock.unlink()
     before = sorted(call.project.rglob("*"))
     document = call.document("status")
-    assert sorted(call.project.rglob("*")) == before  # looking leaves no trace
+    assert sorted(call.project.rglob("*")) == before  # reading leaves no trace
     assert document["session"] is None
     assert any(".craft/" in note for note in document["notes"])
     assert any(".ai-session/" in note for note in document["notes"])
@@ -132,8 +132,8 @@ def test_continue_goes_on_with_files_of_many_sessions(call: Calling) -> None:
     assert call.session("status")["goal"] == "Work of another program"
 
 
-def test_tracked_session_file_needs_a_yes(call: Calling) -> None:
-    """Anybody can ship a file: what git tracks is gone on with after a yes only."""
+def test_tracked_session_file_needs_confirmation(call: Calling) -> None:
+    """Anyone can put a file into a repository."""
     call.repository()
     put(call)
     call.git("add", "-f", ORCHESTRATOR)
@@ -145,19 +145,19 @@ def test_tracked_session_file_needs_a_yes(call: Calling) -> None:
     assert call.session("status")["goal"] == GOAL
 
 
-def test_session_file_older_than_latest_session_needs_a_yes(call: Calling) -> None:
+def test_session_file_older_than_the_latest_session_needs_confirmation(call: Calling) -> None:
     call("start", "Finished since")
     call("stop")
     put(call)
     assert "older" in call.refused(1, "continue")["message"]
-    assert "holdfast continue --yes" in said(call("status"))
+    assert "holdfast continue --yes" in text_of(call("status"))
     assert call("--yes", "continue").code == 0
     assert call.session("status")["goal"] == GOAL
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 @pytest.mark.parametrize(("typed", "code"), [(b"y\n", 0), (b"\n", 1)])
-def test_tracked_session_file_is_asked_about_on_a_terminal(call: Calling, typed: bytes, code: int) -> None:
+def test_tracked_session_file_is_confirmed_on_a_terminal(call: Calling, typed: bytes, code: int) -> None:
     call.repository()
     put(call)
     call.git("add", "-f", ORCHESTRATOR)
@@ -182,7 +182,7 @@ def on_terminal(*words: str, typed: bytes) -> int:
         os.close(ours)
 
 
-def test_older_session_file_never_takes_the_place_of_an_unfinished_session(call: Calling) -> None:
+def test_older_session_file_does_not_replace_an_unfinished_session(call: Calling) -> None:
     put(call)
     call("start", "Unfinished")
     resumed = call("continue")
@@ -192,7 +192,7 @@ def test_older_session_file_never_takes_the_place_of_an_unfinished_session(call:
 
 
 def test_session_file_known_to_the_store_is_not_named(call: Calling) -> None:
-    """Once imported there is nothing to say, until somebody goes on with it in the file."""
+    """Until somebody edits it after its import."""
     path = put(call)
     call("import", ORCHESTRATOR)
     assert "notes" not in call.document("status")
@@ -206,7 +206,7 @@ def test_session_file_known_to_the_store_is_not_named(call: Calling) -> None:
     assert "One more" in [task["text"] for task in call.session("status")["tasks"]]
 
 
-def test_session_file_left_by_a_mirror_that_was_switched_off_is_not_named(call: Calling) -> None:
+def test_session_file_of_a_mirror_that_was_switched_off_is_not_named(call: Calling) -> None:
     call("mirror", "on", "orchestrator")
     call("start", "Ours")
     call("mirror", "off", "orchestrator")
@@ -215,8 +215,8 @@ def test_session_file_left_by_a_mirror_that_was_switched_off_is_not_named(call: 
 
 
 @pytest.mark.parametrize("name", ["craft", "contract"])
-def test_file_of_many_sessions_is_named_when_it_tells_more_than_the_log(call: Calling, name: str) -> None:
-    """While its mirror is off: not when it was only touched, and not once that was imported."""
+def test_file_of_many_sessions_is_named_when_it_has_more_than_the_log(call: Calling, name: str) -> None:
+    """Not when it was only touched, nor once it was imported."""
     assert call("start", "Build the shop").code == 0
     assert call("task", "add", "Write the tests").code == 0
     for verb in ("on", "off"):
@@ -239,15 +239,15 @@ def test_file_of_many_sessions_is_named_when_it_tells_more_than_the_log(call: Ca
     assert "notes" not in call.document("status")
 
 
-def test_imported_craft_file_under_a_name_of_its_own_is_not_named(call: Calling) -> None:
+def test_imported_craft_file_with_another_name_is_not_named(call: Calling) -> None:
     path = put(call, ".craft/cache/orchestration-sessions/my own.json", spec_examples.CRAFT)
     assert "is not in the log" in call.document("status")["notes"][0]
     assert call("import", str(path)).code == 0
     assert "notes" not in call.document("status")
 
 
-def test_hand_made_file_is_named_where_nothing_else_is_there_to_go_on_with(call: Calling) -> None:
-    """It is none of the formats: no session, and no noise in `status`."""
+def test_hand_made_file_is_named_only_when_nothing_can_be_continued(call: Calling) -> None:
+    """It has none of the formats, so `status` does not name it."""
     put(call, TIMER, b'{"working_on": "the shop", "next_steps": ["paint it"]}')
     assert "notes" not in call.document("status")
     error = call.refused(3, "continue")
@@ -256,7 +256,7 @@ def test_hand_made_file_is_named_where_nothing_else_is_there_to_go_on_with(call:
 
 
 def test_status_loads_no_formats_when_there_is_no_session_file(call: Calling) -> None:
-    """Who has none pays one look per place."""
+    """Only one file system call per place."""
     call("start", "Ours")
     code = (
         "import sys; from holdfast.cli.main import main; main(['status']); "
@@ -283,7 +283,7 @@ def test_link_in_the_place_of_a_session_file_is_not_followed(call: Calling, tmp_
 @pytest.mark.parametrize("mirror", ["off", "on"])
 @pytest.mark.parametrize("which", UNREADABLE)
 def test_unreadable_session_file_is_answered_with_options_that_work(call: Calling, which: str, mirror: str) -> None:
-    """`continue` and `resume` say what is wrong; recovering is offered for the file as it is called now."""
+    """By `continue` and `resume`; recovering uses the current name of the file."""
     raw, code = UNREADABLE[which]
     if mirror == "on":
         call("mirror", "on", "orchestrator")
@@ -295,9 +295,9 @@ def test_unreadable_session_file_is_answered_with_options_that_work(call: Callin
         recover, fresh, history = hint.split("\n")
         assert "holdfast start GOAL --replace" in fresh
         assert "holdfast history" in history
-        assert recover.partition(" (")[0] in said(status)
+        assert recover.partition(" (")[0] in text_of(status)
     words = recover.partition(" (")[0].split()
-    assert (call.project / words[2]).read_bytes() == raw  # nothing was moved without saying where
+    assert (call.project / words[2]).read_bytes() == raw  # every move is reported
     assert call(*words[1:]).code == 0
     assert call.session("status")["goal"] == GOAL
     assert "notes" not in call.document("status")
@@ -313,9 +313,7 @@ def test_unreadable_session_file_is_answered_with_options_that_work(call: Callin
 
 @pytest.mark.parametrize("mirror", ["off", "on"])
 @pytest.mark.parametrize("which", UNREADABLE)
-def test_starting_afresh_keeps_unreadable_session_file_under_a_reported_name(
-    call: Calling, which: str, mirror: str
-) -> None:
+def test_start_keeps_an_unreadable_session_file_under_a_reported_name(call: Calling, which: str, mirror: str) -> None:
     raw, _ = UNREADABLE[which]
     if mirror == "on":
         call("mirror", "on", "orchestrator")
@@ -324,29 +322,29 @@ def test_starting_afresh_keeps_unreadable_session_file_under_a_reported_name(
     assert started.code == 0
     (aside,) = [path for path in (call.project / ".claude").iterdir() if ".rejected-" in path.name]
     assert aside.read_bytes() == raw
-    assert aside.name in said(started)
+    assert aside.name in text_of(started)
     assert call("continue").code == 0
     assert call.session("status")["goal"] == "Afresh"
     assert call("mirror", "on", "orchestrator").code == (5 if mirror == "on" else 0)
     assert call("stop").code == 0
     call.refused(3, "continue")
     assert "notes" not in call.document("status")
-    assert (aside.name in said(call("doctor"))) == (mirror == "on")
+    assert (aside.name in text_of(call("doctor"))) == (mirror == "on")
 
 
 @pytest.mark.parametrize("raw", [TORN, b'{"broken'])
-def test_file_set_aside_during_a_session_is_no_question_after_it(call: Calling, raw: bytes) -> None:
+def test_file_in_quarantine_is_not_asked_about_after_its_session(call: Calling, raw: bytes) -> None:
     call("mirror", "on", "orchestrator")
     call("start", "Build the shop")
     put(call, raw=raw)
     assert ".rejected-" in call("status").err
     call("stop")
     call.refused(3, "continue")
-    assert ".rejected-" in said(call("doctor"))
+    assert ".rejected-" in text_of(call("doctor"))
 
 
 def broken_file_of_many(call: Calling, which: str) -> Path:
-    """A torn or newer file of a format that keeps many sessions, as another program left it."""
+    """A torn or newer file of a format with many sessions, as another program left it."""
     craft_and_contract(call)
     keep, name, old, new = BROKEN_OF_MANY[which]
     for folder in {".craft", ".ai-session"} - {keep}:
@@ -358,7 +356,7 @@ def broken_file_of_many(call: Calling, which: str) -> Path:
     return path
 
 
-# The directory, the file in it, and what is replaced in it; or where it breaks off.
+# The directory, the file in it, and the replacement in it or the place where it is cut.
 BROKEN_OF_MANY = {
     "torn craft": (".craft", "*.json", b'"goal": "Work of another program"', b""),
     "newer craft": (".craft", "*.json", b'"schema_version": "1.0.0"', b'"schema_version": "2.0.0"'),
@@ -390,14 +388,12 @@ def test_unreadable_file_of_many_sessions_is_named_and_answered_with_options_tha
 
 
 @pytest.mark.parametrize("which", BROKEN_OF_MANY)
-def test_unreadable_file_of_many_sessions_is_named_by_start_and_stops_nobody_at_work(
-    call: Calling, which: str
-) -> None:
+def test_unreadable_file_of_many_sessions_is_named_by_start_and_blocks_nothing(call: Calling, which: str) -> None:
     path = broken_file_of_many(call, which)
     raw, name = path.read_bytes(), str(path.relative_to(call.project))
     started = call("start", "Afresh")
     assert started.code == 0
-    assert name in said(started)
+    assert name in text_of(started)
     assert call("continue").code == 0
     assert call.session("status")["goal"] == "Afresh"
     assert path.read_bytes() == raw
@@ -413,7 +409,7 @@ def test_options_for_unreadable_session_file_work_in_a_subdirectory(call: Callin
     assert call.session("status")["goal"] == GOAL
 
 
-def test_mirror_on_over_torn_session_file_offers_what_works(call: Calling) -> None:
+def test_mirror_on_over_a_torn_session_file_offers_options_that_work(call: Calling) -> None:
     path = put(call, raw=TORN)
     hint = call.refused(5, "mirror", "on", "orchestrator")["hint"]
     assert "salvage" not in hint
@@ -425,7 +421,7 @@ def test_mirror_on_over_torn_session_file_offers_what_works(call: Calling) -> No
 
 
 def test_mirror_on_over_empty_session_file_keeps_it_under_a_reported_name(call: Calling) -> None:
-    """Nothing can be taken over from it, and nobody need move it by hand."""
+    """It contains nothing to import."""
     put(call, raw=b"")
     assert call.refused(6, "continue")["hint"].startswith("holdfast start GOAL")
     switched = call("mirror", "on", "orchestrator")
@@ -433,7 +429,7 @@ def test_mirror_on_over_empty_session_file_keeps_it_under_a_reported_name(call: 
     assert ".rejected-" in switched.err
 
 
-def test_unreadable_session_file_does_not_stop_who_is_at_work(call: Calling) -> None:
+def test_unreadable_session_file_does_not_block_the_current_session(call: Calling) -> None:
     call("start", "At work")
     put(call, raw=TORN)
     resumed = call("continue")
@@ -442,7 +438,7 @@ def test_unreadable_session_file_does_not_stop_who_is_at_work(call: Calling) -> 
     assert "is damaged" in resumed.err
 
 
-def test_torn_mirrored_file_is_restored_and_continue_goes_on(call: Calling) -> None:
+def test_torn_mirrored_file_is_restored_and_continue_works(call: Calling) -> None:
     call("mirror", "on", "orchestrator")
     call("start", "Known to the log")
     put(call, raw=b"{broken")
@@ -456,7 +452,7 @@ def test_torn_mirrored_file_is_restored_and_continue_goes_on(call: Calling) -> N
 
 
 def test_mirror_on_keeps_the_current_session_when_the_file_is_older(call: Calling) -> None:
-    """The older one is imported and archived; it is told, with the command that goes on with it."""
+    """The older one is imported and archived; the answer has the command that resumes it."""
     put(call)
     current = call.session("start", "Current work")["id"]
     switched = call("mirror", "on", "orchestrator")
@@ -470,7 +466,7 @@ def test_mirror_on_keeps_the_current_session_when_the_file_is_older(call: Callin
     assert call.session("status")["goal"] == GOAL
 
 
-def test_mirror_on_reports_how_to_go_back_when_the_file_is_newer(call: Calling) -> None:
+def test_mirror_on_reports_how_to_return_when_the_file_is_newer(call: Calling) -> None:
     current = call.session("start", "Current work", "--at", "2025-12-01T10:00:00Z")["id"]
     put(call)
     switched = call("mirror", "on", "orchestrator")

@@ -1,4 +1,4 @@
-"""What programs call their agents and to-dos is shown readable, and may be typed that way; JSON keeps the ids."""
+"""Agents and tasks with generated ids are shown and accepted under readable names; JSON keeps the ids."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
      ("task", "list"), ("plan", "show"), ("resume",)],
     ids=" ".join,
 )  # fmt: skip
-def test_output_names_agents_and_tasks_readable_when_a_program_made_their_ids(
-    cli: Calling, words: tuple[str, ...]
-) -> None:
-    """No screen shows an id that nobody would choose."""
+def test_output_shows_readable_names_for_generated_ids(cli: Calling, words: tuple[str, ...]) -> None:
+    """On every screen."""
     code, shown, _ = cli(*words)
     assert code == 0
     for id_ in (OPAQUE, OTHER, TODO):
@@ -48,7 +46,7 @@ def test_output_names_agents_and_tasks_readable_when_a_program_made_their_ids(
 
 
 def test_status_names_agents_by_type_and_number(cli: Calling) -> None:
-    """In the order in which they began; an id that somebody chose stays."""
+    """In the order in which they began; chosen ids stay."""
     shown = cli("status").out
     assert "reviewer-1" in shown
     assert "reviewer-2" in shown
@@ -56,7 +54,7 @@ def test_status_names_agents_by_type_and_number(cli: Calling) -> None:
 
 
 def test_readable_names_are_accepted_as_arguments(cli: Calling) -> None:
-    """Wherever an agent or a task is named; the ids themselves still are."""
+    """Wherever an agent or task is given; the ids still work."""
     assert cli.document("agent", "done", "reviewer-1", "--summary", "Fine")["agent"]["id"] == OPAQUE
     assert cli.document("agent", "progress", OTHER, "0.5")["agent"]["id"] == OTHER
     assert (
@@ -75,13 +73,12 @@ def test_readable_names_are_accepted_as_arguments(cli: Calling) -> None:
 
 
 def test_unknown_names_are_refused(cli: Calling) -> None:
-    """A name that nothing is shown as is not found."""
     cli.refused(3, "agent", "done", "reviewer-3")
     cli.refused(3, "task", "done", "2")
 
 
-def test_stats_by_agent_names_agents_readable_and_tells_apart_those_called_the_same(cli: Calling) -> None:
-    """Names as in their sessions; the beginning of the id only where two sessions have one of that name."""
+def test_stats_by_agent_distinguishes_agents_of_one_name(cli: Calling) -> None:
+    """By the beginning of the id, only where two sessions have the name."""
     shown = cli("stats", "--by", "agent").out
     assert "reviewer-1, reviewer-2" in shown
     assert OPAQUE[:8] not in shown

@@ -1,4 +1,4 @@
-"""`holdfast recover`: what is left of damaged files is shown and can become a session; the file stays as it is."""
+"""`holdfast recover`: the readable part of damaged files is shown and can become a session; files stay unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Failed
-from holdfast.formats import recover
+from holdfast.formats import recover_files
 from holdfast.machine.files import read_limited
 from tests.support import spec_examples
 from tests.support.command_line import Calling, Out
@@ -28,8 +28,8 @@ def put(call: Calling, name: str, raw: bytes) -> Path:
     return path
 
 
-def untouched(call: Calling, path: Path, *words: str) -> Out:
-    """The call, after which the file is to the letter what it was."""
+def recover_unchanged(call: Calling, path: Path, *words: str) -> Out:
+    """Runs the command, which must not change the file."""
     before = path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ino
     out = call("recover", str(path), *words)
     assert (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ino) == before
@@ -45,10 +45,10 @@ def one_file(call: Calling, *words: str) -> dict[str, Any]:
     return {**only, "sessions": document["sessions"]}
 
 
-def test_cut_file_is_read_as_far_as_it_goes(call: Calling) -> None:
+def test_truncated_file_is_read_up_to_its_end(call: Calling) -> None:
     raw = spec_examples.ORCHESTRATOR[:1100]
     path = put(call, ".claude/orchestrator-session.json", raw)
-    out = untouched(call, path)
+    out = recover_unchanged(call, path)
     assert out.code == 0
     assert "goal: Add sensitivity analysis" in out.out
     assert "2 agents, 1 task, 0 decisions" in out.out
@@ -58,25 +58,25 @@ def test_cut_file_is_read_as_far_as_it_goes(call: Calling) -> None:
     assert (result["format"], result["whole"], result["lost_from"]) == ("orchestrator", False, 1089)
     assert result["document"]["session_id"] == "2025-12-27-abc123"
     assert result["sessions"] == []
-    assert not call.home.joinpath("store.db").exists()  # looking makes nothing
+    assert not call.home.joinpath("store.db").exists()  # reading creates no session
 
 
-def test_start_makes_it_the_current_session(call: Calling) -> None:
+def test_recover_start_makes_it_the_current_session(call: Calling) -> None:
     path = put(call, "torn.json", spec_examples.ORCHESTRATOR[:1100])
-    assert untouched(call, path, "--start").code == 0
+    assert recover_unchanged(call, path, "--start").code == 0
     session = call.session("status")
     assert session["goal"].startswith("Add sensitivity analysis")
     assert session["aliases"]["orchestrator"] == "2025-12-27-abc123"
     assert [agent["id"] for agent in session["agents"]] == ["arch-1", "code-1"]
 
 
-def test_what_the_log_knows_is_not_lost(call: Calling) -> None:
-    """The whole file was imported once; the torn one leads there and adds nothing."""
+def test_truncated_file_of_a_known_session_adds_nothing(call: Calling) -> None:
+    """The whole file was imported before."""
     whole = put(call, "whole.json", spec_examples.ORCHESTRATOR)
     (known,) = call.document("import", str(whole))["sessions"]
     events = len(call.document("log", known)["events"])
     torn = put(call, "torn.json", spec_examples.ORCHESTRATOR[:900])
-    out = untouched(call, torn, "--start")
+    out = recover_unchanged(call, torn, "--start")
     assert f"holdfast show {known}" in out.out
     assert "holdfast mirror on orchestrator" in out.out
     assert one_file(call, str(torn), "--start")["sessions"] == [known]
@@ -84,7 +84,7 @@ def test_what_the_log_knows_is_not_lost(call: Calling) -> None:
     assert len(call.document("history")["sessions"]) == 1
 
 
-def test_another_current_session_is_left_alone(call: Calling) -> None:
+def test_recover_start_leaves_another_current_session_alone(call: Calling) -> None:
     call("start", "Something else")
     path = put(call, "torn.json", spec_examples.CRAFT[:2500])
     (made,) = one_file(call, str(path), "--start")["sessions"]
@@ -93,7 +93,7 @@ def test_another_current_session_is_left_alone(call: Calling) -> None:
 
 
 @pytest.mark.parametrize("name", spec_examples.JSON_FILES)
-def test_every_format_can_be_started_from_half_a_file(call: Calling, name: str) -> None:
+def test_recover_start_works_for_half_a_file_of_every_format(call: Calling, name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     path = put(call, "torn.json", raw[: len(raw) // 2])
     result = one_file(call, str(path), "--start")
@@ -102,17 +102,17 @@ def test_every_format_can_be_started_from_half_a_file(call: Calling, name: str) 
     assert call.session("show", made)["id"] == made
 
 
-def test_contract_files(call: Calling) -> None:
+def test_contract_files_are_recovered(call: Calling) -> None:
     state = put(call, ".ai-session/ai-orchestrator-2025-01-09/state.yaml", spec_examples.CONTRACT_STATE[:150])
     result = one_file(call, str(state), "--start")
     assert result["format"] == "contract"
     assert len(result["sessions"]) == 1
     lines = put(call, "history.jsonl", spec_examples.CONTRACT_HISTORY * 2 + spec_examples.CONTRACT_HISTORY[:40])
     assert len(one_file(call, str(lines))["document"]) == 3
-    assert call("recover", str(lines), "--start").code == 4  # no session, and it says so
+    assert call("recover", str(lines), "--start").code == 4  # no session, as the answer says
 
 
-def test_hand_made_file_is_salvaged(call: Calling) -> None:
+def test_damaged_hand_made_file_is_salvaged(call: Calling) -> None:
     raw = b'{"working_on": "Fix it", "next_steps": ["test", "ship"], "api_key": "x", "notes": "brok'
     path = put(call, "session-state.json", raw)
     result = one_file(call, str(path), "--start")
@@ -126,7 +126,7 @@ def test_hand_made_file_is_salvaged(call: Calling) -> None:
     assert len(call.document("history")["sessions"]) == 1
 
 
-def test_directory_tells_of_every_file(call: Calling) -> None:
+def test_directory_lists_every_damaged_file(call: Calling) -> None:
     put(call, "whole.json", spec_examples.ORCHESTRATOR)
     put(call, "torn.json", spec_examples.CRAFT[:2500])
     put(call, "gone.json", b"\0" * 4096)
@@ -143,10 +143,10 @@ def test_directory_tells_of_every_file(call: Calling) -> None:
         ("torn.json", False),
         ("whole.json", True),
     ]
-    assert len(document["sessions"]) == 1  # of the damaged one; sound files are left alone
+    assert len(document["sessions"]) == 1  # of the damaged file; sound ones are left alone
 
 
-def test_missing_and_hopeless(call: Calling) -> None:
+def test_missing_and_unrecoverable_files_are_errors(call: Calling) -> None:
     assert call.refused(3, "recover", "nowhere.json")["file"]
     (call.project / "empty").mkdir()
     call.refused(3, "recover", "empty")
@@ -156,14 +156,14 @@ def test_missing_and_hopeless(call: Calling) -> None:
     assert "4 MiB" in call.refused(4, "recover", "large.json")["message"]
 
 
-def test_secret_is_not_stored(call: Calling) -> None:
+def test_secret_in_a_recovered_file_is_not_stored(call: Calling) -> None:
     key = "AKIA" + "IOSFODNN7" + "EXAMPLE"
     path = put(call, "hand.json", json.dumps({"goal": "x", "notes": f"key {key}"}).encode()[:-1])
     (made,) = one_file(call, str(path), "--start")["sessions"]
     assert key not in json.dumps(call.document("show", made)) + json.dumps(call.document("log", made))
 
 
-def test_sound_files_need_no_recovering_and_that_is_reported(call: Calling) -> None:
+def test_sound_files_are_reported_as_sound(call: Calling) -> None:
     put(call, "one.json", spec_examples.ORCHESTRATOR)
     out = call("recover", "one.json")
     assert (out.code, out.out.splitlines()[-1]) == (
@@ -171,7 +171,7 @@ def test_sound_files_need_no_recovering_and_that_is_reported(call: Calling) -> N
         "It is whole: nothing needs to be recovered. To import it: holdfast import one.json",
     )
     put(call, "two.json", spec_examples.TIMER_JUST_STARTED)
-    put(call, "package.json", b'{"name": "x"}')  # somebody else's, and whole
+    put(call, "package.json", b'{"name": "x"}')  # another program's, and sound
     out = call("recover", ".")
     assert (out.code, out.out.splitlines()[-1]) == (
         0,
@@ -184,14 +184,14 @@ def test_sound_files_need_no_recovering_and_that_is_reported(call: Calling) -> N
     assert "nothing needs" not in call("recover", ".").out
 
 
-def test_directory_without_session_files_reports_what_was_looked_for(call: Calling) -> None:
+def test_directory_without_session_files_is_not_found_with_the_expected_names(call: Calling) -> None:
     put(call, "package.json", b'{"name": "x"}')
     error = call.refused(3, "recover", ".")
     assert "no session file" in error["message"]
     assert ".claude/session-state.json" in error["hint"]
 
 
-def test_what_cannot_be_opened_is_not_called_lost(call: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_cannot_be_opened_is_not_reported_as_lost(call: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     put(call, ".claude/session-state.json", spec_examples.TIMER_JUST_STARTED)
     put(call, ".claude/orchestrator-session.json", spec_examples.ORCHESTRATOR)
 
@@ -200,14 +200,14 @@ def test_what_cannot_be_opened_is_not_called_lost(call: Calling, monkeypatch: py
             raise Failed(f"cannot read {path}: permission denied")
         return read_limited(path, limit, what=what)
 
-    monkeypatch.setattr(recover, "read_limited", closed)
+    monkeypatch.setattr(recover_files, "read_limited", closed)
     out = call("recover", ".").out
     assert "not read  ./.claude/session-state.json: it cannot be read: permission denied" in out
     assert "lost" not in out
     assert "whole  ./.claude/orchestrator-session.json" in out
 
 
-def test_file_that_tells_more_than_the_log_reports_it(call: Calling) -> None:
+def test_file_with_more_than_the_log_is_reported(call: Calling) -> None:
     torn = put(call, "torn.json", spec_examples.ORCHESTRATOR[:1004])
     (known,) = one_file(call, str(torn), "--start")["sessions"]
     assert "nothing is lost" in call("recover", str(torn)).out
@@ -221,7 +221,7 @@ def test_file_that_tells_more_than_the_log_reports_it(call: Calling) -> None:
     assert "has more" not in call("recover", "whole.json").out
 
 
-def test_what_only_a_torn_file_tells_is_added_and_nothing_assumed_is(call: Calling) -> None:
+def test_recover_adds_new_facts_of_a_truncated_file_without_assumptions(call: Calling) -> None:
     shorter = put(call, "shorter.json", spec_examples.ORCHESTRATOR[:700])
     (known,) = one_file(call, str(shorter), "--start")["sessions"]
     call("context", "--tokens", "5000")
@@ -235,7 +235,7 @@ def test_what_only_a_torn_file_tells_is_added_and_nothing_assumed_is(call: Calli
     assert "nothing is lost" in call("recover", str(longer)).out
 
 
-def test_value_dropped_for_another_is_reported(call: Calling) -> None:
+def test_value_replaced_by_another_is_reported(call: Calling) -> None:
     raw = spec_examples.ORCHESTRATOR.replace(b'"goal":', b'"goal": "The first", "goal":')
     out = call("recover", str(put(call, "twice.json", raw)))
     assert "nothing is lost" not in out.out

@@ -1,4 +1,4 @@
-"""`redact`: what would leave this device, before it does."""
+"""`redact` shows what would leave this device, before it does."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def shown(cli: Calling, session: str = "@") -> dict[str, Any]:
 
 
 def plant(cli: Calling, session: str, text: str) -> None:
-    """A note as a program wrote it that did not know this kind of secret."""
+    """A note with a secret of a kind that was unknown when it was recorded."""
     with Keeper.open(str(cli.project), home=str(cli.home)) as keeper, keeper.store().transaction() as transaction:
         transaction.record(session, Draft(NoteAdded(text=text), keeper.now(), "ada"))
         transaction.remember("arrivals/rules", b"0")
 
 
-def test_without_a_remote_everything_would_leave(cli: Calling) -> None:
-    """Every text with what it is of; none is out, nothing is to be cut; and what is never recorded is said."""
+def test_redact_without_a_remote_lists_every_text(cli: Calling) -> None:
+    """With its kind; nothing was sent, and nothing is to be removed. What is never recorded is named."""
     session = cli.session("start", "Add search", "--scope", "backend")
     cli("decide", "SQLite", "--why", "no server")
     cli("file", "src/a.py", "--action", "modified")
@@ -57,8 +57,8 @@ def test_without_a_remote_everything_would_leave(cli: Calling) -> None:
     assert "file contents" in result["never"]
 
 
-def test_what_is_out_already_is_reported_from_what_is_new(cli: Calling, tmp_path: Path) -> None:
-    """After a sync nothing is new; a note written then is."""
+def test_redact_separates_sent_from_new_texts(cli: Calling, tmp_path: Path) -> None:
+    """After a sync nothing is new; a later note is."""
     cli("remote", "add", "shelf", f"folder:{tmp_path / 'shelf'}")
     cli("start", "Add search")
     assert cli("sync").code == 0
@@ -74,8 +74,8 @@ def test_what_is_out_already_is_reported_from_what_is_new(cli: Calling, tmp_path
     assert "new   one more thing" in outcome.out
 
 
-def test_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> None:
-    """It is shown as it would be sent, looking changes nothing, and a sync cuts it and says so."""
+def test_redact_names_secrets_by_kind_and_place(cli: Calling) -> None:
+    """Texts are shown as they would be sent; a sync removes the secret and says so."""
     session = cli.session("start", "Deploy")["id"]
     plant(cli, session, f"The key is {TOKEN}")
     before = [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]]
@@ -92,8 +92,8 @@ def test_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> None
     assert "The key is [redacted:github_token]" in cli("redact", "@").out
 
 
-def test_many_texts_are_shortened_for_people_alone(cli: Calling) -> None:
-    """A screen shows the first of a kind and how many more there are; --json has them all, whole."""
+def test_redact_shortens_many_texts_for_people_only(cli: Calling) -> None:
+    """--json has all of them in full."""
     cli("start", "Add search")
     for number in range(25):
         cli("note", f"note {number} " + "long " * 100)
@@ -103,8 +103,8 @@ def test_many_texts_are_shortened_for_people_alone(cli: Calling) -> None:
     assert all(len(note) > 500 for note in notes)
 
 
-def test_session_that_stays_here_is_reported_to(cli: Calling, tmp_path: Path) -> None:
-    """A remote for another project does not get it, and the person is told."""
+def test_redact_reports_a_session_that_is_not_sent(cli: Calling, tmp_path: Path) -> None:
+    """The remote is for another project."""
     session = cli.session("start", "Add search")["id"]
     other = tmp_path / "other"
     other.mkdir()
@@ -116,14 +116,13 @@ def test_session_that_stays_here_is_reported_to(cli: Calling, tmp_path: Path) ->
     assert "Nothing of it goes to shelf: only other projects are sent there." in out.err
 
 
-def test_what_is_not_there_is_not_found(cli: Calling) -> None:
-    """Like everywhere: exit 3 for an unknown session, 2 without an id."""
+def test_redact_of_an_unknown_session_is_not_found(cli: Calling) -> None:
+    """Exit 3, and 2 without an id."""
     assert cli("redact", "nobody").code == 3
     assert cli("redact").code == 2
 
 
-def test_other_commands_pay_nothing_for_it(tmp_path: Path) -> None:
-    """Without a remote, recording something loads none of what looks for older secrets."""
+def test_commands_without_a_remote_load_no_redaction(tmp_path: Path) -> None:
     code = (
         "import sys; from holdfast import Keeper; keeper = Keeper.open('.', home=sys.argv[1]); keeper.start('x');"
         "names = [name for name in sys.modules if name != 'holdfast.sync.follower'];"

@@ -1,4 +1,4 @@
-"""`remote`: a vault is founded, asked for, confirmed and left; the first one met at a place is pinned."""
+"""`remote`: a vault is created, joined, confirmed and left; the first vault seen at an address is pinned."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def test_first_founds_and_the_next_asks(several: Several) -> None:
-    """Both are told the vault's words; who asks is told what to run on the other device."""
+def test_first_device_creates_the_vault_and_the_next_asks_to_join(several: Several) -> None:
+    """Both see the vault's words, the second also the command for the other device."""
     spoken = several("remote", "add", "home", several.url)
     assert spoken.code == 0
     assert "Founded" in spoken.out
@@ -34,15 +34,14 @@ def test_first_founds_and_the_next_asks(several: Several) -> None:
     assert f"holdfast device approve {several.words}" in spoken.out
 
 
-def test_json_of_add(several: Several) -> None:
-    """What happened, the remote as `list` shows it, and this device's fingerprint."""
+def test_remote_add_json_has_result_remote_and_fingerprint(several: Several) -> None:
     document = several.document("remote", "add", "home", several.url)
     assert (document["what"], document["held"], document["fingerprint"]) == ("founded", 0, several.words)
     assert document["remote"] == several.document("remote", "list")["remotes"][0]
 
 
-def test_json_of_list(several: Several) -> None:
-    """Every field is there, and changes with what happens."""
+def test_remote_list_json_has_every_field(several: Several) -> None:
+    """They change with what happens."""
     assert several.document("remote", "list")["remotes"] == []
     several.create_vault()
     (remote,) = several.document("remote", "list")["remotes"]
@@ -63,8 +62,7 @@ def test_json_of_list(several: Several) -> None:
     assert several.document("remote", "list")["remotes"][0]["status"] == "pending"
 
 
-def test_what_is_no_remote(several: Several) -> None:
-    """Addresses of no known kind, and names that are no names."""
+def test_remote_add_refuses_invalid_addresses_and_names(several: Several) -> None:
     for url in ("", "nowhere", "ftp://example.org/x", "folder:", "git:ext::sh -c id", "folder://host/x"):
         several.refused(4, "remote", "add", "home", url)
     several.refused(4, "remote", "add", "", several.url)
@@ -75,16 +73,15 @@ def test_what_is_no_remote(several: Several) -> None:
     assert not several.folder.exists()
 
 
-def test_name_and_a_vault_are_taken_once(several: Several) -> None:
-    """A second remote of the name, or a second name for the vault, is a conflict."""
+def test_remote_add_conflicts_on_a_known_name_or_vault(several: Several) -> None:
     several.create_vault()
     several.refused(5, "remote", "add", "home", f"folder:{several.root}/other")
     several.refused(5, "remote", "add", "again", several.url)
     assert not (several.root / "other").exists()
 
 
-def test_earlier_sessions_wait_for_a_person(several: Several) -> None:
-    """What was here before the vault was met is sent only after its words were confirmed; what is new, at once."""
+def test_earlier_sessions_wait_until_the_vault_is_confirmed(several: Several) -> None:
+    """New ones are sent at once."""
     several.create_vault()
     several.at("desk")
     earlier = several.session("start", "Private thoughts")["id"]
@@ -113,14 +110,13 @@ def test_earlier_sessions_wait_for_a_person(several: Several) -> None:
 
 
 class Person(io.StringIO):
-    """Someone at the keyboard, who types this."""
+    """A person at the keyboard who types this."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_person_is_asked(several: Several) -> None:
-    """On a terminal the words are shown, and only a yes confirms them."""
+def test_vault_is_confirmed_on_a_terminal_by_yes_only(several: Several) -> None:
     several.create_vault()
     vault = several.vault
     several.join("desk")
@@ -133,8 +129,8 @@ def test_person_is_asked(several: Several) -> None:
     several.refused(1, "remote", "confirm", "home", "0" * 32)
 
 
-def test_code_is_asked_for(several: Several) -> None:
-    """On a terminal there is a question; the code stands in no answer."""
+def test_recovery_code_is_asked_for_on_a_terminal(several: Several) -> None:
+    """No answer contains it."""
     several.create_vault()
     code = several.document("device", "recovery-code")["recovery_code"]
     several.at("new")
@@ -146,8 +142,8 @@ def test_code_is_asked_for(several: Several) -> None:
     assert code not in spoken.out + spoken.err
 
 
-def test_vault_one_expects(several: Several) -> None:
-    """With its words, the vault is confirmed from the start; another one is refused, and none is founded."""
+def test_remote_add_with_the_vaults_words_confirms_it(several: Several) -> None:
+    """Another vault is refused, and none is created."""
     several.create_vault()
     vault = several.vault
     several.at("desk")
@@ -163,8 +159,8 @@ def test_vault_one_expects(several: Several) -> None:
     assert known["confirmed"] is True
 
 
-def test_only_this_project(several: Several) -> None:
-    """Sessions of other projects stay here; adding the remote anew for all sends them too."""
+def test_remote_for_this_project_sends_only_its_sessions(several: Several) -> None:
+    """Adding it again for all projects sends the others."""
     here = several.session("start", "Of this project")["id"]
     several.git("init", "-q", str(several.root / "other"), where=several.root)
     elsewhere = several.session("start", "Of another", "--project", str(several.root / "other"))["id"]
@@ -181,8 +177,8 @@ def test_only_this_project(several: Several) -> None:
     assert several.session("show", elsewhere)["goal"] == "Of another"
 
 
-def test_removing_and_coming_back(several: Several) -> None:
-    """What lies there stays, and the device that comes back belongs to the vault as before."""
+def test_remote_can_be_removed_and_added_again(several: Several) -> None:
+    """The remote's content stays, and the device is still a member."""
     several.session("start", "Build the shop")
     several.create_vault()
     several.sync()
@@ -198,8 +194,7 @@ def test_removing_and_coming_back(several: Several) -> None:
     assert several.sync()["pushed"] == 0
 
 
-def test_damaged_list_of_remotes(several: Several) -> None:
-    """It is named, and nothing is overwritten."""
+def test_damaged_list_of_remotes_is_named_and_not_overwritten(several: Several) -> None:
     several.create_vault()
     file = several.root / "home-laptop" / "remotes.json"
     file.write_text("[{")
@@ -210,8 +205,8 @@ def test_damaged_list_of_remotes(several: Several) -> None:
 
 
 @pytest.mark.parametrize("left", ["h", "m"])
-def test_no_second_vault_on_top_of_one_without_its_beginning(several: Several, left: str) -> None:
-    """What is left of a vault is not founded upon: the way to bring it back is said, and it works."""
+def test_remote_add_creates_no_vault_over_the_rest_of_another(several: Several, left: str) -> None:
+    """The hint says how to restore it, and works."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -229,8 +224,8 @@ def test_no_second_vault_on_top_of_one_without_its_beginning(several: Several, l
     assert several.session("show", session)["goal"] == "Build the shop"
 
 
-def test_unplugged_stick_founds_nothing(several: Several) -> None:
-    """Where the folder above it is missing nothing is made, and a folder of other things is not used."""
+def test_remote_add_creates_no_vault_when_the_parent_directory_is_missing(several: Several) -> None:
+    """As for an unplugged drive; nor in a directory with other files."""
     several.refused(7, "remote", "add", "stick", f"folder:{several.root}/media/stick/holdfast")
     assert not (several.root / "media").exists()
     error = several.refused(1, "remote", "add", "stick", f"folder:{several.root}")
@@ -238,8 +233,8 @@ def test_unplugged_stick_founds_nothing(several: Several) -> None:
     assert not (several.root / "vault").exists()
 
 
-def test_git_remote_that_is_missing_is_out_of_reach(several: Several) -> None:
-    """A sync says so with its own exit code; the doctor finds the copy that is kept here private."""
+def test_missing_git_remote_is_unreachable(several: Several) -> None:
+    """With the exit code for that; its local copy is private."""
     several.git("init", "-q", "--bare", str(several.root / "r.git"), where=several.root)
     several.document("remote", "add", "origin", f"git:{several.root / 'r.git'}")
     several.session("start", "Build the shop")

@@ -1,4 +1,4 @@
-"""`resume` and `continue` hear what other devices did before they go on, and are never held up by a remote."""
+"""`resume` and `continue` sync first, and never wait long for a remote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.several_devices import Several
 
 @pytest.fixture
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
-    """Two devices of one vault; we sit at the laptop, where a session has begun."""
+    """Two devices of one vault; the laptop is current, and has a session."""
     devices = Several(tmp_path, monkeypatch, capsys)
     devices.create_vault()
     devices.join("desktop")
@@ -24,8 +24,8 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return devices
 
 
-def test_stop_here_go_on_there(several: Several) -> None:
-    """What was done and synced on one device is gone on with on another by saying `resume` there, no more."""
+def test_resume_continues_what_another_device_synced(several: Several) -> None:
+    """Without any other command."""
     several.document("note", "half way")
     several.document("pause")
     several.document("sync")
@@ -37,34 +37,31 @@ def test_stop_here_go_on_there(several: Several) -> None:
 
 
 @pytest.mark.parametrize("words", [["continue"], ["resume", "--device", "laptop"]])
-def test_other_ways_to_go_on(several: Several, words: list[str]) -> None:
-    """`continue` and `resume --device` ask the remote too."""
+def test_continue_and_resume_device_sync_first(several: Several, words: list[str]) -> None:
     several.document("pause")
     several.document("sync")
     several.at("desktop")
     assert several.session(*words)["goal"] == "Ship it"
 
 
-def test_without_a_sync_only_what_is_here_counts(several: Several) -> None:
-    """`--no-sync` asks nobody: what is not here yet is not gone on with."""
+def test_resume_no_sync_uses_only_local_sessions(several: Several) -> None:
     several.document("sync")
     several.at("desktop")
     assert several("resume", "--no-sync").code == 3
     assert several("resume").code == 0
 
 
-def test_without_a_remote_nothing_is_asked(
+def test_resume_without_a_remote_does_not_mention_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A device without remotes goes on as ever, and says nothing of remotes."""
     alone = Several(tmp_path, monkeypatch, capsys)
     alone.session("start", "Ship it")
     monkeypatch.setattr(background, "catch_up", lambda _: pytest.fail("nobody was to be asked"))
     assert alone("resume").err == ""
 
 
-def test_offline_it_goes_on_with_what_is_here(several: Several) -> None:
-    """A remote out of reach is worth a note, not a failure; scripts hear nothing of it on stderr."""
+def test_resume_continues_offline_with_a_note(several: Several) -> None:
+    """Scripts see nothing on stderr."""
     several.away()
     done = several("resume")
     assert done.code == 0
@@ -72,8 +69,10 @@ def test_offline_it_goes_on_with_what_is_here(several: Several) -> None:
     assert several.session("resume")["sync"]["status"] == "error"
 
 
-def test_remote_that_never_answers_is_not_waited_for(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while the person goes on, whatever the remote does; the sync it was at ends with the process."""
+def test_resume_does_not_wait_for_a_remote_that_never_answers(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pending sync ends with the process."""
     answers = threading.Event()
 
     def hanging(*_: object, **__: object) -> object:
@@ -91,8 +90,8 @@ def test_remote_that_never_answers_is_not_waited_for(several: Several, monkeypat
                 thread.join(30)
 
 
-def test_whatever_goes_wrong_in_it_is_a_note(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sync that breaks is noted for the doctor, and nobody sees a traceback."""
+def test_resume_reports_a_crashed_sync_as_a_note(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is logged for the doctor, without a traceback."""
 
     def broken(*_: object, **__: object) -> object:
         raise KeyError
@@ -104,8 +103,7 @@ def test_whatever_goes_wrong_in_it_is_a_note(several: Several, monkeypatch: pyte
     assert "KeyError" in (several.root / "home-laptop" / "errors.log").read_text()
 
 
-def test_what_was_turned_away_is_noted(several: Several) -> None:
-    """Something at the remote that cannot be trusted is said, and the work goes on."""
+def test_resume_reports_rejected_objects_and_continues(several: Several) -> None:
     several.document("sync")
     several.at("desktop")
     several.document("resume")
@@ -120,8 +118,7 @@ def test_what_was_turned_away_is_noted(several: Several) -> None:
     assert "holdfast doctor" in done.err
 
 
-def test_damaged_list_of_remotes(several: Several) -> None:
-    """Even then the session that is here is gone on with."""
+def test_resume_continues_with_a_damaged_list_of_remotes(several: Several) -> None:
     (several.root / "home-laptop" / "remotes.json").write_text("{")
     done = several("resume")
     assert done.code == 0

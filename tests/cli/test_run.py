@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sh and signals"
 HOLDFAST = (sys.executable, "-m", "holdfast")
 
 
-class Bench:
+class RunProject:
     """A project with a session, and a home of its own."""
 
     def __init__(self, root: Path) -> None:
@@ -31,16 +31,16 @@ class Bench:
         self.project.mkdir()
         self._open: list[subprocess.Popen[str]] = []
 
-    def hold(self, *words: str, code: int | None = 0, **said: Any) -> subprocess.CompletedProcess[str]:
+    def holdfast(self, *words: str, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*HOLDFAST, *words], cwd=self.project, env=self.env, capture_output=True, text=True, check=False,
-            **{"timeout": 60, "stdin": subprocess.DEVNULL, **said},
+            **{"timeout": 60, "stdin": subprocess.DEVNULL, **options},
         )  # fmt: skip
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
 
-    def run(self, *words: str, code: int | None = 0, **said: Any) -> subprocess.CompletedProcess[str]:
-        return self.hold("run", *words, code=code, **said)
+    def run(self, *words: str, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+        return self.holdfast("run", *words, code=code, **options)
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         started = subprocess.Popen(
@@ -51,13 +51,13 @@ class Bench:
         return started
 
     def session(self) -> Any:
-        return json.loads(self.hold("status", "--json").stdout)["session"]
+        return json.loads(self.holdfast("status", "--json").stdout)["session"]
 
     def agent(self, name: str = "run-1") -> Any:
         return next((item for item in self.session()["agents"] if item["id"] == name), {"status": None})
 
     def events(self) -> list[Any]:
-        document = json.loads(self.hold("log", "--json").stdout)["events"]
+        document = json.loads(self.holdfast("log", "--json").stdout)["events"]
         assert isinstance(document, list)
         return document
 
@@ -67,7 +67,7 @@ class Bench:
 
 
 def until(true: Callable[[], object]) -> None:
-    """Wait for something another process does."""
+    """Waits until another process has done something."""
     for _ in range(600):
         if true():
             return
@@ -76,18 +76,18 @@ def until(true: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    made.hold("start", "Run things")
+def bench(tmp_path: Path) -> Iterator[RunProject]:
+    made = RunProject(tmp_path)
+    made.holdfast("start", "Run things")
     yield made
     made.close()
 
 
-# ── as if Holdfast were not there ────────────────────────────────────────────────────────────────────────
+# ── transparency ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_input_output_and_code_are_the_commands_own(bench: Bench) -> None:
-    """Every byte in, out and to standard error passes untouched, and so does the exit code."""
+def test_input_output_and_exit_code_are_passed_unchanged(bench: RunProject) -> None:
+    """Every byte, also of standard error."""
     done = subprocess.run(
         [*HOLDFAST, "run", "--", "sh", "-c", "cat; printf '\\377' >&2; exit 3"],
         cwd=bench.project, env=bench.env, input=b"\x00\xff\r\n\x1b[31m", capture_output=True, check=False,
@@ -96,13 +96,11 @@ def test_input_output_and_code_are_the_commands_own(bench: Bench) -> None:
     assert bench.agent()["status"] == "error"
 
 
-def test_options_after_the_dashes_are_the_commands(bench: Bench) -> None:
-    """Nothing after `--` is read as an option of ours."""
+def test_options_after_two_dashes_belong_to_the_command(bench: RunProject) -> None:
     assert bench.run("--", "echo", "--json", "--", "-x").stdout == "--json -- -x\n"
 
 
-def test_document_goes_to_standard_error(bench: Bench) -> None:
-    """With --json one document follows the command's own output, on standard error."""
+def test_json_document_goes_to_stderr_after_the_commands_output(bench: RunProject) -> None:
     done = bench.run(
         "--json", "--agent", "a1", "--type", "t", "--task", "x", "--", "sh", "-c", "echo out; echo err >&2"
     )
@@ -113,9 +111,9 @@ def test_document_goes_to_standard_error(bench: Bench) -> None:
     assert answer["agent"] == answer["session"]["agents"][0]
 
 
-def test_errors_are_documents_too(bench: Bench) -> None:
-    """With --json what goes wrong before the command starts is one document on standard error."""
-    bench.hold("stop")
+def test_error_before_the_start_is_a_json_document(bench: RunProject) -> None:
+    """On standard error."""
+    bench.holdfast("stop")
     done = bench.run("--json", "--", "echo", "never", code=3)
     assert done.stdout == ""
     assert json.loads(done.stderr)["error"]["kind"] == "not_found"
@@ -131,13 +129,13 @@ def test_errors_are_documents_too(bench: Bench) -> None:
         (("--retries", "0", "--", "sh", "-c", "kill -TERM $$"), 143),
     ],
 )  # fmt: skip
-def test_codes(bench: Bench, words: tuple[str, ...], code: int) -> None:
-    """Wrong usage is 2, invalid input 4; what happens to the command is told as shells tell it."""
+def test_exit_codes_of_run(bench: RunProject, words: tuple[str, ...], code: int) -> None:
+    """Wrong usage is 2, invalid input 4; the command's own end is reported like in shells."""
     bench.run(*words, code=code)
 
 
-def test_command_can_speak_for_itself(bench: Bench) -> None:
-    """An agent that reports its own end, or ends the session, keeps its word and its code."""
+def test_command_may_report_its_own_end(bench: RunProject) -> None:
+    """It keeps its status and its code, also if it ends the session."""
     own = f"{sys.executable} -m holdfast"
     bench.run("--agent", "a", "--", "sh", "-c", f"{own} agent done a --summary 'All fine'; exit 5", code=5)
     assert (bench.agent("a")["status"], bench.agent("a")["summary"]) == ("completed", "All fine")
@@ -145,8 +143,7 @@ def test_command_can_speak_for_itself(bench: Bench) -> None:
     assert "could be recorded" in done.stderr
 
 
-def test_store_that_cannot_be_written_stops_it_beforehand(bench: Bench) -> None:
-    """The command is not run when nothing could be recorded of it."""
+def test_command_is_not_run_when_the_store_cannot_be_written(bench: RunProject) -> None:
     store = next((bench.root / "home").glob("**/*.db"), None) or next((bench.root / "home").glob("**/*.sqlite*"))
     store.write_bytes(b"")
     done = bench.run("--", "touch", "made", code=6)
@@ -158,8 +155,8 @@ def test_store_that_cannot_be_written_stops_it_beforehand(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_stops_us_stops_the_command(bench: Bench, number: signal.Signals) -> None:
-    """A signal is passed on, the agent is given up and not tried again, and the code says which signal it was."""
+def test_signal_to_run_is_forwarded_to_the_command(bench: RunProject, number: signal.Signals) -> None:
+    """The agent is aborted and not retried, and the exit code shows the signal."""
     running = bench.begin("--", "sh", "-c", "touch begun; exec sleep 60")
     until((bench.project / "begun").exists)
     running.send_signal(number)
@@ -169,8 +166,8 @@ def test_whoever_stops_us_stops_the_command(bench: Bench, number: signal.Signals
     assert "agent.retried" not in [event["type"] for event in bench.events()]
 
 
-def test_command_that_copes_with_the_signal_has_succeeded(bench: Bench) -> None:
-    """What counts is how the command ended, not that somebody wanted it to end."""
+def test_command_that_handles_the_signal_is_completed(bench: RunProject) -> None:
+    """Its exit code decides."""
     running = bench.begin("--", "sh", "-c", "trap 'exit 0' TERM; touch begun; while :; do sleep 0.05; done")
     until((bench.project / "begun").exists)
     running.terminate()
@@ -178,10 +175,10 @@ def test_command_that_copes_with_the_signal_has_succeeded(bench: Bench) -> None:
     assert (running.returncode, bench.agent()["status"]) == (0, "completed")
 
 
-def test_stopping_one_that_waits_gives_it_up(bench: Bench) -> None:
-    """Ctrl-C while waiting for a turn: the command never ran, its agent is aborted."""
+def test_interrupted_waiting_run_is_aborted(bench: RunProject) -> None:
+    """The command is never started."""
     for name in ("a", "b"):
-        bench.hold("agent", "start", name, "--type", "x")
+        bench.holdfast("agent", "start", name, "--type", "x")
     waiting = bench.begin("--", "touch", "made")
     until(lambda: bench.agent()["status"] == "pending")
     waiting.send_signal(signal.SIGINT)
@@ -190,8 +187,7 @@ def test_stopping_one_that_waits_gives_it_up(bench: Bench) -> None:
     assert not (bench.project / "made").exists()
 
 
-def test_stopping_between_two_attempts_ends_the_attempts(bench: Bench) -> None:
-    """Ctrl-C while waiting to try again is obeyed at once."""
+def test_interrupt_between_attempts_ends_the_retries(bench: RunProject) -> None:
     waiting = bench.begin("--", "sh", "-c", "kill -KILL $$")
     until(lambda: bench.agent()["status"] == "error")
     waiting.send_signal(signal.SIGINT)
@@ -199,17 +195,17 @@ def test_stopping_between_two_attempts_ends_the_attempts(bench: Bench) -> None:
     assert (waiting.returncode, bench.agent()["status"]) == (130, "aborted")
 
 
-def test_killing_us_leaves_the_command_to_be_found(bench: Bench) -> None:
-    """After kill -9 the agent stays running under the command's process; resume sees whether that still runs."""
+def test_command_of_a_killed_run_stays_a_running_agent(bench: RunProject) -> None:
+    """After kill -9, resume sees whether the command still runs."""
     running = bench.begin("--", "sh", "-c", "echo $$ > pid; exec sleep 60")
     pid = bench.project / "pid"
     until(lambda: pid.exists() and pid.read_text().strip() and bench.agent()["status"] == "running")
     assert bench.agent()["pid"] == int(pid.read_text())
     running.kill()
     running.wait()
-    assert json.loads(bench.hold("resume", "--json").stdout)["interrupted"] == []
+    assert json.loads(bench.holdfast("resume", "--json").stdout)["interrupted"] == []
     os.kill(int(pid.read_text()), signal.SIGKILL)
-    until(lambda: json.loads(bench.hold("resume", "--json").stdout)["interrupted"] == ["run-1"])
+    until(lambda: json.loads(bench.holdfast("resume", "--json").stdout)["interrupted"] == ["run-1"])
     assert bench.agent()["status"] == "interrupted"
 
 
@@ -217,7 +213,7 @@ def test_killing_us_leaves_the_command_to_be_found(bench: Bench) -> None:
 
 
 def at_once(events: list[Any]) -> int:
-    """The largest number of agents that were running at the same time, by the log."""
+    """The largest number of agents that ran at the same time, by the log."""
     running: set[object] = set()
     most = 0
     for event in events:
@@ -230,8 +226,8 @@ def at_once(events: list[Any]) -> int:
     return most
 
 
-def test_never_more_at_once_than_the_mode_allows(bench: Bench) -> None:
-    """Eight runs started together: two at a time, each with its own id, none forgotten."""
+def test_runs_never_exceed_the_modes_limit_of_agents(bench: RunProject) -> None:
+    """Eight runs at once: two at a time, each with its own id."""
     work = "mkdir work.$$; ls -d work.* | wc -l >> counts; sleep 0.1; rmdir work.$$"
     runs = [bench.begin("--", "sh", "-c", work) for _ in range(8)]
     for popen in runs:
@@ -244,8 +240,8 @@ def test_never_more_at_once_than_the_mode_allows(bench: Bench) -> None:
     assert max(int(line) for line in (bench.project / "counts").read_text().split()) <= 2
 
 
-def test_three_failures_open_the_circuit(bench: Bench) -> None:
-    """The fourth run of a type that failed three times is refused with the seconds to wait; another type is not."""
+def test_run_is_refused_after_three_failures_of_its_type(bench: RunProject) -> None:
+    """With the seconds to wait; another type is not refused."""
     for _ in range(3):
         bench.run("--type", "flaky", "--", "false", code=1)
     refused = bench.run("--type", "flaky", "--", "touch", "made", code=1)

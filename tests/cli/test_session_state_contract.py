@@ -1,4 +1,4 @@
-"""The contract's text, point by point, as whoever has only the text and the commands meets it."""
+"""The session state contract, point by point, tested with commands only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def feature(cli: Calling) -> Path:
-    """The directory of a feature that is mirrored."""
+    """The directory of a mirrored feature."""
     cli.session("start", "Add login")
     cli("mirror", "on", "contract")
     return next((cli.project / ".ai-session").glob("add-login-*"))
@@ -80,7 +80,7 @@ def test_delete_asks_on_a_terminal_and_reports_that_the_session_is_unfinished(
     assert "'Add login' is unfinished (in_progress)" in done.stderr
 
 
-# ── every error carries what the text asks for ───────────────────────────────────────────────────────────
+# ── fields of errors ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_errors_of_a_session_name_its_feature(cli: Calling, feature: Path) -> None:
@@ -97,8 +97,8 @@ def test_errors_of_a_session_name_its_feature(cli: Calling, feature: Path) -> No
         assert error["details"]
 
 
-def test_errors_of_the_contracts_files_say_operation_file_feature_and_details(cli: Calling, feature: Path) -> None:
-    """A state that nobody can read, in the way of an update."""
+def test_errors_of_contract_files_have_operation_file_feature_and_details(cli: Calling, feature: Path) -> None:
+    """For an unreadable state that blocks an update."""
     (feature / "state.yaml").unlink()
     (feature / "state.yaml").mkdir()
     with pytest.raises(HoldfastError) as caught:
@@ -109,14 +109,14 @@ def test_errors_of_the_contracts_files_say_operation_file_feature_and_details(cl
     assert error.timestamp is not None
 
 
-def test_errors_of_the_system_carry_what_the_system_said(cli: Calling) -> None:
+def test_errors_of_the_system_have_the_systems_message(cli: Calling) -> None:
     (cli.project / "file").write_text("")
     error = cli.refused(4, "plan", "import", "file/plan.yaml")
     assert error["file"] == "file/plan.yaml"
     assert error["details"] == "ENOTDIR: Not a directory"
 
 
-def test_problems_of_validate_carry_the_same(cli: Calling, feature: Path) -> None:
+def test_problems_of_validate_have_the_same_fields(cli: Calling, feature: Path) -> None:
     state = feature / "state.yaml"
     state.write_text(state.read_text().replace('"sonnet"', '"gpt"'))
     registry = feature.parent / "active-features.yaml"
@@ -136,16 +136,14 @@ def problems(cli: Calling, path: str) -> dict[str, list[dict[str, Any]]]:
     return {match["path"]: match["problems"] for match in document if match["problems"]}
 
 
-# ── missing files, and directories of other names ────────────────────────────────────────────────────────
+# ── missing files and misnamed directories ───────────────────────────────────────────────────────────────
 
-DEMANDED = ("state.yaml", "implementation-plan.yaml", "history.jsonl", "artifacts", "../README.md",
+REQUIRED_FILES = ("state.yaml", "implementation-plan.yaml", "history.jsonl", "artifacts", "../README.md",
             "../active-features.yaml")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DEMANDED)
-def test_validate_reports_what_the_layout_demands_and_doctor_makes_it_again(
-    cli: Calling, feature: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", REQUIRED_FILES)
+def test_validate_reports_missing_files_and_doctor_restores_them(cli: Calling, feature: Path, name: str) -> None:
     cli("mirror", "off", "contract")
     there = (feature / name).resolve()
     before = None if there.is_dir() else there.read_bytes()
@@ -159,8 +157,8 @@ def test_validate_reports_what_the_layout_demands_and_doctor_makes_it_again(
     assert problems(cli, ".ai-session") == {}
 
 
-def test_write_makes_missing_artifacts_again(cli: Calling, feature: Path) -> None:
-    """A clone lacks it: git does not keep empty directories."""
+def test_write_restores_a_missing_artifacts_directory(cli: Calling, feature: Path) -> None:
+    """Git does not keep empty directories, so clones lack it."""
     (feature / "artifacts").rmdir()
     cli.session("note", "going on")
     assert (feature / "artifacts").is_dir()
@@ -244,7 +242,7 @@ OTHERS = """\
 @pytest.mark.parametrize("how", ["a value", "torn"])
 @pytest.mark.parametrize("name", ["state.yaml", "implementation-plan.yaml", "../active-features.yaml"])
 def test_comments_survive_a_rejected_edit(cli: Calling, feature: Path, name: str, how: str) -> None:
-    """The file is set aside and written again from the log; what people wrote around the data stays."""
+    """The file goes to quarantine and is written again from the log."""
     cli.session("task", "add", "Form", "--id", "form")
     file = (feature / name).resolve()
     plain = file.read_text() + (OTHERS if "active" in name else "")
@@ -299,7 +297,7 @@ TIMES = {
 
 @pytest.mark.parametrize("before", [None, *TIMES])
 def test_plan_import_keeps_artifacts_and_times(cli: Calling, before: str | None) -> None:
-    """Whatever the status of a task, and whether it is new or was there before; twice changes nothing."""
+    """For any status, new and existing tasks; a second import changes nothing."""
     cli.session("start", "Shop")
     if before is not None:
         for status in TIMES:
@@ -325,7 +323,7 @@ def test_plan_import_keeps_artifacts_and_times(cli: Calling, before: str | None)
     assert len(cli.document("log")["events"]) == events
 
 
-def test_plan_import_refuses_what_is_no_time(cli: Calling) -> None:
+def test_plan_import_refuses_an_invalid_time(cli: Calling) -> None:
     cli.session("start", "Shop")
     (cli.project / "plan.yaml").write_text(PLAN + '      - {task_id: a, description: b, started_at: "soon"}\n')
     error = cli.refused(4, "plan", "import", "plan.yaml")
@@ -336,8 +334,8 @@ def test_plan_import_refuses_what_is_no_time(cli: Calling) -> None:
 
 
 @pytest.mark.parametrize("how", ["in one batch", "later", "restored"])
-def test_events_of_a_batch_carry_their_own_task_and_model(cli: Calling, how: str) -> None:
-    """Recorded together, mirrored after the fact, or brought back by the doctor: each line says what was so then."""
+def test_history_lines_have_the_task_and_model_of_their_own_time(cli: Calling, how: str) -> None:
+    """Recorded in a batch, mirrored later, or restored by the doctor."""
     if how == "in one batch":
         cli("mirror", "on", "contract")
     with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:

@@ -16,9 +16,9 @@ from tests.support.command_line import Calling
 TALKS = ("talk-one", "talk-two")
 
 
-def say(call: Calling, event: str, talk: str, *, pid: int = 1, **said: Any) -> None:
-    """One payload of Claude Code, left by a hook that a process ran."""
-    payload = {"session_id": talk, "cwd": str(call.project), "hook_event_name": event, **said}
+def say(call: Calling, event: str, talk: str, *, pid: int = 1, **fields: Any) -> None:
+    """One payload of Claude Code from a hook that a process ran."""
+    payload = {"session_id": talk, "cwd": str(call.project), "hook_event_name": event, **fields}
     spool.add_payload(str(call.home), "claude", "user", pid, json.dumps(payload).encode())
 
 
@@ -29,7 +29,7 @@ def call(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def two(call: Calling) -> tuple[str, str]:
-    """Two conversations at once: the ids of their sessions."""
+    """The ids of the sessions of two simultaneous conversations."""
     entries = []
     for talk, words in zip(TALKS, ("Invoices as PDF", "Add French"), strict=True):
         say(call, "UserPromptSubmit", talk, prompt=words)
@@ -42,8 +42,8 @@ def statuses(call: Calling, sessions: tuple[str, ...]) -> list[str]:
     return [str(call.session("status", session)["status"]) for session in sessions]
 
 
-def test_open_sessions_are_known_in_a_repository(call: Calling) -> None:
-    """Where changed files are compared as well: neither takes the other's place in the store's memory."""
+def test_open_sessions_of_a_repository_are_both_kept(call: Calling) -> None:
+    """Also where changed files are compared."""
     call.repository()
     for talk, words in zip(TALKS, ("Invoices as PDF", "Add French"), strict=True):
         say(call, "UserPromptSubmit", talk, prompt=words)
@@ -53,7 +53,7 @@ def test_open_sessions_are_known_in_a_repository(call: Calling) -> None:
 
 
 def test_status_shows_the_latest_session_and_names_the_others(call: Calling, two: tuple[str, str]) -> None:
-    """With what is open in them: it must not be forgotten because another prompt came."""
+    """With their open work."""
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
     call.document("task", "add", "Page numbers")
     call.patch.delenv("CLAUDE_CODE_SESSION_ID")
@@ -67,7 +67,7 @@ def test_status_shows_the_latest_session_and_names_the_others(call: Calling, two
 
 
 def test_pause_and_resume_in_a_terminal_act_on_every_open_session(call: Calling, two: tuple[str, str]) -> None:
-    """A person who goes to lunch pauses all of it; `resume ID` ends the pause of one."""
+    """`resume ID` resumes only one."""
     paused = call.document("pause", "Lunch")
     assert [paused["session"]["id"], *(item["id"] for item in paused["others"])] == [two[1], two[0]]
     assert statuses(call, two) == ["paused", "paused"]
@@ -81,7 +81,7 @@ def test_pause_and_resume_in_a_terminal_act_on_every_open_session(call: Calling,
 def test_other_verbs_in_a_terminal_act_on_the_latest_prompts_session_and_name_it(
     call: Calling, two: tuple[str, str]
 ) -> None:
-    """With one open session, nothing needs to be said."""
+    """With a single open session they name none."""
     say(call, "UserPromptSubmit", TALKS[0], prompt="Letters, too")
     result = call("note", "Ask about the font")
     assert f"In session {two[0][:8]}, 'Invoices as PDF'; 1 more is open here" in result.err
@@ -97,7 +97,7 @@ def test_other_verbs_in_a_terminal_act_on_the_latest_prompts_session_and_name_it
 def test_command_in_an_agent_acts_on_its_conversations_session(
     call: Calling, two: tuple[str, str], verb: tuple[str, ...]
 ) -> None:
-    """Whatever the work tree is at, and that one alone."""
+    """On that one only, whatever the work tree's current session is."""
     before = call.session("show", two[1])["updated_at"]
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
     assert call.session(*verb)["id"] == two[0]
@@ -105,8 +105,8 @@ def test_command_in_an_agent_acts_on_its_conversations_session(
     assert call.session("show", two[1])["updated_at"] == before
 
 
-def test_command_in_an_agent_is_known_by_its_process(call: Calling) -> None:
-    """The agent's process is an ancestor of the command: this one, of a real `holdfast`."""
+def test_command_in_an_agent_is_recognized_by_an_ancestor_process(call: Calling) -> None:
+    """This one, of a real `holdfast`."""
     say(call, "UserPromptSubmit", TALKS[0], prompt="Invoices as PDF", pid=os.getpid())
     first = call.session("status")["id"]
     say(call, "UserPromptSubmit", TALKS[1], prompt="Add French")
@@ -117,8 +117,8 @@ def test_command_in_an_agent_is_known_by_its_process(call: Calling) -> None:
     assert json.loads(done.stdout)["session"]["id"] == first
 
 
-def test_start_in_an_agent_moves_its_conversation_and_gathers_nothing(call: Calling, two: tuple[str, str]) -> None:
-    """What it says from then on is recorded there; a new conversation is a session of its own."""
+def test_start_in_an_agent_moves_only_its_own_conversation(call: Calling, two: tuple[str, str]) -> None:
+    """A new conversation gets a session of its own."""
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
     begun = call.session("start", "Invoices, second attempt")
     assert [item["id"] for item in begun["native"]] == [TALKS[0]]
@@ -130,8 +130,8 @@ def test_start_in_an_agent_moves_its_conversation_and_gathers_nothing(call: Call
     assert call.session("status")["goal"] == "Clean up the imports"
 
 
-def test_start_in_an_agent_is_refused_while_a_persons_session_goes_on(call: Calling) -> None:
-    """That one is not the agent's to leave; with `--replace` it is put away as ever."""
+def test_start_in_an_agent_is_refused_while_a_persons_session_is_open(call: Calling) -> None:
+    """`--replace` archives it as usual."""
     call.session("start", "Ship it")
     say(call, "UserPromptSubmit", TALKS[0], prompt="Begin")
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
@@ -140,8 +140,8 @@ def test_start_in_an_agent_is_refused_while_a_persons_session_goes_on(call: Call
 
 
 @pytest.mark.parametrize("name", [TALKS[0], "talk-o", f"claude:{TALKS[0]}"])
-def test_conversation_moves_to_another_session(call: Calling, two: tuple[str, str], name: str) -> None:
-    """Its link, as an event of both; what was recorded stays, and what comes later goes to the new one."""
+def test_conversation_move_redirects_later_events(call: Calling, two: tuple[str, str], name: str) -> None:
+    """An event in both sessions; recorded events stay."""
     say(call, "PostToolUse", TALKS[0], tool_name="Bash", tool_use_id="u1", tool_input={"command": "make"})
     moved = call.document("conversation", "move", name, "--to", two[1])
     assert moved["moved"] == {"conversation": f"claude:{TALKS[0]}", "before": two[0], "session": two[1]}
@@ -154,8 +154,8 @@ def test_conversation_moves_to_another_session(call: Calling, two: tuple[str, st
     assert [item["id"] for item in call.session("show", two[0])["native"]] == [TALKS[0]]
 
 
-def test_conversation_is_not_moved_when_it_is_not_clear_which_or_where(call: Calling, two: tuple[str, str]) -> None:
-    """Nothing of that name, several, and a session that has ended."""
+def test_conversation_move_is_refused_when_ambiguous(call: Calling, two: tuple[str, str]) -> None:
+    """An unknown name, several matches, and an ended session."""
     call.refused(3, "conversation", "move", "nothing", "--to", two[1])
     call.refused(3, "conversation", "move", "tal", "--to", two[1])
     call.refused(4, "conversation", "move", "talk-", "--to", two[1])

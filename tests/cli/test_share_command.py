@@ -1,4 +1,4 @@
-"""`share`, `accept`, `revoke`: one session for one person, and nothing else of what the remote holds."""
+"""`share`, `accept` and `revoke`: one session for one person, and nothing else of the remote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = 86_400_000
 
 
 class Sharing(Several):
-    """A laptop with two sessions at a remote, and Ada at a machine of her own."""
+    """A laptop with two sessions at a remote, and Ada at a device of her own."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(root, monkeypatch, capsys)
@@ -38,7 +38,7 @@ class Sharing(Several):
         self.document("people", "add", ADA, key)
 
     def trust_owner(self) -> None:
-        """Where we are, the laptop's words are known: its offers are taken without asking."""
+        """Makes the laptop known on the current device, so that its offers are accepted without asking."""
         self.document("people", "add", "ben@example.org", self.owner)
 
     def share(self, *words: str) -> None:
@@ -51,7 +51,7 @@ class Sharing(Several):
         return dict(one)
 
     def write(self, device: str, text: str) -> None:
-        """Say something in the session, and publish it."""
+        """Adds a note to the session and syncs."""
         self.at(device)
         if self.document("status")["session"] is None:
             self.session("resume", self.shared)
@@ -64,8 +64,8 @@ def sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Sharing(tmp_path, monkeypatch, capsys)
 
 
-def test_session_is_shared_and_missing_on_with(sharing: Sharing) -> None:
-    """The guest reads it, is let in with the owner's next sync, writes, and both have everything."""
+def test_shared_session_is_continued_by_the_guest(sharing: Sharing) -> None:
+    """The guest reads it at once and writes after the owner's next sync; both receive everything."""
     sharing.at("laptop")
     spoken = sharing("share", sharing.shared[:8], "--with", ADA.upper())
     assert spoken.code == 0
@@ -83,8 +83,8 @@ def test_session_is_shared_and_missing_on_with(sharing: Sharing) -> None:
     sharing.refused(3, "show", sharing.private)
 
 
-def test_json_of_sharing(sharing: Sharing) -> None:
-    """What was shared with whom and how; what was accepted; what was taken back."""
+def test_share_accept_and_revoke_json(sharing: Sharing) -> None:
+    """Session, person and rights."""
     sharing.at("laptop")
     share = sharing.document("share", sharing.shared, "--with", ADA, "--expires", "2099-01-01T00:00:00Z")["share"]
     assert share == {
@@ -102,8 +102,8 @@ def test_json_of_sharing(sharing: Sharing) -> None:
     assert revoked == {"session": sharing.shared, "from": ADA, "remotes": ["home"]}
 
 
-def test_other_devices_of_the_owner_take_part(sharing: Sharing) -> None:
-    """What the guest writes reaches every device of the vault, and theirs reaches the guest."""
+def test_share_includes_all_devices_of_the_owner(sharing: Sharing) -> None:
+    """In both directions."""
     sharing.join("desk")
     sharing.share()
     sharing.accept()
@@ -117,8 +117,8 @@ def test_other_devices_of_the_owner_take_part(sharing: Sharing) -> None:
     assert "from Ada" in sharing.notes(sharing.shared)
 
 
-def test_read_only(sharing: Sharing) -> None:
-    """The guest sees all of it, also what comes later, and records nothing in it; a copy of it is theirs."""
+def test_read_only_share_refuses_to_record(sharing: Sharing) -> None:
+    """The guest sees everything, including later events, and can fork the session."""
     sharing.share("--read-only")
     assert sharing.accept()["writes"] is False
     for words in (
@@ -139,8 +139,8 @@ def test_read_only(sharing: Sharing) -> None:
     assert sharing.session("show", sharing.shared)["sync"]["status"] == "synced"
 
 
-def test_from_writing_to_reading(sharing: Sharing) -> None:
-    """Who may only read from now on is told so once, calmly, and goes on reading; the work tree can be left."""
+def test_share_reduced_to_read_only_is_reported_once(sharing: Sharing) -> None:
+    """The guest keeps reading, and the work tree can leave the session."""
     sharing.share()
     sharing.accept()
     sharing.sync("laptop", "ada")
@@ -167,8 +167,7 @@ def test_from_writing_to_reading(sharing: Sharing) -> None:
     sharing.session("start", "Something else", "--replace")
 
 
-def test_what_agents_do_goes_to_a_session_of_the_readers_own(sharing: Sharing) -> None:
-    """Captured work is never refused: it begins a session that continues the one that may only be read."""
+def test_agent_work_in_a_read_only_session_continues_in_a_session_of_the_guest(sharing: Sharing) -> None:
     sharing.share()
     sharing.accept()
     sharing.sync("laptop", "ada")
@@ -189,11 +188,11 @@ def test_what_agents_do_goes_to_a_session_of_the_readers_own(sharing: Sharing) -
     assert sharing.session("show", sharing.shared)["native"] == []
 
 
-# ── what a guest deletes ─────────────────────────────────────────────────────────────────────────────────
+# ── deleting as a guest ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_guest_deletes_their_copy(sharing: Sharing) -> None:
-    """It is gone there and no longer followed; the owner's devices keep theirs, and later shares are accepted."""
+def test_guest_deletes_only_their_own_copy(sharing: Sharing) -> None:
+    """It is not synced any more; the owner's devices keep theirs, and later shares can be accepted."""
     sharing.join("desk")
     sharing.share()
     sharing.accept()
@@ -218,8 +217,8 @@ def test_guest_deletes_their_copy(sharing: Sharing) -> None:
     assert sharing.notes(sharing.shared) == ["from Ada"]
 
 
-def test_guests_other_device_follows(sharing: Sharing) -> None:
-    """In the guest's own vault the deletion travels; their other device leaves the share, and what it said there."""
+def test_deletion_of_a_guest_reaches_the_guests_other_device(sharing: Sharing) -> None:
+    """Which leaves the share too."""
     sharing.at("ada")
     sharing.document("remote", "add", "mine", f"folder:{sharing.root}/adas")
     sharing.at("tablet")
@@ -248,8 +247,7 @@ def test_guests_other_device_follows(sharing: Sharing) -> None:
     assert sharing.notes(sharing.shared) == ["from the tablet"]
 
 
-def test_accepting_after_the_owner_deleted_one(sharing: Sharing) -> None:
-    """A shared session that is gone keeps nobody from accepting the next."""
+def test_accept_works_after_the_owner_deleted_another_shared_session(sharing: Sharing) -> None:
     sharing.share()
     sharing.accept()
     sharing.sync("laptop", "ada", "laptop")
@@ -264,8 +262,8 @@ def test_accepting_after_the_owner_deleted_one(sharing: Sharing) -> None:
     assert sharing.document("accept")["sessions"][0]["id"] == other
 
 
-def test_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
-    """What the owner wrote is the owner's to cut: the guest's word goes on to be heard."""
+def test_guest_erases_only_their_own_secrets(sharing: Sharing) -> None:
+    """Only the owner can erase events of the owner."""
     from holdfast.sync import outgoing
     from holdfast.sync.outgoing import EventWithSecrets
 
@@ -277,8 +275,8 @@ def test_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
     sharing.write("ada", "one more swordfish")
 
     def look(event: Event, _: object) -> EventWithSecrets | None:
-        holds = event.data is not None and event.type == "note.added" and b"swordfish" in event.data
-        return EventWithSecrets(event, {"text": "[cut]"}, {"fish": 1}) if holds else None
+        is_present = event.data is not None and event.type == "note.added" and b"swordfish" in event.data
+        return EventWithSecrets(event, {"text": "[cut]"}, {"fish": 1}) if is_present else None
 
     sharing.patch.setattr(outgoing, "find_secrets", look)
     with Keeper.open(home=str(sharing.root / "home-ada")) as keeper, keeper.transaction() as transaction:
@@ -291,8 +289,8 @@ def test_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
     assert sorted(sharing.notes(sharing.shared)) == ["[cut]", "a swordfish"]
 
 
-def test_what_was_taken_back_stays_as_it_was_read(sharing: Sharing) -> None:
-    """The guest keeps what they have, and hears nothing of what follows; nor do their words come through."""
+def test_revoked_guest_keeps_what_was_read(sharing: Sharing) -> None:
+    """Nothing is exchanged afterwards, in either direction."""
     sharing.share()
     sharing.accept()
     sharing.sync("laptop", "ada")
@@ -309,21 +307,20 @@ def test_what_was_taken_back_stays_as_it_was_read(sharing: Sharing) -> None:
     assert sharing.notes(sharing.shared) == ["while it lasted", "afterwards"]
 
 
-def test_what_was_taken_back_before_it_was_accepted(sharing: Sharing) -> None:
-    """There is nothing to accept any more."""
+def test_share_revoked_before_it_was_accepted_cannot_be_accepted(sharing: Sharing) -> None:
     sharing.share()
     sharing.document("revoke", sharing.shared, "--from", ADA)
     sharing.write("laptop", "afterwards")
     sharing.at("ada")
     spoken = sharing("accept", sharing.url)
-    if spoken.code == 0:  # what its keys still open may be read; what came afterwards may not
+    if spoken.code == 0:  # what its keys open may be read; later events may not
         assert "afterwards" not in sharing.notes(sharing.shared)
     else:
         assert spoken.code == 3
 
 
-def test_shared_anew(sharing: Sharing) -> None:
-    """Sharing again changes the rights: first to read, then to write, then to read again."""
+def test_sharing_again_changes_the_rights(sharing: Sharing) -> None:
+    """To read, to write, and to read again."""
     sharing.share("--read-only")
     assert sharing.accept()["writes"] is False
     sharing.share()
@@ -339,8 +336,8 @@ def test_shared_anew(sharing: Sharing) -> None:
     assert "still to be read" in sharing.notes(sharing.shared)
 
 
-def test_writing_again_after_it_was_taken_back(sharing: Sharing) -> None:
-    """Whoever is invited again may write again, with the same device."""
+def test_guest_writes_again_when_shared_with_after_a_revocation(sharing: Sharing) -> None:
+    """With the same device."""
     sharing.share()
     sharing.accept()
     sharing.sync("laptop", "ada", "laptop")
@@ -353,8 +350,7 @@ def test_writing_again_after_it_was_taken_back(sharing: Sharing) -> None:
     assert sharing.notes(sharing.shared) == ["back again"]
 
 
-def test_it_ends_by_itself(sharing: Sharing) -> None:
-    """After its time a share is over, as if it had been taken back."""
+def test_expired_share_acts_like_a_revoked_one(sharing: Sharing) -> None:
     sharing.share("--expires", "7d")
     sharing.accept()
     sharing.sync("laptop", "ada")
@@ -369,8 +365,8 @@ def test_it_ends_by_itself(sharing: Sharing) -> None:
     sharing.refused(3, "revoke", sharing.shared, "--from", ADA)
 
 
-def test_times_that_cannot_be(sharing: Sharing) -> None:
-    """Past, nonsense, and beyond the calendar."""
+def test_share_refuses_invalid_expiry_times(sharing: Sharing) -> None:
+    """In the past, nonsense, and beyond the calendar."""
     sharing.at("laptop")
     for wrong in ("0d", "yesterday", "-1d", "7", "2001-01-01T00:00:00Z", "2001-01-01", "2099-13-01", "999999w", ""):
         result = sharing("share", sharing.shared, "--with", ADA, f"--expires={wrong}", "--json")
@@ -379,8 +375,8 @@ def test_times_that_cannot_be(sharing: Sharing) -> None:
         assert sharing("share", sharing.shared, "--with", ADA, "--expires", right).code == 0
 
 
-def test_until_a_day_is_over(sharing: Sharing) -> None:
-    """A date without a time means the end of that day, here."""
+def test_share_expires_at_the_end_of_a_given_day(sharing: Sharing) -> None:
+    """In local time."""
     sharing.at("laptop")
     sharing.patch.setenv("TZ", "Europe/Berlin")
     time.tzset()
@@ -393,8 +389,8 @@ def test_until_a_day_is_over(sharing: Sharing) -> None:
         time.tzset()
 
 
-def test_what_cannot_be_shared(sharing: Sharing) -> None:
-    """Nobody by that address, no such session, no such remote, no remote at all, or one that is away."""
+def test_share_exit_codes(sharing: Sharing) -> None:
+    """Unknown person, session or remote, no remote at all, and an unreachable one."""
     sharing.at("laptop")
     sharing.refused(3, "share", sharing.shared, "--with", "bob@example.org")
     sharing.refused(3, "share", "ffffffff", "--with", ADA)
@@ -412,8 +408,7 @@ def test_what_cannot_be_shared(sharing: Sharing) -> None:
     sharing.refused(3, "share", sharing.shared, "--with", ADA)
 
 
-def test_what_is_pending_is_not_shared(sharing: Sharing) -> None:
-    """A session that waits for the vault to be confirmed is not given to others by it."""
+def test_session_waiting_for_confirmation_of_the_vault_is_not_shared(sharing: Sharing) -> None:
     sharing.at("desk")
     session = sharing.session("start", "Earlier work")["id"]
     sharing.join("desk")
@@ -421,8 +416,8 @@ def test_what_is_pending_is_not_shared(sharing: Sharing) -> None:
     sharing.refused(1, "share", session, "--with", ADA)
 
 
-def test_what_cannot_be_accepted(sharing: Sharing) -> None:
-    """Nothing there, no remote to look at, one out of reach, a key that is none."""
+def test_accept_exit_codes(sharing: Sharing) -> None:
+    """No offer, no remote, an unreachable one, and an invalid key."""
     sharing.at("ada")
     sharing.refused(3, "accept")
     sharing.refused(3, "accept", sharing.url)
@@ -436,15 +431,15 @@ def test_what_cannot_be_accepted(sharing: Sharing) -> None:
     assert sharing.document("remote", "list")["remotes"] == []
 
 
-def test_ones_own_devices_have_nothing_to_accept(sharing: Sharing) -> None:
-    """Keys are left for them too, but it is their own session."""
+def test_own_devices_have_nothing_to_accept(sharing: Sharing) -> None:
+    """Although keys are left for them too."""
     sharing.share()
     sharing.refused(3, "accept")
     sharing.refused(3, "accept", sharing.url)
 
 
-def test_by_a_key_of_the_person(sharing: Sharing) -> None:
-    """A share for an age or SSH key is accepted with its secret half, from a file or standard input."""
+def test_share_for_a_persons_key_is_accepted_with_its_secret_key(sharing: Sharing) -> None:
+    """age or SSH, from a file or standard input."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

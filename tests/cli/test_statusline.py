@@ -1,4 +1,4 @@
-"""The status line: what it shows, what it hands over, and that nothing it is given disturbs it."""
+"""The status line: what it shows, what it passes on, and that no input disturbs it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from holdfast.workspace import spool
 
 MINUTE = 60_000
 TALK = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
-# The time limit of hooks is not what is tried here, and a busy machine may need longer.
+# The time limit of hooks is not tested here, and a busy machine may need longer.
 HOOKS = (
     "import sys; sys.path[:0] = {paths!r}; from holdfast.cli import hooking; hooking.TIME_LIMIT_SECONDS = 60;"
     " code = hooking.main(sys.argv[1:], {home!r})"
 )
 
 
-class Line:
+class StatusLine:
     """A home, a project and the status line of a conversation in it."""
 
     def __init__(self, where: Path) -> None:
         self.home = where / "home"
         self.project = where / "project"
         self.project.mkdir()
-        # Whether it may start a process that takes in what waits.
-        self.stirs = False
+        # Whether it may start a process that drains the spool.
+        self.may_drain = False
         self.environ = {"NO_COLOR": "1", "COLUMNS": "100", "HOME": str(where), "PATH": os.defpath}
 
-    def payload(self, **said: Any) -> dict[str, Any]:
+    def payload(self, **fields: Any) -> dict[str, Any]:
         where = str(self.project)
         return {
             "session_id": TALK, "cwd": where, "workspace": {"current_dir": where, "project_dir": where},
@@ -52,12 +52,12 @@ class Line:
                 "context_window_size": 200_000, "used_percentage": 43,
                 "current_usage": {"input_tokens": 80_000, "cache_read_input_tokens": 6_000},
             },
-            **said,
+            **fields,
         }  # fmt: skip
 
     def raw(self, given: bytes, *, more: str = "", words: tuple[str, ...] = ("status", "claude")) -> str:
-        """As connected: an isolated Python without site packages. What went wrong may only be noted."""
-        if not self.stirs and self.home.exists():
+        """Runs it as connected: an isolated Python without site packages. Problems may only be logged."""
+        if not self.may_drain and self.home.exists():
             (self.home / "glances").mkdir(exist_ok=True)
             just_now(self.home / "glances" / "drain")
         paths = [path for path in sys.path if path]
@@ -69,8 +69,8 @@ class Line:
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout.decode()
 
-    def __call__(self, **said: Any) -> str:
-        return self.raw(json.dumps(self.payload(**said)).encode())
+    def __call__(self, **fields: Any) -> str:
+        return self.raw(json.dumps(self.payload(**fields)).encode())
 
     def start(self, goal: str) -> str:
         with self.keeper() as keeper:
@@ -79,31 +79,31 @@ class Line:
     def keeper(self) -> Keeper:
         return Keeper.open(str(self.project), home=str(self.home))
 
-    def handed_over(self) -> int:
+    def payload_count(self) -> int:
         return len(list((self.home / "spool").glob("claude.status.*")))
 
 
 @pytest.fixture
-def line(tmp_path: Path) -> Line:
-    return Line(tmp_path)
+def line(tmp_path: Path) -> StatusLine:
+    return StatusLine(tmp_path)
 
 
 def later(home: Path) -> None:
-    """As if the last payload had been handed over a while ago."""
+    """As if the last payload was added a while ago."""
     for path in (home / "glances").glob("told-*"):
         os.utime(path, (1, 1))
 
 
 def just_now(path: Path) -> None:
-    """As if it had just happened, also for who comes a little later: machines that run tests are busy."""
+    """As if it happened just now, even for a process that a busy machine runs a little later."""
     path.touch()
     os.utime(path, (time.time() + 1.5, time.time() + 1.5))
 
 
-# ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
+# ── display ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def glance(goal: str = "Add login", **more: Any) -> dict[str, Any]:
+def cached_status(goal: str = "Add login", **more: Any) -> dict[str, Any]:
     lines = [[40 * MINUTE, "break (40 min)", False, False], [60 * MINUTE, "break due (60 min)", False, False]]
     return {
         "v": 1,
@@ -114,55 +114,52 @@ def glance(goal: str = "Add login", **more: Any) -> dict[str, Any]:
     } | more
 
 
-def draw(found: dict[str, Any] | None, payload: dict[str, Any], *, minutes: int = 0, width: int = 100) -> str:
-    return str(statusline.drawn(found, payload, Paint(width, tty=True), now=minutes * MINUTE))
+def draw(status: dict[str, Any] | None, payload: dict[str, Any], *, minutes: int = 0, width: int = 100) -> str:
+    return str(statusline.drawn(status, payload, Paint(width, tty=True), now=minutes * MINUTE))
 
 
-def test_line_of_a_session(line: Line) -> None:
-    """Goal, working time, agents, context and cost."""
-    drawn = draw(glance(agents=2), line.payload(), minutes=12)
+def test_line_shows_goal_time_agents_context_and_cost(line: StatusLine) -> None:
+    drawn = draw(cached_status(agents=2), line.payload(), minutes=12)
     assert drawn == "Add login · 12m · 2 agents · ████▎····· 43% · $1.25"
 
 
-def test_pause_shows_its_kind_how_long_it_lasts_and_the_time_worked(line: Line) -> None:
-    """Not the time worked alone: that reads as the length of the pause."""
-    drawn = draw(glance(), line.payload(), minutes=1000)
+def test_line_shows_kind_and_length_of_a_pause_with_the_time_worked(line: StatusLine) -> None:
+    """The time alone would read as the length of the pause."""
+    drawn = draw(cached_status(), line.payload(), minutes=1000)
     assert drawn == "Add login · ⏸ 30m idle, 4h00 worked · ████▎····· 43% · $1.25"
 
 
 @pytest.mark.parametrize(("minutes", "words"), [(39, None), (40, "☕ break (40 min)"), (61, "☕ break due (60 min)")])
-def test_reminder_is_shown_once_its_line_is_crossed(line: Line, minutes: int, words: str | None) -> None:
-    """Though nothing was recorded since: the time is counted here."""
-    drawn = draw(glance(), line.payload(), minutes=minutes)
+def test_line_shows_a_reminder_once_its_limit_is_crossed(line: StatusLine, minutes: int, words: str | None) -> None:
+    """Although nothing was recorded since."""
+    drawn = draw(cached_status(), line.payload(), minutes=minutes)
     assert drawn.endswith(words) if words else "☕" not in drawn
 
 
-def test_reminder_that_was_reached_stays(line: Line) -> None:
-    """Until the break: from then on nothing counts."""
-    result = glance(lines=[[40 * MINUTE, "break", True, False]])
+def test_line_shows_a_reached_reminder_until_the_break(line: StatusLine) -> None:
+    result = cached_status(lines=[[40 * MINUTE, "break", True, False]])
     assert "☕ break" in draw(result, line.payload(), minutes=1)
     assert "☕" not in draw(result, line.payload(), minutes=1000)
 
 
-def test_who_is_waited_for_is_reported(line: Line) -> None:
-    assert "waits for you" in draw(glance(waits=True), line.payload())
+def test_line_shows_what_waits_for_the_person(line: StatusLine) -> None:
+    assert "waits for you" in draw(cached_status(waits=True), line.payload())
 
 
-def test_without_a_session_project_and_context_are_shown(line: Line) -> None:
+def test_line_without_a_session_shows_project_and_context(line: StatusLine) -> None:
     assert draw(None, line.payload()) == "project · ████▎····· 43% · $1.25"
     assert draw(None, {}) == ""
 
 
-def test_goal_gives_way_to_how_things_stand(line: Line) -> None:
-    drawn = draw(glance("A goal of very many words that nobody could ever show"), line.payload(), width=50)
+def test_line_cuts_the_goal_before_the_status(line: StatusLine) -> None:
+    drawn = draw(cached_status("A goal of very many words that nobody could ever show"), line.payload(), width=50)
     assert drawn.startswith("A goal of")
     assert "… · 0m · " in drawn
     assert width_of(drawn) <= 50
 
 
 @pytest.mark.parametrize("tokens", [0, 99_999, 100_000, 139_999, 140_000, 169_999, 170_000, 200_000])
-def test_bar_has_the_colours_of_the_rest_of_the_program(tokens: int) -> None:
-    """Where the context is nearly full, it looks the same here as in `status`."""
+def test_line_colours_the_context_bar_like_status(tokens: int) -> None:
     usage = {"context_window": {"context_window_size": 200_000, "current_usage": {"input_tokens": tokens}}}
     share = statusline.context_percent(usage)
     assert share is not None
@@ -184,11 +181,11 @@ _FIELDS = st.sampled_from(["session_id", "cwd", "workspace", "model", "cost", "c
     st.dictionaries(_FIELDS, _ANYTHING), _TEXT, st.integers(1, 300), st.integers(0, 10**13),
     st.booleans(),
 )  # fmt: skip
-def test_nothing_raw_reaches_the_terminal(
+def test_line_is_one_line_of_visible_text_for_any_input(
     payload: dict[str, Any], goal: str, width: int, now: int, colour: bool
 ) -> None:
-    """Whatever a goal or a payload holds, what is printed is one line of visible text, and no wider than allowed."""
-    for entry in (glance(goal), None):
+    """No wider than allowed."""
+    for entry in (cached_status(goal), None):
         drawn = statusline.drawn(entry, payload, Paint(width, colour, tty=True), now=now)
         for code in (*range(1, 3), 22, 31, 32, 33, 36, 39, 0):
             drawn = type(drawn)(drawn.replace(f"\x1b[{code}m", ""))
@@ -201,8 +198,8 @@ def test_nothing_raw_reaches_the_terminal(
 
 
 @pytest.mark.parametrize(("asked", "width"), [("1", 1), ("5", 5), ("19", 19), ("0", 80), ("", 80), ("x", 80)])
-def test_narrow_terminal_got_a_longer_line_than_it_asked_for(line: Line, asked: str, width: int) -> None:
-    """However narrow; what says nothing is as wide as usual."""
+def test_narrow_terminal_got_a_longer_line_than_it_asked_for(line: StatusLine, asked: str, width: int) -> None:
+    """A meaningless width counts as the default."""
     line.start("A goal of very many words that nobody could ever show in one line of a terminal of any size at all")
     line.environ["COLUMNS"] = asked
     assert width_of(line().rstrip("\n")) <= width
@@ -212,7 +209,7 @@ def test_narrow_terminal_got_a_longer_line_than_it_asked_for(line: Line, asked: 
 # ── as a process ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_follows_the_session(line: Line) -> None:
+def test_line_follows_the_session(line: StatusLine) -> None:
     line.start("Add login")
     assert line() == "Add login · 0m · ████▎····· 43% · $1.25\n"
     with line.keeper() as keeper:
@@ -221,14 +218,14 @@ def test_it_follows_the_session(line: Line) -> None:
     assert "Add login · ⏸ 0m paused, 0m worked · " in line()
 
 
-def test_colours_unless_they_are_unwanted(line: Line) -> None:
+def test_line_has_colours_unless_switched_off(line: StatusLine) -> None:
     line.start("Add login")
     del line.environ["NO_COLOR"]
     assert "\x1b[1mAdd login\x1b[22m" in line()
 
 
-def test_quick_way_loads_next_to_nothing(line: Line) -> None:
-    """A glance that is there is shown by the standard library alone, and by little of that."""
+def test_line_from_the_cache_loads_only_the_standard_library(line: StatusLine) -> None:
+    """And little of it."""
     line.start("Add login")
     line()
     loaded = "open(sys.argv[3], 'w').write(' '.join(sys.modules))"
@@ -247,34 +244,34 @@ def test_quick_way_loads_next_to_nothing(line: Line) -> None:
      b'{"session_id": "\\ud800", "cwd": "/tmp/\\u0000x"}', b'{"session_id": "../../../etc/passwd", "cwd": "."}',
      b'{"session_id": "a", "cwd": "/nowhere/at/all"}', b'{"context_window": {"used_percentage": 1e999}}'],
 )  # fmt: skip
-def test_bad_input_disturbs_nobody(line: Line, given: bytes) -> None:
-    """At most one line of text; never an error."""
+def test_line_accepts_invalid_input(line: StatusLine, given: bytes) -> None:
+    """At most one line of text, never an error."""
     line.start("Add login")
     shown = line.raw(given)
     assert shown.count("\n") <= 1
     assert error_log.lines(str(line.home)) == []
 
 
-def test_agent_without_a_status_line_gets_none(line: Line) -> None:
+def test_agent_without_a_status_line_gets_no_line(line: StatusLine) -> None:
     for name in ("codex", "nobody", ""):
         assert line.raw(json.dumps(line.payload()).encode(), words=("status", name)) == ""
 
 
-def test_without_a_home_nothing_is_made(line: Line) -> None:
-    """Where Holdfast keeps nothing, the line shows what the agent itself says."""
+def test_line_without_a_home_creates_none(line: StatusLine) -> None:
+    """It shows what the agent itself reports."""
     assert line() == "project · ████▎····· 43% · $1.25\n"
     assert not line.home.exists()
 
 
-def test_damaged_store_leaves_a_line(line: Line) -> None:
+def test_line_is_shown_with_a_damaged_store(line: StatusLine) -> None:
     line.home.mkdir()
     (line.home / "store.db").write_bytes(b"no store at all" * 1000)
     assert line().startswith("project · ")
     assert error_log.lines(str(line.home))
 
 
-def test_nobody_listens(line: Line) -> None:
-    """The agent has gone before the line was drawn."""
+def test_line_survives_a_closed_stdout(line: StatusLine) -> None:
+    """The agent exited meanwhile."""
     line.start("Add login")
     reader, writer = os.pipe()
     os.close(reader)
@@ -287,30 +284,30 @@ def test_nobody_listens(line: Line) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-# ── what it passes on ────────────────────────────────────────────────────────────────────────────────────
+# ── payloads ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_the_agent_tells_is_handed_over_when_it_is_news(line: Line) -> None:
-    """Drawing the line again, however often, is no news."""
+def test_line_adds_a_payload_when_relevant_fields_changed(line: StatusLine) -> None:
+    """Not when it is merely drawn again."""
     line.start("Add login")
     line()
-    assert line.handed_over() == 1
+    assert line.payload_count() == 1
     later(line.home)
     line(version="2.2", session_name="other")
-    assert line.handed_over() == 1
+    assert line.payload_count() == 1
     later(line.home)
     line(cost={"total_cost_usd": 1.5, "total_duration_ms": 7})
-    assert line.handed_over() == 2
+    assert line.payload_count() == 2
     just_now(next((line.home / "glances").glob("told-*")))
     line(cost={"total_cost_usd": 1.75})
-    assert line.handed_over() == 2, "that is too soon"
+    assert line.payload_count() == 2, "that is too soon"
     later(line.home)
     line(cost={"total_cost_usd": 1.75})
-    assert line.handed_over() == 3
+    assert line.payload_count() == 3
 
 
-def test_nothing_of_a_payload_lies_among_the_cards(line: Line) -> None:
-    """What was handed over last is kept as a checksum: limits may be named with anything."""
+def test_status_cache_contains_nothing_of_a_payload(line: StatusLine) -> None:
+    """The last payload is kept as a checksum."""
     line.start("Add login")
     line(rate_limits={"s3cret": {"used_percentage": "s3cret"}}, model={"id": "s3cret"})
     (result,) = (line.home / "glances").glob("told-*")
@@ -318,11 +315,11 @@ def test_nothing_of_a_payload_lies_among_the_cards(line: Line) -> None:
     assert len(result.read_bytes()) < 20
     later(line.home)
     line(rate_limits={"s3cret": {"used_percentage": 12}}, model={"id": "s3cret"})
-    assert line.handed_over() == 2
+    assert line.payload_count() == 2
 
 
-def test_document_reports_what_the_line_is_drawn_from(line: Line) -> None:
-    """`--json`: the line without colours, its parts, and what was told is handed over all the same."""
+def test_json_has_the_line_and_its_parts(line: StatusLine) -> None:
+    """Without colours; the payload is added too."""
     line.start("Add login")
     (line.home / "glances").mkdir()
     just_now(line.home / "glances" / "drain")
@@ -339,11 +336,11 @@ def test_document_reports_what_the_line_is_drawn_from(line: Line) -> None:
         "holdfast": 1, "line": "Add login · 0m · ████▎····· 43% · $1.25", "agent": "claude", "goal": "Add login",
         "pause": None, "context_percent": 43, "cost_usd": 1.25,
     }  # fmt: skip
-    assert line.handed_over() == 1
+    assert line.payload_count() == 1
 
 
-def test_what_was_handed_over_becomes_part_of_the_session(line: Line) -> None:
-    """Context, window, cost, model and limits, of the conversation's session."""
+def test_payload_of_the_line_is_recorded_in_the_session(line: StatusLine) -> None:
+    """Context, window, cost, model and limits of the conversation."""
     session = line.start("Add login")
     spool.add_payload(str(line.home), "claude", "user", 1, json.dumps({
         "session_id": TALK, "cwd": str(line.project), "hook_event_name": "UserPromptSubmit", "prompt": "Go on",
@@ -368,8 +365,8 @@ def test_what_was_handed_over_becomes_part_of_the_session(line: Line) -> None:
         assert len(keeper.events(session)) == before, "the line drawn again is no sign of work"
 
 
-def test_what_hooks_left_is_taken_in_by_a_process_of_its_own(line: Line) -> None:
-    """The line itself does not wait for it; the next one shows it."""
+def test_line_starts_a_process_that_drains_the_spool(line: StatusLine) -> None:
+    """It does not wait for it; the next line shows the result."""
     line.home.mkdir()
     assert line().startswith("project")
     prompt = {
@@ -380,7 +377,7 @@ def test_what_hooks_left_is_taken_in_by_a_process_of_its_own(line: Line) -> None
     }
     spool.add_payload(str(line.home), "claude", "user", 1, json.dumps(prompt).encode())
     (line.home / "glances" / "drain").unlink(missing_ok=True)
-    line.stirs = True
+    line.may_drain = True
     line()
     _until(lambda: not spool.has_entries(str(line.home)))
     _until(lambda: line().startswith("Add login · "))
@@ -394,8 +391,7 @@ def _until(so: Callable[[], bool]) -> None:
     raise AssertionError
 
 
-def test_conversation_is_located_by_its_own_name(line: Line) -> None:
-    """Whatever its id, one file says where it belongs."""
+def test_line_finds_the_session_of_any_conversation_id(line: StatusLine) -> None:
     line.start("Add login")
     for talk in (TALK, "Ünïcode id", "A" * 200):
         assert line(session_id=talk).startswith("Add login")

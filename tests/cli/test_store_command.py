@@ -1,4 +1,4 @@
-"""`store`: setting a team's store up, who belongs to it, whom sessions are shared with, on a real server."""
+"""`store`: setting up a team's store, its members, and whom sessions are shared with, on a real server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "hunter2-wonders"
 
 @pytest.fixture(scope="module")
 def town(postgres: Server) -> Iterator[Town]:
-    """Empty: the first test sets it up."""
+    """An empty database: the first test sets it up."""
     town = Town(postgres)
     yield town
     town.close()
@@ -39,8 +39,8 @@ def settled(member: Member) -> Member:
     return member
 
 
-def test_store_is_set_up(member: Member) -> None:
-    """Nothing works before, everything after; doing it again does no harm, and it says what it did."""
+def test_store_init_sets_up_the_database(member: Member) -> None:
+    """Nothing works before; repeating it is harmless, and it says what it did."""
     town = member.town
     member.be(town.ada)
     assert "holdfast store init" in member.refused(3, "status")["hint"]
@@ -56,8 +56,8 @@ def test_store_is_set_up(member: Member) -> None:
     assert member.session("start", "Build the shop")["goal"] == "Build the shop"
 
 
-def test_vault_of_another_name(member: Member, postgres: Server) -> None:
-    """By --vault or in the URL, and not by both in different words; members of several say which."""
+def test_store_url_and_option_name_the_vault(member: Member, postgres: Server) -> None:
+    """They must not differ; members of several vaults have to name one."""
     member.town = town = Town(postgres)
     member.document("store", "init", town.owner, "--admit", town.ada)
     made = member.document("store", "init", town.owner, "--vault", "blue team", "--admit", town.ada)
@@ -75,8 +75,8 @@ def test_vault_of_another_name(member: Member, postgres: Server) -> None:
     town.close()
 
 
-def test_what_a_store_is(settled: Member) -> None:
-    """Of a server: whose it is, who one is there, and what holds. A person above the rules is warned."""
+def test_store_show_describes_a_server(settled: Member) -> None:
+    """Owner, current person, and rules; a superuser is warned."""
     town = settled.town
     settled.be(town.ada)
     shown = settled.document("store", "show")["store"]
@@ -94,8 +94,8 @@ def test_what_a_store_is(settled: Member) -> None:
     assert "everybody's sessions" in settled("store", "show").err
 
 
-def test_what_a_file_is(member: Member) -> None:
-    """The same command says it of a file; looking makes none."""
+def test_store_show_describes_a_file(member: Member) -> None:
+    """And creates none."""
     shown = member.document("store", "show")["store"]
     assert (shown["kind"], shown["there"], shown["sessions"]) == ("sqlite", False, 0)
     assert not member.home.exists()
@@ -107,8 +107,8 @@ def test_what_a_file_is(member: Member) -> None:
     assert (shown["people"], shown["vault"], shown["encrypted"]) == ([], None, None)
 
 
-def test_file_is_made_and_has_no_people(member: Member, tmp_path: Path) -> None:
-    """`init` of a file makes it, or says that it is there; what is about a team is refused, with the way there."""
+def test_store_init_creates_a_file_without_people(member: Member, tmp_path: Path) -> None:
+    """Team commands are refused, with a hint."""
     url = f"sqlite:///{tmp_path}/other.db"
     assert member.document("store", "init", url)["done"] == [f"made {tmp_path}/other.db"]
     assert member.document("store", "init", url)["done"] == []
@@ -123,8 +123,8 @@ def test_file_is_made_and_has_no_people(member: Member, tmp_path: Path) -> None:
         assert "store copy" in error["hint"]
 
 
-def test_people_come_and_go(settled: Member) -> None:
-    """By the owner of the tables alone: a member is told so. Who was dismissed sees nothing any more."""
+def test_store_members_are_added_and_removed_by_the_owner_only(settled: Member) -> None:
+    """A removed member sees nothing any more."""
     town = settled.town
     settled.be(town.eve)
     assert "store admit" in settled.refused(1, "status")["hint"]
@@ -146,8 +146,8 @@ def test_people_come_and_go(settled: Member) -> None:
     settled.refused(1, "history")
 
 
-def test_session_is_shared_and_taken_back(settled: Member) -> None:
-    """Nobody else sees it; then one reads it, then writes to it, then everyone reads, then nobody again."""
+def test_store_share_grants_and_revokes_rights(settled: Member) -> None:
+    """To one person to read, then to write, then to everyone, then to nobody."""
     town = settled.town
     settled.be(town.ada)
     goal = "Paint the shop"
@@ -181,8 +181,7 @@ def test_session_is_shared_and_taken_back(settled: Member) -> None:
     assert "blue" in settled("show", session).out
 
 
-def test_whom_to_share_with_must_be_said(settled: Member) -> None:
-    """One member, or everyone; somebody who is not a member is refused."""
+def test_store_share_requires_a_member_or_everyone(settled: Member) -> None:
     town = settled.town
     settled.be(town.ada)
     settled.session("start", "Sell the shop", "--replace")
@@ -192,8 +191,8 @@ def test_whom_to_share_with_must_be_said(settled: Member) -> None:
     settled.refused(3, "store", "share", "ffffffff", town.ben)
 
 
-def test_log_is_divided(settled: Member) -> None:
-    """Into other parts than before, with everything in it; impossible numbers are refused."""
+def test_store_partition_keeps_every_event(settled: Member) -> None:
+    """Impossible numbers are refused."""
     town = settled.town
     settled.be(town.ada)
     session = settled.session("start", "Divide the shop", "--replace")["id"]
@@ -208,8 +207,8 @@ def test_log_is_divided(settled: Member) -> None:
     assert settled.document("store", "show")["store"]["partitions"] == 3
 
 
-def test_no_password_is_ever_said(settled: Member, tmp_path: Path) -> None:
-    """Neither by what works nor by what fails."""
+def test_password_is_never_printed(settled: Member, tmp_path: Path) -> None:
+    """Neither by success nor by failure."""
     town = settled.town
     url = town.url(town.ada, password=SECRET)
     away = f"postgresql://ada:{SECRET}@127.0.0.1:1/work"
@@ -230,8 +229,7 @@ def test_no_password_is_ever_said(settled: Member, tmp_path: Path) -> None:
     assert SECRET not in " ".join(out.out + out.err for out in entries)
 
 
-def test_without_the_extra_it_reports_which(settled: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has no driver is told how to get it, whatever they want of a server."""
+def test_missing_extra_is_named_by_every_server_command(settled: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     settled.be(settled.town.ada)
     for words in (("show",), ("init", settled.town.owner), ("admit", "ben"), ("copy", "home", settled.town.owner)):

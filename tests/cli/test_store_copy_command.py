@@ -1,4 +1,4 @@
-"""`store copy`: everything into another store and back, on a real server; what is said meanwhile; being stopped."""
+"""`store copy`: everything into another store and back, on a real server, with progress and interruption."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return Member(tmp_path, monkeypatch, capsys, town)
 
 
-def test_moving_house_and_back(member: Member, tmp_path: Path) -> None:
-    """The work tree is at the same session on the server; what is recorded there comes back; each thing once."""
+def test_store_copy_to_a_server_and_back_keeps_everything_once(member: Member, tmp_path: Path) -> None:
+    """The work tree keeps its session, and what is recorded on the server comes back."""
     session = member.session("start", "Build the shop")["id"]
     member.session("note", "blue")
     server = member.town.url(member.town.ada)
@@ -62,13 +62,13 @@ def test_moving_house_and_back(member: Member, tmp_path: Path) -> None:
     other = f"sqlite:///{tmp_path}/other.db"
     assert (
         member.document("store", "copy", server, other)["copied"]["events"] > 3
-    )  # the server's writer said where it is
+    )  # the server's writer recorded its position
     member.at(other)
     assert member.session("status")["id"] == session
 
 
-def test_what_is_reported_meanwhile(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line for each step; on a terminal a bar that is taken away at the end; with --quiet nothing."""
+def test_store_copy_reports_progress(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line per step; a bar on a terminal, removed at the end; nothing with --quiet."""
     member.session("start", "Build the shop")
     others = (f"sqlite:///{tmp_path}/{name}.db" for name in "abc")
     output = member("store", "copy", "home", next(others)).err.splitlines()
@@ -83,15 +83,15 @@ def test_what_is_reported_meanwhile(member: Member, tmp_path: Path, monkeypatch:
     assert drawn.rpartition("\r\x1b[2K")[2].startswith("To go on there")
 
 
-def test_connected_agents_are_thought_of(member: Member, tmp_path: Path) -> None:
-    """Their hooks know the store that was in use when they were connected."""
+def test_store_copy_reminds_of_connected_agents(member: Member, tmp_path: Path) -> None:
+    """Their hooks know the store that they were connected with."""
     member.session("start", "Build the shop")
     assert member("connect", "claude", "--no-mcp").code == 0
     assert "holdfast connect claude" in member("store", "copy", "home", f"sqlite:///{tmp_path}/other.db").err
 
 
-def test_what_cannot_be_copied(member: Member, tmp_path: Path, town: Town) -> None:
-    """Nothing, into itself, from or into what is not a store: each is said, and nothing is made."""
+def test_store_copy_refuses_impossible_sources_and_targets(member: Member, tmp_path: Path, town: Town) -> None:
+    """None, itself, and files that are no stores; nothing is created."""
     server = town.url(town.ada)
     member.refused(3, "store", "copy", "home", server)
     assert not member.home.exists()
@@ -105,8 +105,8 @@ def test_what_cannot_be_copied(member: Member, tmp_path: Path, town: Town) -> No
     assert not list(tmp_path.glob("*.db"))
 
 
-def test_sessions_of_others_are_left_out_by_name(member: Member, tmp_path: Path, town: Town) -> None:
-    """What cannot be copied, backed up or restored is named, the rest is there, and the exit code says so."""
+def test_store_copy_names_sessions_that_it_leaves_out(member: Member, tmp_path: Path, town: Town) -> None:
+    """So do backup and restore, and the exit code shows it."""
     assert main(["--store", town.owner, "store", "admit", town.eve, "--quiet"]) == 0
     member.be(town.eve)
     theirs = member.session("start", "Paint \x1b[31mthe shop")["id"]
@@ -157,23 +157,25 @@ def test_sessions_of_others_are_left_out_by_name(member: Member, tmp_path: Path,
     assert member("show", theirs).code == 3
 
 
-def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says that nothing is lost; the same command goes on, and ends with everything there."""
+def test_store_copy_continues_after_an_interrupt(
+    member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that nothing is lost; the same command completes the copy."""
     for number in range(3):
         member.session("start", f"Shop {number}", "--replace")
     other = f"sqlite:///{tmp_path}/other.db"
     whole, portion = store_copy_module.copy, store_copy_module.PORTION
 
-    def stopped(*stores: Store, on_progress: Callable[[Progress], None]) -> CopyResult:
-        def telling(far: Progress) -> None:
-            on_progress(far)
-            if far.doing == "copying":
+    def copy_until_interrupted(*stores: Store, on_progress: Callable[[Progress], None]) -> CopyResult:
+        def interrupt(progress: Progress) -> None:
+            on_progress(progress)
+            if progress.doing == "copying":
                 raise KeyboardInterrupt
 
-        return whole(*stores, on_progress=telling)
+        return whole(*stores, on_progress=interrupt)
 
     monkeypatch.setattr(store_copy_module, "PORTION", 2)
-    monkeypatch.setattr(store_copy_module, "copy", stopped)
+    monkeypatch.setattr(store_copy_module, "copy", copy_until_interrupted)
     result = member("store", "copy", "home", other)
     assert result.code == 130
     assert "continues from there" in result.err

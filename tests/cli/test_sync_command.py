@@ -1,4 +1,4 @@
-"""`sync`: what it says, and what one remote that fails means for the others."""
+"""`sync`: what it reports, and what a failing remote means for the others."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def test_json_of_sync(several: Several) -> None:
-    """What was sent and received, open conflicts, and what was turned away."""
+def test_sync_json_has_sent_received_conflicts_and_rejected(several: Several) -> None:
     several.session("start", "Build the shop")
     several.create_vault()
     document = several.document("sync")
@@ -33,7 +32,7 @@ def test_json_of_sync(several: Several) -> None:
     assert several.sync()["pulled"] == 0
 
 
-def test_one_calm_line(several: Several) -> None:
+def test_sync_prints_one_line(several: Several) -> None:
     """Sent, received, or nothing new."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
@@ -56,8 +55,8 @@ def test_one_calm_line(several: Several) -> None:
     assert re.fullmatch(rf"Sent \d+, received \d+\.\n  {session[:8]}  Build the shop\n", several("sync").out)
 
 
-def test_waiting_for_approval_is_no_error(several: Several) -> None:
-    """It says what is waited for, and exits 0."""
+def test_sync_waiting_for_approval_exits_0(several: Several) -> None:
+    """And says what it waits for."""
     several.create_vault()
     several.at("desk")
     several.document("remote", "add", "home", several.url)
@@ -69,8 +68,8 @@ def test_waiting_for_approval_is_no_error(several: Several) -> None:
     assert len(document["notes"]) == 1
 
 
-def test_remote_that_is_not_there(several: Several) -> None:
-    """No remote is exit 3, one of another name too; one out of reach is exit 7, and `status` works all the same."""
+def test_sync_exit_codes_of_missing_and_unreachable_remotes(several: Several) -> None:
+    """3 without the remote, 7 for an unreachable one; `status` still works."""
     several.refused(3, "sync")
     several.create_vault()
     several.refused(3, "sync", "--remote", "elsewhere")
@@ -84,8 +83,7 @@ def test_remote_that_is_not_there(several: Several) -> None:
     assert several.document("remote", "list")["remotes"][0]["error"] is None
 
 
-def test_one_fails_and_the_other_is_synced(several: Several) -> None:
-    """What can be reached is synced before the failure is reported."""
+def test_sync_continues_with_other_remotes_after_a_failure(several: Several) -> None:
     several.create_vault()
     several.document("remote", "add", "second", f"folder:{several.root}/second")
     several.session("start", "Build the shop")
@@ -105,8 +103,7 @@ def test_one_fails_and_the_other_is_synced(several: Several) -> None:
     assert several.sync()["pushed"] == 2
 
 
-def test_conflicts_are_counted(several: Several) -> None:
-    """What two devices said without knowing of each other is told at once."""
+def test_sync_reports_new_conflicts(several: Several) -> None:
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -121,8 +118,8 @@ def test_conflicts_are_counted(several: Several) -> None:
     assert f"1 conflict to look at: holdfast conflicts {session[:8]}" in spoken.err
 
 
-def test_what_was_learned_of_is_named(several: Several) -> None:
-    """The latest three sessions by what they are about, and how many more there are."""
+def test_sync_names_the_latest_three_received_sessions(several: Several) -> None:
+    """And how many more there are."""
     several.create_vault()
     several.join("desk")
     several.at("laptop")
@@ -136,8 +133,8 @@ def test_what_was_learned_of_is_named(several: Several) -> None:
     assert output[4:] == ["  and 2 more sessions"]
 
 
-def test_session_that_is_deleted_elsewhere(several: Several) -> None:
-    """Which one and where is said by the sync, and once by `status` where somebody was at work on it."""
+def test_sync_names_a_session_deleted_elsewhere(several: Several) -> None:
+    """`status` does so once, where it was current."""
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -156,8 +153,7 @@ def test_session_that_is_deleted_elsewhere(several: Several) -> None:
     assert several.document("status") == {"holdfast": 1, "session": None}
 
 
-def test_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
-    """Programs are told the same."""
+def test_sync_and_status_json_name_a_deleted_session(several: Several) -> None:
     session = several.session("start", "Build the shop")["id"]
     several.create_vault()
     several.sync()
@@ -174,8 +170,8 @@ def test_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
     assert several.sync()["deleted"] == []
 
 
-def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None:
-    """Each is named with its reason; everything else is taken in."""
+def test_sync_rejects_objects_changed_at_the_remote(several: Several) -> None:
+    """Each is named with its reason; everything else is received."""
     several.session("start", "Build the shop")
     several.create_vault()
     several.sync()
@@ -205,8 +201,8 @@ class Screen(io.StringIO):
         return True
 
 
-def test_long_sync_shows_how_far_it_is(several: Several) -> None:
-    """On a terminal, and only once it has taken a moment; nothing of it is left at the end."""
+def test_long_sync_shows_progress_on_a_terminal(several: Several) -> None:
+    """After a moment, and removed at the end."""
     several.session("start", "Build the shop")
     several.create_vault()
     for drawn_after, drawn in ((60.0, False), (-1.0, True)):
@@ -220,8 +216,7 @@ def test_long_sync_shows_how_far_it_is(several: Several) -> None:
         assert not drawn or screen.getvalue().endswith("\r\x1b[2K")
 
 
-def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several) -> None:
-    """What is not set up costs nothing."""
+def test_status_without_a_remote_loads_no_sync(several: Several) -> None:
     code = (
         "import sys; from holdfast.cli.main import main; main(['status']);"
         "sys.exit(any(name.startswith(('holdfast.sync.', 'cryptography', 'pyrage'))"
@@ -231,8 +226,7 @@ def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
-def test_library_syncs_too(several: Several) -> None:
-    """`Keeper.sync` does and says the same."""
+def test_library_sync_equals_the_command(several: Several) -> None:
     several.session("start", "Build the shop")
     several.create_vault()
     with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:

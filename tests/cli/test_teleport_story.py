@@ -1,4 +1,4 @@
-"""The whole story as people live it: real processes, homes of their own, and a folder in between."""
+"""Sync from end to end: real processes, homes of their own, and a folder between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.command_line import checked, git, git_environment
 
 
 class Home:
-    """One device: every call is a process."""
+    """One device; every call is a process."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.project = root / f"project-{name}"
@@ -61,12 +61,12 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Home]:
     return entries
 
 
-def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_path: Path) -> None:
-    """Found, ask, approve, sync, rename, recover, remove; share, write as a guest, take back, read only, expire."""
+def test_sync_from_creating_a_vault_to_an_expired_share(homes: dict[str, Home], tmp_path: Path) -> None:
+    """Create, ask, approve, sync, rename, recover, remove; share, write as a guest, revoke, read only, expire."""
     laptop, desk, new, guest = homes.values()
     url = f"folder:{tmp_path}/remote"
 
-    # A vault is founded, a second device asks, and a person compares thirteen words.
+    # A vault is created, a second device asks to join, and a person compares thirteen words.
     session = laptop("start", "Build the shop")["session"]["id"]
     laptop("note", "from the laptop")
     assert laptop("remote", "add", "home", url)["what"] == "founded"
@@ -77,7 +77,7 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     assert laptop("device", "approve", asked["fingerprint"])["approved"]["name"] == "desk"
     assert desk("sync")["pulled"] > 0
 
-    # The desk goes on where the laptop stopped, and the laptop hears of it.
+    # The desk continues where the laptop stopped, and the laptop receives it.
     assert desk("resume", session)["session"]["notes"][0]["text"] == "from the laptop"
     desk("note", "from the desk")
     desk("device", "rename", "workbench")
@@ -86,7 +86,7 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     assert laptop.notes(session) == ["from the laptop", "from the desk"]
     assert "workbench" in {item["name"] for item in laptop("device", "list")["devices"]}
 
-    # The code on paper lets a new device in; the workbench goes.
+    # The recovery code opens the vault for a new device; the workbench is removed.
     code = laptop.run("device", "recovery-code").stdout
     assert new("remote", "add", "home", url, "--recover", stdin=code)["what"] == "member"
     new("sync")
@@ -97,7 +97,7 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     laptop("sync")
     assert "too late" not in laptop.notes(session)
 
-    # A guest reads, is let in, and writes.
+    # A guest reads, is admitted, and writes.
     ada = "ada@example.org"
     laptop("people", "add", ada, guest("device", "show")["device"]["age"])
     laptop("share", session, "--with", ada)
@@ -113,14 +113,14 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     new("sync")
     assert laptop.notes(session)[-1] == new.notes(session)[-1] == "from the guest"
 
-    # Taken back: what was read stays read, and nothing follows.
+    # Revoked: the guest keeps what was read, and receives nothing more.
     laptop("revoke", session, "--from", ada)
     laptop("note", "for us alone")
     laptop("sync")
     guest("sync")
     assert "for us alone" not in guest.notes(session)
 
-    # To read, and for a moment only.
+    # Read only, and expiring soon.
     laptop("share", session, "--with", ada, "--read-only", "--expires", "2s")
     assert guest("accept", url)["sessions"][0]["writes"] is False
     assert "for us alone" in guest.notes(session)
@@ -131,7 +131,7 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     guest("sync")
     assert "after the end" not in guest.notes(session)
 
-    # Nothing of it can be read where it lies.
+    # The remote contains no readable text.
     lying = b"".join(path.read_bytes() for path in (tmp_path / "remote").rglob("*") if path.is_file())
     for word in (b"Build the shop", b"from the laptop", b"workbench", ada.encode(), session.encode()):
         assert word not in lying

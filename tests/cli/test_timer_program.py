@@ -1,4 +1,6 @@
-"""A program that keeps `.claude/session-state.json` by the timer text's rules, next to Holdfast's mirror of it."""
+"""A program that maintains `.claude/session-state.json` by the rules of the timer format, next to Holdfast's mirror
+of it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ FILE = ".claude/session-state.json"
 
 
 class Program:
-    """The program of the text: it reads the file, counts, and writes the file back in place."""
+    """The program of the format's text: it reads the file, counts, and writes the file back in place."""
 
     def __init__(self, cli: Calling) -> None:
         self.path = cli.project / FILE
@@ -41,7 +43,7 @@ class Program:
         self.write(document)
 
     def message(self, minute: float, worked: float) -> None:
-        """A message, after so many minutes of work since the one before."""
+        """A message, after `worked` minutes of work since the one before."""
 
         def change(document: dict[str, Any]) -> None:
             document["lastMessageTime"] = at(minute)
@@ -78,8 +80,8 @@ def program(cli: Calling) -> Program:
 # ── its hours are kept ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_hours_that_the_program_counted_are_kept_by_a_look(cli: Calling, program: Program) -> None:
-    """27 minutes of messages Holdfast never saw stay 27 minutes of work, in the answer and in the file."""
+def test_hours_counted_by_the_program_are_kept_when_status_is_shown(cli: Calling, program: Program) -> None:
+    """27 minutes of messages that Holdfast never saw, in the answer and in the file."""
     program.message(27, worked=27)
     left = program.read()
     session = cli.session("status", "--at", at(27))
@@ -87,8 +89,8 @@ def test_hours_that_the_program_counted_are_kept_by_a_look(cli: Calling, program
     assert program.read() == left
 
 
-def test_program_that_writes_after_each_message_keeps_every_minute(cli: Calling, program: Program) -> None:
-    """Looks in between, gaps of any length: what it counts as work is work."""
+def test_every_minute_counted_after_each_message_is_kept(cli: Calling, program: Program) -> None:
+    """With `status` in between, and gaps of any length."""
     for minute, worked in ((4, 4), (13, 9), (27, 14), (60, 33)):
         program.message(minute, worked)
         session = cli.session("status", "--at", at(minute))
@@ -98,7 +100,7 @@ def test_program_that_writes_after_each_message_keeps_every_minute(cli: Calling,
 
 
 def test_short_work_before_a_long_agent_gains_no_idle_pause(cli: Calling, program: Program) -> None:
-    """3 minutes of work and an agent of 17: one task pause, and nothing beside it."""
+    """3 minutes of work and an agent of 17 make one task pause."""
     program.pause("AUTO_TASK", "Task agent: explore", 3, 20)
     program.edit(lambda document: document.update(actualWorkingMs=3 * MINUTE))
     left = program.read()
@@ -108,8 +110,8 @@ def test_short_work_before_a_long_agent_gains_no_idle_pause(cli: Calling, progra
     assert program.read() == left
 
 
-def test_pauses_of_the_program_are_the_truth_of_any_kind_and_length(cli: Calling, program: Program) -> None:
-    """Shorter and longer than Holdfast's own thresholds; everything between them is work."""
+def test_pauses_of_the_program_count_at_any_kind_and_length(cli: Calling, program: Program) -> None:
+    """Shorter and longer than Holdfast's thresholds; everything between them is work."""
     program.pause("AUTO_IDLE", "User idle", 2, 4)
     program.pause("MANUAL", "coffee", 11, 12)
     program.pause("AUTO_TASK", "Task agent: x", 40, 44)
@@ -120,7 +122,7 @@ def test_pauses_of_the_program_are_the_truth_of_any_kind_and_length(cli: Calling
 
 
 def test_count_that_differs_from_the_programs_own_pauses_is_reported(cli: Calling, program: Program) -> None:
-    """5 minutes counted where 27 passed without a pause: 27 are work, and the next command says what differed."""
+    """5 minutes counted where 27 passed without a pause: 27 are work, and the next command reports it."""
     program.message(27, worked=5)
     out = cli("status")
     assert "actualWorkingMs says 300,000: 1,620,000 by the pauses" in out.err
@@ -128,22 +130,22 @@ def test_count_that_differs_from_the_programs_own_pauses_is_reported(cli: Callin
 
 
 def test_count_within_a_second_of_its_times_is_not_reported(cli: Calling, program: Program) -> None:
-    """Where times are in whole seconds, milliseconds cannot agree."""
+    """Times may be in whole seconds."""
     program.message(27, worked=27)
     program.edit(lambda document: document.update(actualWorkingMs=27 * MINUTE - 640))
     assert cli("status").err == ""
 
 
 def test_hours_count_whatever_agent_is_recorded_as_running(cli: Calling, program: Program) -> None:
-    """An agent whose end nobody recorded makes no pause of what the program counted."""
+    """An agent without a recorded end makes no pause of them."""
     cli("agent", "start", "a1", "--type", "explorer", "--at", at(1))
     program.message(28, worked=27)
     assert cli.session("status", "--at", at(28))["time"]["working_ms"] == 28 * MINUTE
     assert program.read()["pauses"] == []
 
 
-def test_hours_counted_from_an_older_copy_are_kept_too(cli: Calling, program: Program) -> None:
-    """The program had the file of the start in memory while Holdfast recorded a note and took the gap for idle."""
+def test_hours_counted_from_an_older_copy_are_kept(cli: Calling, program: Program) -> None:
+    """The program had read the file before Holdfast recorded a note and an idle gap."""
     copy = program.read()
     cli("note", "Something happened", "--at", at(20))
     assert pauses(cli.session("status", "--at", at(20))) == [("idle", 20)]
@@ -154,7 +156,7 @@ def test_hours_counted_from_an_older_copy_are_kept_too(cli: Calling, program: Pr
 
 
 def test_import_and_mirror_count_the_same(cli: Calling, program: Program, tmp_path: Path) -> None:
-    """The same file, taken in by the mirror, imported anew, and imported as a later version of itself."""
+    """The same file, mirrored, imported, and imported as a later version of itself."""
     first = program.read()
     program.pause("AUTO_TASK", "Task agent: explore", 3, 20)
     program.message(47, worked=30)
@@ -170,16 +172,16 @@ def test_import_and_mirror_count_the_same(cli: Calling, program: Program, tmp_pa
         assert imported == mirrored, home
 
 
-# ── its pauses end when it says so ───────────────────────────────────────────────────────────────────────
+# ── its pauses end when it reports so ────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("pause_at", [9, 10])
 @pytest.mark.parametrize("message_at", [40, 42])
 @pytest.mark.parametrize("looks", [1, 2])
-def test_resume_of_the_program_stays_when_the_pause_was_looked_at(
+def test_resume_of_the_program_is_kept_after_status_showed_the_pause(
     pause_at: int, message_at: int, looks: int, cli: Calling, program: Program
 ) -> None:
-    """Lunch from the last message or a minute later, looked at, and a message at the resume or two minutes later."""
+    """Lunch from the last message or a minute later, and a message at the resume or two minutes later."""
     program.message(9, worked=9)
     cli("status", "--at", at(9))
 
@@ -206,7 +208,7 @@ def test_resume_of_the_program_stays_when_the_pause_was_looked_at(
 
 
 def test_open_idle_pause_is_one_pause_when_the_next_message_ends_it(cli: Calling, program: Program) -> None:
-    """Found after 12 minutes, written as open, and ended by the next message two minutes later."""
+    """Noticed after 12 minutes, written as open, and ended by a message two minutes later."""
     idle: dict[str, Any] = {"type": "AUTO_IDLE", "reason": "User idle", "startTime": at(0)}
     for minute, status, end in ((12, "PAUSED", None), (14, "IN_PROGRESS", at(14))):
         length = minute * MINUTE
@@ -224,7 +226,7 @@ def test_open_idle_pause_is_one_pause_when_the_next_message_ends_it(cli: Calling
 
 
 def test_task_pause_that_has_ended_adds_no_pause_when_the_status_stays_paused(cli: Calling, program: Program) -> None:
-    """As the text's steps have it: an entry for the agent's run, PAUSED, and IN_PROGRESS by the next message."""
+    """By the format's steps: an entry for the agent's run, PAUSED, and IN_PROGRESS at the next message."""
     program.pause("AUTO_TASK", "Task agent: explore", 0, 17)
     program.edit(lambda document: document.update(status="PAUSED"))
     wrote = program.read()
@@ -254,8 +256,8 @@ def test_pause_that_the_program_made_longer_is_still_one_pause(cli: Calling, pro
 # ── deleting the file stops the timer ────────────────────────────────────────────────────────────────────
 
 
-def test_deleting_the_file_pauses_and_the_next_command_names_both_ways_on(cli: Calling, program: Program) -> None:
-    """Said once, whichever command it is; `status` shows it as long as it lasts, and the file stays away."""
+def test_deleting_the_file_pauses_and_the_next_command_names_both_options(cli: Calling, program: Program) -> None:
+    """Any command says it once, `status` always; the file is not written again."""
     program.path.unlink()
     out = cli("history")
     assert f"{FILE} was deleted, so the session is paused" in out.err
@@ -271,7 +273,7 @@ def test_deleting_the_file_pauses_and_the_next_command_names_both_ways_on(cli: C
     assert not program.path.exists()
 
 
-def test_resume_after_the_file_was_deleted_brings_it_back(cli: Calling, program: Program) -> None:
+def test_resume_after_the_file_was_deleted_restores_it(cli: Calling, program: Program) -> None:
     program.path.unlink()
     assert cli.session("resume")["status"] == "in_progress"
     assert program.read()["status"] == "IN_PROGRESS"
@@ -286,7 +288,7 @@ def test_stop_after_the_file_was_deleted_ends_the_session(cli: Calling, program:
 
 
 def test_deletion_that_a_background_process_notices_is_still_reported(cli: Calling, program: Program) -> None:
-    """Nobody reads what a drained hook tells: the next command of a person says it."""
+    """By the next command of a person."""
     program.path.unlink()
     with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
         keeper.collect()
@@ -295,8 +297,8 @@ def test_deletion_that_a_background_process_notices_is_still_reported(cli: Calli
     assert cli("history").err == ""
 
 
-def test_file_deleted_while_paused_stays_away(cli: Calling, program: Program) -> None:
-    """It is paused already: nothing is recorded, and both ways on are named all the same."""
+def test_file_deleted_while_paused_is_not_restored(cli: Calling, program: Program) -> None:
+    """Nothing is recorded, and both options are named."""
     cli("pause", "lunch")
     program.path.unlink()
     assert "was deleted" in cli("status").err
@@ -306,7 +308,7 @@ def test_file_deleted_while_paused_stays_away(cli: Calling, program: Program) ->
 
 
 def test_file_that_comes_back_unchanged_shows_the_pause(cli: Calling, program: Program) -> None:
-    """A stash that is popped brings no session back to work; the file says what is true."""
+    """As after popping a stash: the session stays paused."""
     before = program.read()
     program.path.unlink()
     cli("status")
@@ -328,7 +330,7 @@ def test_new_session_in_place_of_a_deleted_file_becomes_current(cli: Calling, pr
     assert program.read()["sessionId"] == name
 
 
-def test_file_deleted_while_the_mirror_was_off_stops_nothing(cli: Calling, program: Program) -> None:
+def test_file_deleted_while_the_mirror_was_off_does_not_pause(cli: Calling, program: Program) -> None:
     cli("mirror", "off", "timer")
     program.path.unlink()
     assert cli("mirror", "on", "timer").code == 0
@@ -348,15 +350,15 @@ def test_file_that_is_replaced_by_deleting_it_first_is_waited_for(cli: Calling, 
     assert cli.session("status")["summary"] == "Going on"
 
 
-# ── what `status` shows ──────────────────────────────────────────────────────────────────────────────────
+# ── `status` ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_status_shows_the_task(cli: Calling, program: Program) -> None:
     assert "Task     Create value object" in cli("status").out
 
 
-def test_twelve_idle_minutes_show_as_paused_since_the_last_activity(cli: Calling, program: Program) -> None:
-    """In the headline and in JSON; a look is no activity, and the next sign ends it."""
+def test_status_shows_twelve_idle_minutes_as_paused_since_the_last_activity(cli: Calling, program: Program) -> None:
+    """In the headline and in JSON; the next sign of activity ends the pause."""
     cli("note", "Something", "--at", at(3))
     headline = cli("status", "--at", at(15)).out.splitlines()[1]
     assert headline.startswith("paused")
@@ -369,7 +371,7 @@ def test_twelve_idle_minutes_show_as_paused_since_the_last_activity(cli: Calling
 
 
 def test_validate_prints_a_schema_of_draft_7(cli: Calling, program: Program) -> None:
-    """For all four formats, plainly and as JSON; the program's own validator accepts the mirrored file by it."""
+    """For all four formats, also as JSON; a standard validator accepts the mirrored file."""
     for name in ("orchestrator", "timer", "contract", "craft"):
         plain = json.loads(cli("validate", "--schema", name, "--draft", "7").out)
         assert plain == cli.document("validate", "--schema", name, "--draft", "7")["schema"]
@@ -383,10 +385,8 @@ def test_validate_prints_a_schema_of_draft_7(cli: Calling, program: Program) -> 
 
 
 @pytest.mark.parametrize("example", [TIMER_ONE_PAUSE, TIMER_SEVERAL_PAUSES, TIMER_TIMED_OUT])
-def test_resumed_example_of_the_text_runs_again_and_reports_how_long_one_was_away(
-    example: bytes, cli: Calling
-) -> None:
-    """Nobody "paused" for a year: worked and paused are the example's own, and the clock runs from the resume on."""
+def test_resumed_example_of_the_format_runs_again_and_reports_the_absence(example: bytes, cli: Calling) -> None:
+    """Worked and paused times are the example's own, and the year since is no pause."""
     path = cli.project / "example.json"
     path.write_bytes(example)
     cli("import", "example.json")
@@ -402,7 +402,7 @@ def test_resumed_example_of_the_text_runs_again_and_reports_how_long_one_was_awa
 
 
 def test_resumed_task_pause_of_an_imported_file_runs_again(cli: Calling) -> None:
-    """The agent that the file told of is recorded as running, and nobody will ever say that it ended."""
+    """Although its agent will never report an end."""
     document = json.loads(TIMER_ONE_PAUSE)
     last = document["lastMessageTime"]
     pause = {"type": "AUTO_TASK", "reason": "Task agent: x", "startTime": last, "endTime": None, "durationMs": 0}
@@ -415,12 +415,10 @@ def test_resumed_task_pause_of_an_imported_file_runs_again(cli: Calling) -> None
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["reads the file each time", "writes from memory"])
-def test_idle_detection_by_the_texts_own_steps_costs_no_counted_minute(
+def test_idle_detection_by_the_formats_steps_loses_no_counted_minute(
     reads: bool, cli: Calling, program: Program
 ) -> None:
-    """On idle: an entry that has ended, and PAUSED. On the next message: the open pause ends if there is one, then
-    IN_PROGRESS; time since the last message is counted unless it was a pause.
-    """
+    """When idle: an ended entry, and PAUSED. At the next message: close an open pause, then IN_PROGRESS."""
     memory = program.read()
     minute = 0.0
     for step, (later, looks) in enumerate([(4, True), (20, True), (23, True), (27, False), (40, True), (44, True)]):

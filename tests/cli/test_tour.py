@@ -1,4 +1,4 @@
-"""`holdfast tour`, taken for real."""
+"""`holdfast tour`, run for real."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def take(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_tour_does_the_whole_job_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """It kills an agent, finds it, loses nothing, checks what it says, and fits into 80 columns."""
+def test_tour_shows_the_main_job_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """It kills an agent, resumes, loses nothing, and fits into 80 columns."""
     done = take(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -39,13 +39,13 @@ def test_tour_does_the_whole_job_and_leaves_nothing_behind(tmp_path: Path) -> No
     assert commands[0].startswith("$ holdfast start")
     assert any(line.startswith("$ kill -9") for line in commands)
     assert sum(line.startswith("  checked  ") for line in lines) == 8
-    # Where the scratch directory is, and how long its name, is the machine's affair; at midnight times have dates.
+    # The scratch directory's path depends on the machine, and around midnight times have dates.
     wide = [line for line in lines if width_of(line) > 80]
     assert [line for line in wide if "holdfast-tour-" not in line and "--at 20" not in line] == []
 
 
-def test_tour_as_a_document(tmp_path: Path) -> None:
-    """With --json it is one document: every command with its code, the events kept, none lost."""
+def test_tour_json_has_every_command_with_its_code(tmp_path: Path) -> None:
+    """And the events kept, none lost."""
     done = take(tmp_path, "--json")
     tour = json.loads(done.stdout)["tour"]
     assert done.returncode == 0
@@ -55,11 +55,11 @@ def test_tour_as_a_document(tmp_path: Path) -> None:
     assert tour["events"] > 25
 
 
-def test_tour_that_cannot_be_taken_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a command fails the tour stops there, shows why, and exits with 1."""
+def test_tour_stops_at_a_failing_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows why, and exits with 1."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     (tmp_path / "broken").mkdir()
-    # A Python in which only the commands of the tour cannot start.
+    # A Python that cannot start the commands of the tour.
     (tmp_path / "broken" / "sitecustomize.py").write_text(
         "import os\nif 'HOLDFAST_HOME' in os.environ and 'TOUR_SIGNS' in os.environ: os._exit(9)\n"
     )

@@ -1,4 +1,4 @@
-"""How a session travels, wherever people and programs look: `status`, `show`, `export`, and the craft mirror."""
+"""The sync status of a session in `status`, `show`, `export` and the craft mirror."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Several(tmp_path, monkeypatch, capsys)
 
 
-def standing(several: Several, *words: str) -> tuple[str, str | None]:
+def sync_status(several: Several, *words: str) -> tuple[str, str | None]:
     sync = several.session(*(words or ("status",)))["sync"]
     return sync["status"], sync["remote"]
 
@@ -41,43 +41,40 @@ def mirrored(several: Several) -> dict[str, Any]:
 # ── status and show ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_a_remote_a_session_goes_nowhere(several: Several) -> None:
-    """Nothing is shown of travelling before there is anything to travel by."""
+def test_session_without_a_remote_has_no_sync_status(several: Several) -> None:
     several.session("start", "Ship it")
     assert several.session("status")["sync"] == NOWHERE
     assert "Sync" not in several("status").out
     assert block(several)["enabled"] is False
 
 
-def test_pending_until_a_sync_and_after_every_change(several: Several) -> None:
-    """What the vault does not know makes a session pending, at once and everywhere; a sync makes it synced."""
+def test_session_is_pending_after_every_change_until_a_sync(several: Several) -> None:
     session = several.session("start", "Ship it")["id"]
     several.create_vault()
-    assert standing(several) == ("pending", "home")
+    assert sync_status(several) == ("pending", "home")
     several.document("sync")
-    assert standing(several) == ("synced", "home")
+    assert sync_status(several) == ("synced", "home")
     assert several.session("status")["sync"]["last_sync"].endswith("Z")
     assert "home: all of it is there; last synced just now" in several("status").out
-    assert standing(several, "note", "more") == ("pending", "home")
-    assert standing(several, "show", session) == ("pending", "home")
+    assert sync_status(several, "note", "more") == ("pending", "home")
+    assert sync_status(several, "show", session) == ("pending", "home")
     assert "not all of it is there yet" in several("status").out
     assert "not all of it is there yet" in several("show", session).out
     several.document("sync")
-    assert standing(several, "show", session) == ("synced", "home")
+    assert sync_status(several, "show", session) == ("synced", "home")
 
 
-def test_what_another_device_wrote_is_no_news_here(several: Several) -> None:
-    """A session that came from elsewhere is synced: nothing of it waits here."""
+def test_session_received_from_another_device_is_synced(several: Several) -> None:
     session = several.session("start", "Ship it")["id"]
     several.create_vault()
     several.sync("laptop")
     several.join("desktop")
     several.sync("laptop", "desktop")
-    assert standing(several, "show", session) == ("synced", "home")
+    assert sync_status(several, "show", session) == ("synced", "home")
 
 
-def test_device_that_waits_to_be_let_in(several: Several) -> None:
-    """Until it is approved, everything of it is pending, and it was never synced."""
+def test_session_of_a_device_that_waits_for_approval_is_pending(several: Several) -> None:
+    """And was never synced."""
     several.create_vault()
     several.at("desktop")
     several.session("start", "Alone so far")
@@ -87,32 +84,31 @@ def test_device_that_waits_to_be_let_in(several: Several) -> None:
     assert (sync["status"], sync["last_sync"], sync["error"]) == ("pending", None, None)
     several.away()
     several("sync")
-    assert standing(several)[0] == "error"
+    assert sync_status(several)[0] == "error"
     several.back()
     several("sync")
-    assert standing(several)[0] == "pending"
+    assert sync_status(several)[0] == "pending"
 
 
-def test_what_is_pending_stays_pending_until_the_vault_is_confirmed(several: Several) -> None:
-    """Earlier sessions are not sent to a vault nobody has confirmed, and say so; new ones go."""
+def test_earlier_sessions_are_pending_until_the_vault_is_confirmed(several: Several) -> None:
+    """New ones are sent."""
     several.create_vault()
     several.at("desktop")
     earlier = several.session("start", "Before")["id"]
     several.join("desktop")
     later = several.session("start", "After", "--replace")["id"]
     several.document("sync")
-    assert standing(several, "show", earlier)[0] == "pending"
-    assert standing(several, "show", later)[0] == "synced"
+    assert sync_status(several, "show", earlier)[0] == "pending"
+    assert sync_status(several, "show", later)[0] == "synced"
     several.at("laptop")
     words = several.vault
     several.at("desktop")
     several.document("remote", "confirm", "home", words)
     several.document("sync")
-    assert standing(several, "show", earlier)[0] == "synced"
+    assert sync_status(several, "show", earlier)[0] == "synced"
 
 
-def test_offline_is_an_error_with_its_reason_until_it_works_again(several: Several) -> None:
-    """What the last attempt failed of is shown; a sync that succeeds takes it away."""
+def test_failed_sync_is_shown_with_its_reason_until_one_succeeds(several: Several) -> None:
     several.session("start", "Ship it")
     several.create_vault()
     several.document("sync")
@@ -122,34 +118,32 @@ def test_offline_is_an_error_with_its_reason_until_it_works_again(several: Sever
     assert sync["status"] == "error"
     assert sync["error"]
     assert sync["last_sync"] is not None
-    # Without blanks: a path as long as this one's may be broken anywhere.
+    # Without blanks, since a long path may be wrapped anywhere.
     assert "".join(sync["error"].split()) in "".join(several("status").out.split())
     several.back()
     several.document("sync")
-    assert standing(several) == ("synced", "home")
+    assert sync_status(several) == ("synced", "home")
     assert several.session("status")["sync"]["error"] is None
 
 
-def test_of_several_remotes_the_worst_is_shown(several: Several) -> None:
-    """A session that is at one place and not at the other is not yet everywhere."""
+def test_worst_status_of_several_remotes_is_shown(several: Several) -> None:
     several.session("start", "Ship it")
     several.create_vault()
     several.document("remote", "add", "stick", f"folder:{several.root / 'stick'}")
     several.document("sync", "--remote", "home")
-    assert standing(several) == ("pending", "stick")
+    assert sync_status(several) == ("pending", "stick")
     several.document("sync")
-    assert standing(several)[0] == "synced"
+    assert sync_status(several)[0] == "synced"
     (several.root / "stick").rename(several.root / "pocket")
     several("sync")
-    assert standing(several) == ("error", "stick")
+    assert sync_status(several) == ("error", "stick")
 
 
-def test_session_of_another_project_than_the_remotes_goes_nowhere(several: Several) -> None:
-    """A remote for one project does not concern the sessions of others."""
+def test_session_outside_the_remotes_project_has_no_sync_status(several: Several) -> None:
     several.session("start", "Ship it")
     several.document("remote", "add", "home", several.url, "--this-project")
     several.document("sync")
-    assert standing(several) == ("synced", "home")
+    assert sync_status(several) == ("synced", "home")
     other = several.root / "elsewhere"
     other.mkdir()
     several.patch.chdir(other)
@@ -157,8 +151,7 @@ def test_session_of_another_project_than_the_remotes_goes_nowhere(several: Sever
     assert several.session("status")["sync"] == NOWHERE
 
 
-def test_removed_device_is_reported_so(several: Several) -> None:
-    """Whoever was taken out of the vault sees it in `status`, as far as it can know."""
+def test_status_on_a_removed_device_reports_the_removal(several: Several) -> None:
     several.create_vault()
     several.join("desktop")
     several.at("laptop")
@@ -166,11 +159,11 @@ def test_removed_device_is_reported_so(several: Several) -> None:
     several.at("desktop")
     several.session("start", "Too late")
     several("sync")
-    assert standing(several)[0] == "error"
+    assert sync_status(several)[0] == "error"
 
 
-def test_who_a_session_is_shared_with(several: Several) -> None:
-    """The people it is shared with are named, on every device of the vault, until it is taken back."""
+def test_people_a_session_is_shared_with_are_shown(several: Several) -> None:
+    """On every device of the vault, until revoked."""
     session = several.session("start", "Ship it")["id"]
     several.create_vault()
     several.at("bea")
@@ -190,8 +183,8 @@ def test_who_a_session_is_shared_with(several: Several) -> None:
 
 
 @pytest.mark.parametrize("remote", [False, True])
-def test_status_loads_nothing_that_it_does_not_need(several: Several, *, remote: bool) -> None:
-    """Without a remote nothing of teleportation is loaded; with one, still no cryptography."""
+def test_status_loads_no_sync_without_a_remote(several: Several, *, remote: bool) -> None:
+    """And with one, no cryptography."""
     several.session("start", "Ship it")
     if remote:
         several.create_vault()
@@ -213,8 +206,7 @@ def test_status_loads_nothing_that_it_does_not_need(several: Several, *, remote:
 # ── craft ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_craft_block_is_true(several: Several) -> None:
-    """`export --format craft` says how the session really travels."""
+def test_craft_export_has_the_real_sync_status(several: Several) -> None:
     several.session("start", "Ship it")
     several.create_vault()
     result = block(several)
@@ -230,8 +222,7 @@ def test_craft_block_is_true(several: Several) -> None:
     assert block(several)["sync_error"] == several.session("status")["sync"]["error"]
 
 
-def test_devices_are_those_that_wrote_to_it(several: Several) -> None:
-    """Whoever records something in the session is one of its devices, on all of them."""
+def test_devices_of_a_session_are_those_that_wrote_to_it(several: Several) -> None:
     session = several.session("start", "Ship it")["id"]
     several.create_vault()
     several.sync("laptop")
@@ -242,8 +233,8 @@ def test_devices_are_those_that_wrote_to_it(several: Several) -> None:
     assert sorted(block(several, session)["devices"]) == ["desktop", "laptop"]
 
 
-def test_mirror_follows_a_sync(several: Several) -> None:
-    """A mirror says what was true when it was written; a sync writes it again, and nobody's edit is seen in that."""
+def test_mirror_is_rewritten_after_a_sync(several: Several) -> None:
+    """Which is not taken for an edit."""
     several.document("mirror", "on", "craft")
     session = several.session("start", "Ship it")["id"]
     assert mirrored(several)["enabled"] is False
@@ -261,8 +252,8 @@ def test_mirror_follows_a_sync(several: Several) -> None:
     assert mirrored(several)["sync_status"] == "pending"
 
 
-def test_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> None:
-    """Who edits the file that a sync wrote changes what they changed; the block is ours alone."""
+def test_edit_of_the_mirror_after_a_sync_is_read_back(several: Several) -> None:
+    """Except within the block, which is ours."""
     several.document("mirror", "on", "craft")
     session = several.session("start", "Ship it")["id"]
     several.create_vault()
@@ -278,8 +269,8 @@ def test_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> None:
     assert [item["type"] for item in several.document("log")["events"]].count("session.edited") == 1
 
 
-def test_what_came_in_goes_out_as_it_was(several: Several, tmp_path: Path) -> None:
-    """An imported document is exported to the letter while there is no remote; with one, its block is true."""
+def test_imported_document_is_exported_exactly_without_a_remote(several: Several, tmp_path: Path) -> None:
+    """With one, its block has the real status."""
     several.session("start", "Ship it")
     document = several.document("export", "--format", "craft")["document"]
     document |= {"session_id": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11"}

@@ -1,4 +1,4 @@
-"""`holdfast ui`: what keeps it from starting is said in the terminal, before anything is served."""
+"""`holdfast ui`: problems are reported in the terminal before anything is served."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return Calling(tmp_path, monkeypatch, capsys)
 
 
-def test_impossible_home_is_no_empty_one(cli: Calling) -> None:
-    """A home below a file can neither be read nor made: no dashboard of nothing is shown."""
+def test_ui_refuses_an_impossible_home(cli: Calling) -> None:
+    """It shows no empty dashboard."""
     (cli.project / "file").write_text("in the way")
     cli.patch.setenv("HOLDFAST_HOME", str(cli.project / "file" / "home"))
     error = cli.refused(cli("ui", "--no-open").code, "ui", "--no-open")
@@ -26,24 +26,20 @@ def test_impossible_home_is_no_empty_one(cli: Calling) -> None:
     assert cli("ui", "--no-open").code != 0
 
 
-def test_damaged_store_is_reported_of(cli: Calling) -> None:
-    """As every other command tells of it."""
+def test_ui_reports_a_damaged_store(cli: Calling) -> None:
     cli("start", "Build the shop")
     (cli.home / "store.db").write_bytes(b"junk")
     assert cli.refused(6, "ui", "--no-open")["kind"] == "damaged"
 
 
 @pytest.mark.parametrize("port", ["99999", "65536", "0", "-1"])
-def test_port_that_cannot_be_is_refused(cli: Calling, port: str) -> None:
-    """In our own words, as any other number that is none."""
+def test_ui_refuses_an_invalid_port(cli: Calling, port: str) -> None:
     error = cli.refused(4, "ui", "--no-open", "--port", port)
     assert error["message"] == f"{port} is not a port number"
     assert "1 to 65535" in error["hint"]
 
 
-def test_without_its_extra_it_reports_how_to_get_it(cli: Calling) -> None:
-    """In the words of every extra."""
-
+def test_ui_without_its_extra_says_how_to_install_it(cli: Calling) -> None:
     find_spec = importlib.util.find_spec
 
     def find_all_but_uvicorn(name: str) -> ModuleSpec | None:

@@ -1,4 +1,4 @@
-"""`holdfast watch` in a real terminal (tmux), and once where there is none."""
+"""`holdfast watch` in a real terminal (tmux), and once without one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.command_line import Calling, git_environment, lawful
 
-PATIENCE = 20.0  # seconds: a busy machine is no failure
+PATIENCE = 20.0  # seconds, enough for a busy machine
 WATCH = shlex.join([sys.executable, "-m", "holdfast", "watch"])
 in_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux, the terminal of these tests, is missing")
 
@@ -30,7 +30,7 @@ def holdfast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 class Terminal:
-    """A shell in tmux, in a project; what stands on its screen is what a person would see."""
+    """A shell in tmux, in a project; its screen is what a person would see."""
 
     def __init__(self, root: Path, holdfast: Calling, sockets: str, **environ: str) -> None:
         self.root = root
@@ -74,24 +74,24 @@ class Terminal:
     def lines(self, *, coloured: bool = False) -> list[str]:
         return self.tmux("capture-pane", "-p", *(["-e"] if coloured else [])).split("\n")
 
-    def until(self, *texts: str, gone: str | None = None) -> str:
-        """The screen once all of this stands on it, and that does not."""
+    def until(self, *texts: str, without: str | None = None) -> str:
+        """The screen once it shows all of these texts, and not the other."""
         end = time.monotonic() + PATIENCE
         while True:
             shown = "\n".join(self.lines())
-            if all(text in shown for text in texts) and (gone is None or gone not in shown):
+            if all(text in shown for text in texts) and (without is None or without not in shown):
                 return shown
             if time.monotonic() > end:
-                pytest.fail(f"{texts} did not come, or {gone!r} did not go:\n{shown}", pytrace=False)
+                pytest.fail(f"{texts} did not come, or {without!r} did not go:\n{shown}", pytrace=False)
             time.sleep(0.03)
 
     def flags(self) -> dict[str, str]:
-        """Whether there is a cursor, another screen, and lines that wrap."""
+        """Whether the cursor, the alternate screen and line wrapping are on."""
         result = self.tmux("display-message", "-p", "#{cursor_flag} #{alternate_on} #{wrap_flag}").split()
         return dict(zip(("cursor", "alternate", "wrap"), result, strict=True))
 
     def mode(self, name: str) -> str:
-        """How the terminal is set, by its own word."""
+        """The terminal's mode, as stty prints it."""
         path = self.root / name
         self.type(f"stty -a > {shlex.quote(str(path))}; echo {name} is known")
         self.until(f"\n{name} is known")
@@ -102,15 +102,15 @@ class Terminal:
         self.until("q quit")
 
     def ended(self, code: int) -> str:
-        """Back in the shell, with what was there before; gives the screen."""
-        self.until("the shell above", gone="q quit")
+        """Back in the shell, with its former content; returns the screen."""
+        self.until("the shell above", without="q quit")
         self.type("echo code=$?")
         return self.until(f"code={code}\n", "the shell above\n")
 
 
 @contextlib.contextmanager
 def a_terminal(root: Path, holdfast: Calling, **environ: str) -> Iterator[Terminal]:
-    with tempfile.TemporaryDirectory(prefix="hfw") as sockets:  # the name of a socket must be short
+    with tempfile.TemporaryDirectory(prefix="hfw") as sockets:  # the path of a socket must be short
         opened = Terminal(root, holdfast, sockets, **environ)
         try:
             opened.until("$")
@@ -133,15 +133,15 @@ def fits(terminal: Terminal, columns: int, rows: int) -> None:
 
 
 @in_tmux
-def test_keys_do_what_they_say(terminal: Terminal, holdfast: Calling) -> None:
-    """Switching, the detail, a note, a pause with a reason and going on: all seen, and all in the log."""
+def test_keys_record_notes_pauses_and_resumes(terminal: Terminal, holdfast: Calling) -> None:
+    """On the screen and in the log; also switching and the detail view."""
     first = holdfast.session("start", "Add a search box", "--scope", "search")
     other = terminal.root / "other"
     other.mkdir()
     second = holdfast.session("--project", str(other), "start", "Fix the login")
     before = terminal.mode("before")
     terminal.watch()
-    terminal.until("1 of 2 unfinished", "\n>   Fix the login", gone="scope search")
+    terminal.until("1 of 2 unfinished", "\n>   Fix the login", without="scope search")
     fits(terminal, 80, 24)
     terminal.press("Down")
     terminal.until("2 of 2 unfinished", "\n>   Add a search box", "scope search")
@@ -159,14 +159,14 @@ def test_keys_do_what_they_say(terminal: Terminal, holdfast: Calling) -> None:
     terminal.paste("\none\ntwo")
     terminal.until(r"qx\none\ntwor")
     terminal.press("Enter")
-    terminal.until(f"Noted in {first['id'][:8]}.", "note.added", gone="Note:")
+    terminal.until(f"Noted in {first['id'][:8]}.", "note.added", without="Note:")
     assert holdfast.session("show", first["id"])["notes"][0]["text"] == "Grüße, qx\none\ntwor"
 
     terminal.press("p")
     terminal.until("Reason")
     terminal.write("never mind")
     terminal.press("Escape")
-    terminal.until("q quit", gone="Reason")
+    terminal.until("q quit", without="Reason")
     terminal.press("p")
     terminal.until("Reason")
     terminal.write("lunch")
@@ -175,13 +175,13 @@ def test_keys_do_what_they_say(terminal: Terminal, holdfast: Calling) -> None:
     terminal.press("p")
     terminal.until("is paused already", "holdfast resume")
     terminal.press("r")
-    terminal.until("Resumed", gone="(lunch)")
+    terminal.until("Resumed", without="(lunch)")
     assert holdfast.session("show", first["id"])["status"] == "in_progress"
 
     terminal.press("Enter")
     terminal.until(first["id"], "esc back", "lines 1-")
     terminal.press("NPage", "NPage")
-    terminal.until("Go on", gone="lines 1-")
+    terminal.until("Go on", without="lines 1-")
     terminal.press("Escape")
     terminal.until("of 2 unfinished")
     terminal.press("?")
@@ -202,8 +202,8 @@ def test_keys_do_what_they_say(terminal: Terminal, holdfast: Calling) -> None:
 
 
 @in_tmux
-def test_what_happens_elsewhere_is_seen(terminal: Terminal, holdfast: Calling) -> None:
-    """From nothing, no store at all: the first session, what is done in it, and its end, from another process."""
+def test_watch_shows_events_of_other_processes(terminal: Terminal, holdfast: Calling) -> None:
+    """From no store at all to the end of the first session."""
     terminal.watch()
     terminal.until("No unfinished sessions.", "holdfast start GOAL")
     with a_terminal(terminal.root, holdfast) as other:
@@ -221,18 +221,18 @@ def test_what_happens_elsewhere_is_seen(terminal: Terminal, holdfast: Calling) -
 
 
 @in_tmux
-def test_time_is_seen_to_pass(terminal: Terminal, holdfast: Calling) -> None:
-    """While somebody works, the clock shows one second after the other."""
+def test_watch_clock_ticks_every_second(terminal: Terminal, holdfast: Calling) -> None:
+    """While somebody works."""
     holdfast("start", "Add a search box")
     terminal.watch()
     seen = re.search(r"Time +(\d+:\d\d:\d\d)", terminal.until("worked"))
     assert seen is not None
-    terminal.until("worked", gone=seen[1])
+    terminal.until("worked", without=seen[1])
 
 
 @in_tmux
-def test_it_follows_the_size_of_the_terminal(terminal: Terminal, holdfast: Calling) -> None:
-    """Two columns where there is room, one where there is not, an honest word where there is none; and back."""
+def test_watch_follows_the_size_of_the_terminal(terminal: Terminal, holdfast: Calling) -> None:
+    """Two columns, one, or a message when the terminal is too small."""
     holdfast("start", "Add a search box " * 20)
     holdfast("task", "add", "Think it over, " * 20)
     terminal.watch()
@@ -241,7 +241,7 @@ def test_it_follows_the_size_of_the_terminal(terminal: Terminal, holdfast: Calli
         if columns >= 120:
             terminal.until("q quit", " │ ")
         else:
-            terminal.until("q quit", "─" * columns, gone=" │ ")
+            terminal.until("q quit", "─" * columns, without=" │ ")
         fits(terminal, columns, rows)
     terminal.resize(30, 6)
     terminal.until("Too small: 30x6")
@@ -251,8 +251,8 @@ def test_it_follows_the_size_of_the_terminal(terminal: Terminal, holdfast: Calli
 
 
 @in_tmux
-def test_it_works_without_colour_and_in_ascii(tmp_path: Path, holdfast: Calling) -> None:
-    """NO_COLOR leaves the words and marks, an old locale plain letters; a dumb terminal has it printed once."""
+def test_watch_works_without_colour_and_in_ascii(tmp_path: Path, holdfast: Calling) -> None:
+    """With NO_COLOR, in an old locale; on a dumb terminal it prints once."""
     holdfast("start", "Grüße")
     ascii_only = {"NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
     with a_terminal(tmp_path, holdfast) as coloured, a_terminal(tmp_path, holdfast, **ascii_only) as plain:
@@ -265,12 +265,12 @@ def test_it_works_without_colour_and_in_ascii(tmp_path: Path, holdfast: Calling)
         plain.press("q")
         plain.ended(0)
         plain.type(f"clear; TERM=dumb {WATCH}; echo code=$?")
-        plain.until("Session", r"Gr\xfc\xdfe", "code=0\n", gone="q quit")
+        plain.until("Session", r"Gr\xfc\xdfe", "code=0\n", without="q quit")
 
 
 @in_tmux
-def test_it_draws_the_letters_that_status_prints(tmp_path: Path, holdfast: Calling) -> None:
-    """In the locale C too, where Python speaks UTF-8: both decide by the same rule."""
+def test_watch_uses_the_same_characters_as_status(tmp_path: Path, holdfast: Calling) -> None:
+    """Also in the locale C, where Python uses UTF-8."""
     holdfast("start", "Grüße")
     status = shlex.join([sys.executable, "-m", "holdfast", "status"])
     for environ in ({"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
@@ -284,8 +284,8 @@ def test_it_draws_the_letters_that_status_prints(tmp_path: Path, holdfast: Calli
 
 
 @in_tmux
-def test_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -> None:
-    """150 kB are in the line at once and can be edited, sent and read; during a paste, Ctrl-C is heard."""
+def test_large_paste_froze_watch(terminal: Terminal, holdfast: Calling) -> None:
+    """150 kB can be edited, sent and read, and Ctrl-C works during the paste."""
     started = holdfast.session("start", "Add a search box")
     terminal.watch()
     terminal.press("n")
@@ -295,7 +295,7 @@ def test_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -> 
     terminal.write("the end")
     terminal.until(r"\nthe end")
     terminal.press("Enter")
-    terminal.until("Noted in", gone="Note:")
+    terminal.until("Noted in", without="Note:")
     assert len(holdfast.session("show", started["id"])["notes"][0]["text"]) > 150_000
     terminal.press("n")
     terminal.until("Note:")
@@ -305,9 +305,9 @@ def test_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -> 
 
 
 @in_tmux
-@pytest.mark.parametrize(("how", "said"), [("key", "interrupted"), ("TERM", "SIGTERM"), ("HUP", "SIGHUP")])
-def test_terminal_is_as_it_was(terminal: Terminal, holdfast: Calling, how: str, said: str) -> None:
-    """After Ctrl-C and after a signal: the mode, the cursor, the lines above, and a code that tells."""
+@pytest.mark.parametrize(("how", "printed"), [("key", "interrupted"), ("TERM", "SIGTERM"), ("HUP", "SIGHUP")])
+def test_terminal_is_restored_after_watch(terminal: Terminal, holdfast: Calling, how: str, printed: str) -> None:
+    """Mode, cursor and earlier lines, after Ctrl-C and after a signal."""
     holdfast("start", "Add a search box")
     before = terminal.mode("before")
     pid, script = terminal.root / "pid", terminal.root / "script"
@@ -320,15 +320,15 @@ def test_terminal_is_as_it_was(terminal: Terminal, holdfast: Calling, how: str, 
         terminal.press("C-c")
     else:
         os.kill(int(pid.read_text()), getattr(signal, f"SIG{how}"))
-    terminal.until("the shell above", said, gone="Note:")
-    assert said in terminal.ended(130)
+    terminal.until("the shell above", printed, without="Note:")
+    assert printed in terminal.ended(130)
     assert terminal.flags() == {"cursor": "1", "alternate": "0", "wrap": "1"}
     assert terminal.mode("after") == before
 
 
 @in_tmux
-def test_crash_shows_its_error_in_the_shell(terminal: Terminal, holdfast: Calling) -> None:
-    """A fault of ours in the middle of it: the terminal first, then the sentence, below what was there."""
+def test_crash_of_watch_shows_its_error_in_the_shell(terminal: Terminal, holdfast: Calling) -> None:
+    """The terminal is restored first."""
     holdfast("start", "Add a search box")
     script = terminal.root / "crash.py"
     script.write_text(
@@ -351,8 +351,8 @@ def test_crash_shows_its_error_in_the_shell(terminal: Terminal, holdfast: Callin
 
 
 @in_tmux
-def test_it_steps_aside_and_comes_back(terminal: Terminal, holdfast: Calling) -> None:
-    """Ctrl-Z gives the shell its terminal, `fg` brings the view back, and what was being written is still there."""
+def test_watch_can_be_suspended_and_continued(terminal: Terminal, holdfast: Calling) -> None:
+    """Ctrl-Z and `fg`; the line being written is kept."""
     holdfast("start", "Add a search box")
     before = terminal.mode("before")
     terminal.watch()
@@ -361,7 +361,7 @@ def test_it_steps_aside_and_comes_back(terminal: Terminal, holdfast: Calling) ->
     terminal.write("half a thought")
     terminal.until("Note: half a thought")
     terminal.press("C-z")
-    terminal.until("Stopped", "the shell above", gone="Note:")
+    terminal.until("Stopped", "the shell above", without="Note:")
     assert terminal.flags() == {"cursor": "1", "alternate": "0", "wrap": "1"}
     assert terminal.mode("aside") == before
     terminal.type("fg")
@@ -369,18 +369,18 @@ def test_it_steps_aside_and_comes_back(terminal: Terminal, holdfast: Calling) ->
     terminal.press("Escape")
     terminal.until("q quit")
     terminal.press("C-z")
-    terminal.until("Stopped", gone="q quit")
+    terminal.until("Stopped", without="q quit")
     terminal.type("kill %1; wait; echo it has ended")
     terminal.until("\nit has ended")
     assert terminal.mode("after") == before
 
 
 @in_tmux
-def test_error_is_reported_and_nothing_written_is_lost(terminal: Terminal, holdfast: Calling) -> None:
-    """A note that cannot be recorded stays in its line, with the reason above it."""
+def test_watch_keeps_a_note_that_cannot_be_recorded(terminal: Terminal, holdfast: Calling) -> None:
+    """In its line, with the reason above it."""
     started = holdfast.session("start", "Add a search box")
     terminal.watch(started["id"][:8])
-    terminal.until("Add a search box", gone="unfinished")
+    terminal.until("Add a search box", without="unfinished")
     terminal.press("n")
     terminal.until("Note:")
     terminal.press("Enter")
@@ -392,8 +392,8 @@ def test_error_is_reported_and_nothing_written_is_lost(terminal: Terminal, holdf
     terminal.until("Note: too late", "The session is completed", "--continues")
 
 
-def test_elsewhere_it_prints_once(holdfast: Calling) -> None:
-    """Without a terminal: a table of unfinished sessions, or one of them as `status` shows it, or one document."""
+def test_watch_without_a_terminal_prints_once(holdfast: Calling) -> None:
+    """A table of unfinished sessions, one session as `status` shows it, or one document."""
     assert "holdfast start GOAL" in holdfast("watch").out
     assert holdfast.document("watch") == {"holdfast": 1, "sessions": []}
     assert not holdfast.home.exists()
@@ -411,8 +411,8 @@ def test_elsewhere_it_prints_once(holdfast: Calling) -> None:
     assert holdfast.document("watch")["sessions"] == []
 
 
-def test_it_shows_the_present_only(holdfast: Calling) -> None:
-    """A moment in the past is refused with the command that shows it; a session that is not there is not found."""
+def test_watch_refuses_a_past_time(holdfast: Calling) -> None:
+    """With the command that shows it; an unknown session is not found."""
     error = holdfast.refused(2, "watch", "--at", "10:00")
     assert "status --at" in error["hint"]
     holdfast.refused(3, "watch", "nosuch")

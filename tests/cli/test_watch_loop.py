@@ -1,4 +1,4 @@
-"""The loop of `watch`, with a terminal made of paper: what it looks at, and what it says when it cannot."""
+"""The loop of `watch`, with a scripted terminal: when it reads the store, and what it shows when it cannot."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from holdfast.sessions import overview
 Step = WaitResult | bytes | Callable[[], object]
 
 
-class Paper:
-    """A terminal that plays what is to be heard and keeps what was written."""
+class ScriptedTerminal:
+    """A terminal that plays scripted input and collects the output."""
 
     def __init__(self, *steps: Step) -> None:
         self._steps: Iterator[Step] = iter(steps)
@@ -68,17 +68,17 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
         yield opened
 
 
-def a_moment() -> None:
-    """Long enough for Escape to be a key."""
+def wait_for_escape() -> None:
+    """Long enough for Escape to count as a key."""
     time.sleep(1.5 * loop._ESCAPE_TIMEOUT)
 
 
 def watch(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch, *steps: Step, only: str | None = None, soon: float = 60.0
-) -> Paper:
-    paper = Paper(*steps)
+) -> ScriptedTerminal:
+    paper = ScriptedTerminal(*steps)
     monkeypatch.setattr(loop, "own_terminal", lambda: paper)
-    # Nothing rests and nothing waits: every step looks again.
+    # Without delays, every step reads again.
     monkeypatch.setattr(loop, "_FULL_REFRESH_INTERVAL", 0.0)
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
     monkeypatch.setattr(loop, "_MESSAGE_DELAY", soon)
@@ -90,8 +90,8 @@ def watch(
     return paper
 
 
-def test_keys_record_and_are_seen(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A note and a pause go to the log, and what came of them to the screen; `q` ends it."""
+def test_keys_record_events_and_show_the_result(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`q` quits."""
     session = keeper.start("Add a search box")
     paper = watch(keeper, monkeypatch, b"n", b"remember this\r", b"p", b"lunch\r", b"r", b"q")
     document = session.document()
@@ -102,8 +102,7 @@ def test_keys_record_and_are_seen(keeper: Keeper, monkeypatch: pytest.MonkeyPatc
         assert part in result
 
 
-def test_secrets_in_a_note_are_spoken_of(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was cut out of a note is said beside the result, as every command says it."""
+def test_watch_reports_secrets_removed_from_a_note(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     session = keeper.start("Add a search box")
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     paper = watch(keeper, monkeypatch, b"n", f"use {token}\r".encode(), b"q")
@@ -111,8 +110,8 @@ def test_secrets_in_a_note_are_spoken_of(keeper: Keeper, monkeypatch: pytest.Mon
     assert token not in session.document().notes[0].text
 
 
-def test_store_that_is_busy_is_reported_and_tried_again(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was there stays, with a word about the trouble; once it can be read again, the word is gone."""
+def test_busy_store_is_reported_and_retried(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last picture stays, with a message until the store can be read."""
     keeper.start("Add a search box")
     real, fails = overview.now, [False]
 
@@ -130,13 +129,13 @@ def test_store_that_is_busy_is_reported_and_tried_again(keeper: Keeper, monkeypa
         WaitResult(),
         b"q",
     )
-    troubled = next(n for n, text in enumerate(paper.written) if "The store is busy. Try again." in text)
-    assert "Add a search box" not in paper.written[troubled], "only the changed lines are written"
-    assert any("\x1b[23;1H\x1b[0m\x1b[K" in text for text in paper.written[troubled + 1 :])
+    shown_while_busy = next(n for n, text in enumerate(paper.written) if "The store is busy. Try again." in text)
+    assert "Add a search box" not in paper.written[shown_while_busy], "only the changed lines are written"
+    assert any("\x1b[23;1H\x1b[0m\x1b[K" in text for text in paper.written[shown_while_busy + 1 :])
 
 
-def test_what_cannot_be_read_at_all_is_an_error(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damage found at the beginning is told as by any command, and nothing is drawn."""
+def test_store_damaged_at_the_start_is_an_error(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like in any command, and nothing is drawn."""
 
     def now(_: Keeper) -> list[overview.SessionCard]:
         raise Damaged("the store is damaged")
@@ -146,16 +145,15 @@ def test_what_cannot_be_read_at_all_is_an_error(keeper: Keeper, monkeypatch: pyt
         watch(keeper, monkeypatch)
 
 
-def test_signals_end_it(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C is what it is everywhere, another signal is named."""
+def test_signals_end_watch(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         watch(keeper, monkeypatch, WaitResult(stop=signal.SIGINT))
     with pytest.raises(Interrupted, match="SIGTERM"):
         watch(keeper, monkeypatch, WaitResult(stop=signal.SIGTERM))
 
 
-def test_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves the list with a word about it; one that was asked for by name stays, and is gone when deleted."""
+def test_ended_session_leaves_the_list_with_a_message(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session given by name stays until it is deleted."""
     session = keeper.start("Add a search box")
     paper = watch(keeper, monkeypatch, b"\r", session.complete, b"q")
     result = "".join(paper.written)
@@ -166,15 +164,15 @@ def test_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.MonkeyP
     assert "This session no longer exists." in "".join(alone.written)
 
 
-def test_after_another_program_everything_is_drawn_again(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coming back from elsewhere, every line is written; without a reason, none is."""
+def test_watch_redraws_everything_after_another_program(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing without a reason."""
     paper = watch(keeper, monkeypatch, WaitResult(), WaitResult(redraw=True), b"q")
     assert len(paper.written) == 2
     assert paper.written[0] == paper.written[1]
 
 
-def test_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was seen stays, with a word that the store cannot be read; nothing is made or recorded meanwhile."""
+def test_store_moved_away_is_reported_as_unreadable(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last picture stays; nothing is created or recorded meanwhile."""
     session = keeper.start("Add a search box")
     home, away = keeper.home.path, keeper.home.path + ".away"
     seen: list[int] = []
@@ -189,7 +187,7 @@ def test_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: p
         seen.append(len(paper_written))
 
     paper_written: list[str] = []
-    monkeypatch.setattr(Paper, "write", lambda _, text: paper_written.append(text))
+    monkeypatch.setattr(ScriptedTerminal, "write", lambda _, text: paper_written.append(text))
     watch(
         keeper,
         monkeypatch,
@@ -199,7 +197,7 @@ def test_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: p
         b"lost?",
         b"\r",
         b"\x1b",
-        a_moment,
+        wait_for_escape,
         come_back,
         WaitResult(),
         b"q",
@@ -214,7 +212,7 @@ def test_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: p
 
 
 def test_keys_are_handled_while_the_store_is_locked(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A note that must wait says so, the view goes on, one thing comes after the other, and the note is recorded."""
+    """A waiting note is shown as such and recorded in order."""
     session = keeper.start("Add a search box")
     holder = Keeper.open(keeper.place.root, home=keeper.home.path, actor="eve")
     result = holder.transaction()
@@ -226,8 +224,8 @@ def test_keys_are_handled_while_the_store_is_locked(keeper: Keeper, monkeypatch:
             assert time.monotonic() < until
             time.sleep(0.01)
 
-    steps: list[Step] = [b"n", b"remember\r", b"\r", b"\x1b", a_moment, b"?", b"?", b"q", b"j", noted]
-    paper = watch(keeper, monkeypatch, result.__enter__, *steps, *[a_moment] * 10, b"q", soon=0.01)
+    steps: list[Step] = [b"n", b"remember\r", b"\r", b"\x1b", wait_for_escape, b"?", b"?", b"q", b"j", noted]
+    paper = watch(keeper, monkeypatch, result.__enter__, *steps, *[wait_for_escape] * 10, b"q", soon=0.01)
     holder.close()
     outcome = "".join(paper.written)
     for part in ("Waiting for the store…", "Wait until it ends.", "write a note", "Press q again to leave"):
@@ -236,18 +234,18 @@ def test_keys_are_handled_while_the_store_is_locked(keeper: Keeper, monkeypatch:
     assert [note.text for note in session.document().notes] == ["remember"]
 
 
-def test_who_leaves_twice_need_not_wait(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`q` says that something is not done yet, and the second one leaves all the same; so does Ctrl-C at once."""
+def test_second_quit_ends_watch_with_unfinished_work(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first `q` warns; Ctrl-C ends it at once."""
     keeper.start("Add a search box")
     with Keeper.open(keeper.place.root, home=keeper.home.path, actor="eve") as holder, holder.transaction():
-        paper = watch(keeper, monkeypatch, b"p", b"\r", b"\x1b", a_moment, b"q", b"q", soon=0.01)
+        paper = watch(keeper, monkeypatch, b"p", b"\r", b"\x1b", wait_for_escape, b"q", b"q", soon=0.01)
         with pytest.raises(KeyboardInterrupt):
             watch(keeper, monkeypatch, b"r", WaitResult(stop=signal.SIGINT), soon=0.01)
     assert "Press q again to leave" in "".join(paper.written)
 
 
-def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """News of one session is one look, however many there are: a session that begins, goes on, waits or ends."""
+def test_change_of_one_session_read_every_session(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that begins, continues, waits or ends is read alone."""
     sessions = []
     for number in range(12):
         place = os.path.join(keeper.place.root, str(number))
@@ -280,10 +278,10 @@ def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pyt
     assert scene.cards[0].attention
 
 
-def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With news at hand and a store that cannot be read, it rests before it tries again, and then shows the news."""
+def test_watch_waits_before_it_retries_an_unreadable_store(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then shows the change."""
     session = keeper.start("Add a search box")
-    paper = Paper()
+    paper = ScriptedTerminal()
     news = loop._PendingChanges(paper.wake)
 
     def begin(_: object) -> BackgroundCall:

@@ -1,4 +1,4 @@
-"""What `watch` draws: it fits every screen, only painted text is in it, and keys lead where they should."""
+"""What `watch` draws: it fits every screen, contains only painted text, and the keys lead where they should."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ PRESSED = st.builds(
 PAINTS = st.builds(Paint, st.just(80), st.booleans(), ascii_only=st.booleans(), tty=st.just(True))
 
 
-def agent(name: str, status: str, said: str = "", progress: float | None = None) -> model.Agent:
+def agent(name: str, status: str, text: str = "", progress: float | None = None) -> model.Agent:
     return model.Agent(
-        id=name, type="coder", task=said or None, status=status, progress=progress,
+        id=name, type="coder", task=text or None, status=status, progress=progress,
         started_at=format_time(NOW - MINUTE),
-        completed_at=None, duration_ms=MINUTE, result=None, summary=said or None, blocking_on=None, tokens=None,
+        completed_at=None, duration_ms=MINUTE, result=None, summary=text or None, blocking_on=None, tokens=None,
         retries=0, pid=None, background=False,
-        error=model.AgentError(category="logical", message=said, retry_count=0, last_retry_at=None),
+        error=model.AgentError(category="logical", message=text, retry_count=0, last_retry_at=None),
         files=model.AgentFiles(created=[], modified=[], deleted=[]),
     )  # fmt: skip
 
@@ -80,16 +80,16 @@ def task(name: str, words: str, status: str = "pending") -> model.Task:
     )  # fmt: skip
 
 
-def full(said: str) -> SessionCard:
-    """A session with something of everything, each text being `said`."""
+def full(text: str) -> SessionCard:
+    """A session with every kind of fact, in which each text is `said`."""
     result = make_card(
-        goal=said, project=said, scope=said, attention=(said, said),
-        agents=[agent("a1", "running", said, 0.4), agent("a2", "error", said), agent("a3", "completed", said)],
-        tasks=[task("t1", said), task("t2", said, "completed"), task("t3", said, "in_progress")],
-        notes=[model.Note(at=format_time(NOW), text=said)],
-        decisions=[model.Decision(at=format_time(NOW), chosen=said, context=said, options=[said], why=said)],
+        goal=text, project=text, scope=text, attention=(text, text),
+        agents=[agent("a1", "running", text, 0.4), agent("a2", "error", text), agent("a3", "completed", text)],
+        tasks=[task("t1", text), task("t2", text, "completed"), task("t3", text, "in_progress")],
+        notes=[model.Note(at=format_time(NOW), text=text)],
+        decisions=[model.Decision(at=format_time(NOW), chosen=text, context=text, options=[text], why=text)],
     )  # fmt: skip
-    return result._replace(resume=said)
+    return result._replace(resume=text)
 
 
 def draw(scene: Scene, columns: int = 80, rows: int = 24, *, colour: bool = False, plain: bool = False) -> WatchFrame:
@@ -124,10 +124,9 @@ def fits(drawn: WatchFrame, size: os.terminal_size) -> None:
     writing=st.none() | HOSTILE,
     only=st.booleans(),
 )
-def test_every_picture_fits_and_is_painted(
+def test_picture_fits_any_screen_without_control_characters(
     message: str, size: os.terminal_size, look: Paint, page: Any, scroll: int, writing: str | None, only: bool
 ) -> None:
-    """Whatever a session says, on a screen of any size: no line is wider, and no control character is in it."""
     cards = [full(message)] if only else [full(message), *(make_card(n, message) for n in range(1, 12))]
     asking = None if writing is None else TextPrompt("note", cards[0].session.id, EditedLine(writing, message))
     scene = Scene(
@@ -142,12 +141,11 @@ def test_every_picture_fits_and_is_painted(
         assert not any("\x1b" in line for line in drawn.lines)
     if look.ascii_only:
         assert all(line.isascii() for line in drawn.lines)
-    # The screen takes no other lines than these.
+    # The screen accepts no other lines.
     assert Screen(look).draw(drawn.lines, drawn.cursor, size)
 
 
-def test_ordinary_terminal_shows_list_and_session() -> None:
-    """At 80x24: the list, the chosen session below it, and the keys; every line there is."""
+def test_80x24_terminal_shows_list_session_and_keys() -> None:
     cards = [full("Add a search box"), make_card(7, "Fix the login")]
     lines = draw(Scene(cards, cards[0].session.id, now=NOW)).lines
     assert len(lines) == 24
@@ -165,7 +163,7 @@ def test_ordinary_terminal_shows_list_and_session() -> None:
 
 
 def test_wide_terminal_has_two_columns() -> None:
-    """The list on the left, the session on the right, a line between them from top to bottom."""
+    """The list, a line from top to bottom, and the session."""
     lines = draw(three(), 200, 50).lines
     assert all(" │ " in line for line in lines[1:-1])
     assert "Goal number 2" in lines[3].partition("│")[0]
@@ -174,15 +172,15 @@ def test_wide_terminal_has_two_columns() -> None:
 
 
 @pytest.mark.parametrize(("columns", "rows", "small"), [(40, 10, False), (39, 10, True), (40, 9, True), (1, 1, True)])
-def test_too_small_is_reported(columns: int, rows: int, small: bool) -> None:
-    """From 40x10 on there are sessions to see; below, the size it takes, as far as that fits."""
+def test_too_small_terminal_is_reported(columns: int, rows: int, small: bool) -> None:
+    """Below 40x10, with the size it takes, as far as that fits."""
     result = " ".join(draw(three(), columns, rows).lines)
     assert ("Goal number 0" in result) != small
     assert columns == 1 or ("40x10" in result) == small
 
 
-def test_without_sessions_it_reports_what_to_do() -> None:
-    """The empty picture names the next step; keys that need a session say that there is none."""
+def test_picture_without_sessions_names_the_next_step() -> None:
+    """Keys that need a session say that there is none."""
     result = "\n".join(draw(Scene(now=NOW)).lines)
     assert "holdfast start GOAL" in result
     for name in "prn":
@@ -192,16 +190,15 @@ def test_without_sessions_it_reports_what_to_do() -> None:
         assert "holdfast start" in scene.message.hint
 
 
-def test_many_sessions_scroll_with_the_choice() -> None:
-    """The chosen one is always in the list."""
+def test_list_scrolls_with_the_chosen_session() -> None:
     cards = [make_card(n, f"Goal {n:03d}") for n in range(500)]
     for place in (0, 3, 250, 499):
         lines = draw(Scene(cards, cards[place].session.id, now=NOW)).lines
         assert next(line for line in lines if line.startswith(">")).split()[2] == f"{place:03d}"
 
 
-def test_keys_choose_and_open() -> None:
-    """Arrows and letters switch, Enter opens, Escape comes back, and the ends are ends."""
+def test_keys_choose_open_and_close_sessions() -> None:
+    """Arrows and letters, Enter and Escape; the choice stops at both ends."""
     scene = three()
     ids = [card.session.id for card in scene.cards]
     for key, chosen in (
@@ -220,8 +217,8 @@ def test_keys_choose_and_open() -> None:
     assert press(scene, KeyPress("text", "q"))[1] == KeyAction("quit")
 
 
-def test_detail_ends_where_it_ends() -> None:
-    """Scrolling too far shows the end of it; the head says where one is."""
+def test_detail_view_stops_scrolling_at_its_end() -> None:
+    """The heading shows the position."""
     scene = three()._replace(page="detail", scroll=1 << 30)
     drawn = draw(scene, 80, 12)
     assert 0 < drawn.scroll < 60
@@ -230,8 +227,7 @@ def test_detail_ends_where_it_ends() -> None:
     assert any("Go on" in line for line in drawn.lines)
 
 
-def test_note_is_written_and_sent() -> None:
-    """The letters go into the line until Enter sends it, to the session that was chosen when it was begun."""
+def test_note_is_sent_to_the_session_chosen_when_it_was_begun() -> None:
     scene, _ = press(three(), KeyPress("text", "n"))
     wanted = scene.chosen
     scene, action = press(scene, KeyPress("text", "quit? p"))
@@ -245,14 +241,13 @@ def test_note_is_written_and_sent() -> None:
     assert press(scene, KeyPress("escape"))[0].prompt is None
 
 
-def test_pasting_is_no_command() -> None:
-    """Text that comes all at once while nothing is written does nothing, even if the terminal does not mark it."""
+def test_pasted_text_triggers_no_key() -> None:
+    """Even if the terminal does not mark it as pasted."""
     for key in (KeyPress("paste", "q"), KeyPress("text", "prnq and so on")):
         assert press(three(), key) == (three(), None)
 
 
-def test_what_cannot_be_paused_is_not_asked_about() -> None:
-    """The refusal comes before the question, with its hint."""
+def test_pause_is_refused_before_its_question() -> None:
     paused = make_card(status="paused")
     scene, action = press(Scene([paused], paused.session.id, now=NOW), KeyPress("text", "p"))
     assert (scene.prompt, action) == (None, None)
@@ -262,16 +257,15 @@ def test_what_cannot_be_paused_is_not_asked_about() -> None:
 
 
 @given(st.lists(PRESSED, max_size=12))
-def test_any_keys_in_any_order(pressed: list[KeyPress]) -> None:
-    """No sequence of keys leads anywhere that cannot be drawn."""
+def test_any_sequence_of_keys_can_be_drawn(pressed: list[KeyPress]) -> None:
     scene = three()
     for key in pressed:
         scene, _ = press(scene, key)
         fits(draw(scene), os.terminal_size((80, 24)))
 
 
-def test_time_ticks_only_while_someone_works() -> None:
-    """A pause stops the clock, unless an agent goes on; what has ended stands still."""
+def test_clock_ticks_only_while_somebody_works() -> None:
+    """A pause stops it, unless an agent runs; ended sessions do not tick."""
     pause = model.Pause(kind="manual", reason=None, started_at=format_time(NOW), ended_at=None, duration_ms=0)
     working = make_card()
     time = msgspec.structs.replace(working.session.time, pauses=[pause])
@@ -283,8 +277,8 @@ def test_time_ticks_only_while_someone_works() -> None:
     assert not ticks(make_card(status="completed", ended_at=format_time(NOW)))
 
 
-def test_only_lines_that_changed_are_written() -> None:
-    """The next second costs a line, the same picture nothing; another size or another's writing costs all of it."""
+def test_only_changed_lines_are_written() -> None:
+    """Another size, or another program's output, redraws everything."""
     screen, size = Screen(Paint(20)), os.terminal_size((10, 3))
     first = screen.draw([Painted("one"), Painted("two"), Painted("exactly 10")], None, size)
     assert "\x1b[2J" in first
@@ -301,14 +295,13 @@ def test_only_lines_that_changed_are_written() -> None:
     assert "\x1b[2J" in screen.draw([Painted("one")], None, os.terminal_size((10, 4)))
 
 
-def test_line_that_is_no_paint_is_made_harmless() -> None:
-    """Should anything but paint get so far, it does not reach the terminal as a command."""
+def test_unpainted_line_is_escaped() -> None:
     drawn = Screen(Paint(20)).draw(["\x1b[31mred"], None, os.terminal_size((40, 1)))  # type: ignore[list-item]
     assert r"\x1b[31mred" in drawn
 
 
-def test_what_is_too_long_is_reported_and_not_added() -> None:
-    """A line ends at the keeper's limit for a text: the paste is refused, and what was written stays."""
+def test_paste_beyond_the_limit_is_refused() -> None:
+    """What was written stays."""
     scene, _ = press(three(), KeyPress("text", "n"))
     scene, _ = press(scene, KeyPress("text", "kept"))
     for much in (KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 3)), KeyPress("flood")):

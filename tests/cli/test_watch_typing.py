@@ -1,4 +1,4 @@
-"""What is typed into `watch`: bytes become keys, keys edit a line, and nothing anybody sends is too much for it."""
+"""Input of `watch`: bytes become keys, keys edit a line, and no input is too much."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ KEYS = st.builds(
     ],
 )
 def test_bytes_become_keys(sent: bytes, pressed: list[KeyPress]) -> None:
-    """Keys as terminals send them, in either spelling; pasted text is one key; what means nothing is not a key."""
+    """In every spelling that terminals use; pasted text is one key, and unknown sequences are none."""
     assert KeyReader().feed(sent) == pressed
     one_by_one = KeyReader()
     joined = [key for byte in sent for key in one_by_one.feed(bytes([byte]))]
@@ -63,8 +63,8 @@ def test_bytes_become_keys(sent: bytes, pressed: list[KeyPress]) -> None:
     assert [key.name for key in joined if key.name != "text"] == [key.name for key in pressed if key.name != "text"]
 
 
-def test_escape_alone_is_a_key_once_nothing_follows() -> None:
-    """The first byte of an arrow and the Escape key are told apart by what comes next, or does not."""
+def test_escape_is_a_key_when_nothing_follows() -> None:
+    """It is also the first byte of arrows."""
     keys = KeyReader()
     assert keys.feed(b"\x1b") == []
     assert keys.unsettled
@@ -78,8 +78,8 @@ def test_escape_alone_is_a_key_once_nothing_follows() -> None:
 
 
 @given(BYTES)
-def test_no_bytes_are_too_much(pieces: list[bytes]) -> None:
-    """Whatever comes, in whatever pieces, gives keys and never an exception; what was written holds no control."""
+def test_any_bytes_give_keys_without_control_characters(pieces: list[bytes]) -> None:
+    """In any pieces."""
     keys = KeyReader()
     for piece in pieces:
         for key in [*keys.feed(piece), *keys.settle()]:
@@ -87,8 +87,7 @@ def test_no_bytes_are_too_much(pieces: list[bytes]) -> None:
             assert key.name == "paste" or not any(char < " " or "\x7f" <= char <= "\x9f" for char in key.text)
 
 
-def test_line_is_edited_as_everywhere() -> None:
-    """Writing, moving and taking away, by what a person sees as one character."""
+def test_line_is_edited_by_visible_characters() -> None:
     line = EditedLine()
     for key in (
         KeyPress("text", "né"),
@@ -109,15 +108,15 @@ def test_line_is_edited_as_everywhere() -> None:
 
 
 def test_pasted_line_break_is_kept_and_does_not_send() -> None:
-    """What was pasted is in the line as it was, line breaks of one kind, and without what steers terminals."""
+    """Line breaks are normalized, and control characters removed."""
     line = edit(EditedLine("a", "z"), KeyPress("paste", "one\r\ntwo\rthree\x1b[2J\tx"))
     assert line == EditedLine("aone\ntwo\nthree[2J\tx", "z")
     assert shown(Paint(80), line, 60) == (r"aone\ntwo\nthree[2J\txz", 22)
 
 
 @given(st.lists(KEYS, max_size=20), st.integers(0, 40), st.booleans())
-def test_any_line_can_be_shown(pressed: list[KeyPress], cells: int, ascii_only: bool) -> None:
-    """However it came about: it fits, the cursor is in it, and only what is visible is shown."""
+def test_drawn_line_fits_and_contains_the_cursor(pressed: list[KeyPress], cells: int, ascii_only: bool) -> None:
+    """After any keys."""
     line = EditedLine()
     for key in pressed:
         line = edit(line, key)
@@ -129,8 +128,8 @@ def test_any_line_can_be_shown(pressed: list[KeyPress], cells: int, ascii_only: 
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=12))
-def test_left_and_right_come_back(text: str) -> None:
-    """Moving over the whole line and back changes nothing, and never splits what belongs together."""
+def test_moving_through_the_line_and_back_changes_nothing(text: str) -> None:
+    """And never splits a visible character."""
     line = EditedLine(text)
     for _ in clusters(text):
         line = edit(line, KeyPress("left"))
@@ -142,7 +141,7 @@ def test_left_and_right_come_back(text: str) -> None:
 
 @pytest.mark.parametrize("words", ["word ", "one\ntwo ", "漢字 👩‍💻"])
 def test_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    """However long the line is, a key and a drawing look only at what is near the cursor."""
+    """Keys and drawing process only the text near the cursor."""
     line = edit(EditedLine(), KeyPress("paste", words * 50_000))
     assert line.length == len(words) * 50_000
     looked_at = []
@@ -161,8 +160,7 @@ def test_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str)
     assert sum(looked_at) < 50_000
 
 
-def test_long_paste_comes_in_pieces() -> None:
-    """A large text, in the pieces a terminal gives it in, is one key with all of it."""
+def test_large_paste_in_pieces_is_one_key() -> None:
     text = "grüße\n" * 30_000
     sent = b"\x1b[200~" + text.encode() + b"\x1b[201~q"
     keys = KeyReader()
@@ -170,8 +168,8 @@ def test_long_paste_comes_in_pieces() -> None:
     assert entries == [KeyPress("paste", text), KeyPress("text", "q")]
 
 
-def test_flood_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than anybody can mean is let pass by, and what comes after it is heard; the next paste counts anew."""
+def test_paste_beyond_the_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later input is read, and the next paste counts anew."""
     monkeypatch.setattr(reading, "_FLOOD", 10)
     keys = KeyReader()
     assert keys.feed(b"\x1b[200~" + b"x" * 11 + b"\x1b[201~q") == [KeyPress("flood"), KeyPress("text", "q")]

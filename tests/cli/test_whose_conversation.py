@@ -1,6 +1,4 @@
-"""Nobody but ourselves decides which session our conversations belong to: a guest writes in a session that we share,
-and what our agents do goes on where we have it.
-"""
+"""Guests do not decide which session our conversations belong to: our agents' work stays in our session."""
 
 from __future__ import annotations
 
@@ -9,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events import NativeLinked, NativeMoved
-from tests.cli.guest_session import OWNER, TALK, Guested
+from tests.cli.guest_session import OWNER, TALK, GuestSession
 
 
 @pytest.fixture
-def guested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Guested:
-    return Guested(tmp_path, monkeypatch, capsys)
+def guested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> GuestSession:
+    return GuestSession(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("words", [(), ("--read-only",)])
-def test_conversation_named_in_a_guests_session_stays_in_ours(guested: Guested, words: tuple[str, ...]) -> None:
-    """Commands and hooks of the conversation act on our session, though the guest's is newer."""
+def test_conversation_named_in_a_guests_session_stays_in_ours(guested: GuestSession, words: tuple[str, ...]) -> None:
+    """For commands and hooks, although the guest's session is newer."""
     guested.at("guest")
     guested.document("remote", "add", "evil", f"folder:{guested.root}/evil")
     theirs = str(guested.session("start", "Joint review", "--replace")["id"])
@@ -34,8 +32,8 @@ def test_conversation_named_in_a_guests_session_stays_in_ours(guested: Guested, 
     assert (guested.commands(guested.shared), guested.commands(theirs)) == (1, 0)
 
 
-def test_guests_link_does_not_undo_a_move(guested: Guested) -> None:
-    """Neither for commands nor for hooks, nor for whoever moves it again; our own link does."""
+def test_guest_link_does_not_undo_a_move(guested: GuestSession) -> None:
+    """Neither for commands and hooks nor for a later move; our own link does."""
     guested.document("conversation", "move", TALK, "--to", guested.private)
     guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK))
     assert guested.note_inside("private") == guested.private
@@ -46,8 +44,8 @@ def test_guests_link_does_not_undo_a_move(guested: Guested) -> None:
     assert guested.note_inside("shared again") == guested.shared
 
 
-def test_guests_move_does_not_divert_our_work(guested: Guested) -> None:
-    """Not even where a person took up another session since, which conversations join."""
+def test_guest_move_does_not_divert_our_work(guested: GuestSession) -> None:
+    """Not even after a person resumed another session that conversations join."""
     guested.session("resume", guested.private)
     guested.record("guest", guested.shared, NativeMoved(agent="claude", id=TALK, to=guested.private))
     assert guested.note_inside("still here") == guested.shared
@@ -57,15 +55,15 @@ def test_guests_move_does_not_divert_our_work(guested: Guested) -> None:
     assert len(guested.document("history")["sessions"]) == 2
 
 
-def test_short_id_of_our_conversation_is_not_taken_by_a_guests_whole_id(guested: Guested) -> None:
+def test_short_id_of_our_conversation_is_not_matched_by_a_guests_whole_id(guested: GuestSession) -> None:
     guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK[:8]))
     moved = guested.document("conversation", "move", TALK[:8], "--to", guested.private)["moved"]
     assert moved["conversation"] == f"claude:{TALK}"
     guested.refused(3, "conversation", "move", f"claude:{TALK[:8]}", "--to", guested.private)
 
 
-def test_guests_command_does_not_reopen_our_conversation(guested: Guested) -> None:
-    """Neither where the guest recorded it nor where we move the conversation."""
+def test_guest_resume_command_does_not_reopen_our_conversation(guested: GuestSession) -> None:
+    """Neither where it was recorded nor after a move."""
     guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK, resume="rm -rf /home/ada"))
     own = f"claude --resume {TALK}"
     assert [item["resume"] for item in guested.session("show", guested.shared)["native"]] == [own]
@@ -74,15 +72,15 @@ def test_guests_command_does_not_reopen_our_conversation(guested: Guested) -> No
     assert "rm -rf" not in guested("log", guested.private).out + guested("briefing", guested.shared).out
 
 
-def test_conversation_that_a_guest_named_first_becomes_ours_when_it_joins(guested: Guested) -> None:
-    """Our own device says so too, and so it is found by commands and stays when nothing gathers any more."""
+def test_conversation_named_first_by_a_guest_becomes_ours_when_it_joins(guested: GuestSession) -> None:
+    """Our device records it too, so that commands find it and it stays."""
     guested.record("guest", guested.shared, NativeLinked(agent="claude", id="talk-9"))
     guested.say("UserPromptSubmit", "talk-9", prompt="More")
     moved = guested.document("conversation", "move", "talk-9", "--to", guested.private)["moved"]
     assert moved["before"] == guested.shared
 
 
-def test_move_by_another_device_of_ours_counts(guested: Guested) -> None:
+def test_move_by_another_own_device_counts(guested: GuestSession) -> None:
     guested.join("tablet")
     guested.document("conversation", "move", TALK, "--to", guested.private)
     guested.sync("tablet", "laptop")

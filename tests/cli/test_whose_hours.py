@@ -1,6 +1,4 @@
-"""Nobody but ourselves decides where our hours and tokens count: a guest writes in a session that we share, and what
-we did in another one stays there.
-"""
+"""Guests do not decide where our hours and tokens count."""
 
 from __future__ import annotations
 
@@ -25,8 +23,10 @@ TALK = "0f0e0d0c-1111-4222-8333-444455556666"
 GUEST = "guest@example.org"
 
 
-class Guested(Several):
-    """Of two sessions that overlap, the owner wrote last in the private one; a guest may write in the other one."""
+class OverlappingSessions(Several):
+    """Two overlapping sessions: the owner's last messages are in the private one, and a guest may write in the
+    other.
+    """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(root, monkeypatch, capsys)
@@ -47,19 +47,19 @@ class Guested(Several):
         self.document("--at", format_time(self.began + 2 * HOUR), "stop")
 
     def messages(self, every: int) -> list[tuple[int, EventData]]:
-        """Messages of a person during the private session."""
+        """A person's messages during the private session."""
         return [(self.began + HOUR + minute * MINUTE, MessageExchanged()) for minute in range(1, 59, every)]
 
-    def record(self, device: str, session: str, said: Iterable[tuple[int, EventData]]) -> None:
+    def record(self, device: str, session: str, events: Iterable[tuple[int, EventData]]) -> None:
         """Events that no command records, by a device that may write there."""
         home = str(self.root / f"home-{device}")
         with Keeper.open(str(self.project), home=home, actor="claude") as keeper, keeper.transaction() as transaction:
-            for at, data in said:
+            for at, data in events:
                 transaction.record(session, Draft(data, at, "claude"))
 
-    def say(self, event: str, **said: Any) -> None:
-        """One payload of a conversation of the owner, as hooks report it, and taken in."""
-        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
+    def say(self, event: str, **fields: Any) -> None:
+        """One payload of the owner's conversation, drained at once."""
+        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **fields}
         spool.add_payload(str(self.root / "home-laptop"), "claude", "user", 1, json.dumps(payload).encode())
         self.document("history")
 
@@ -69,7 +69,7 @@ class Guested(Several):
         return next((match["prompts"], match["tokens"]["output"]) for match in answer if match["id"] == TALK)
 
     def worked(self) -> dict[str, dict[str | None, int]]:
-        """Milliseconds by scope, as each of the commands and the page has them."""
+        """Milliseconds by scope, in both commands and on the page."""
         cycle = self.document("cycle")["cycle"]
         with Keeper.open(str(self.project), home=str(self.root / "home-laptop")) as keeper:
             page = hours(keeper, HoursMemo())
@@ -85,11 +85,13 @@ def _by_scope(lines: Iterable[dict[str, Any]]) -> dict[str | None, int]:
 
 
 @pytest.fixture
-def guested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Guested:
-    return Guested(tmp_path, monkeypatch, capsys)
+def guested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> OverlappingSessions:
+    return OverlappingSessions(tmp_path, monkeypatch, capsys)
 
 
-def test_guests_messages_do_not_take_the_hours_of_another_session(guested: Guested) -> None:
+def test_guest_messages_do_not_take_the_hours_of_another_session(guested: OverlappingSessions) -> None:
     before = guested.worked()
     assert all(counted["private"] >= 55 * MINUTE for counted in before.values()), before
     guested.record("guest", guested.shared, guested.messages(3))
@@ -100,7 +102,7 @@ def test_guests_messages_do_not_take_the_hours_of_another_session(guested: Guest
     }
 
 
-def test_messages_from_another_device_of_ours_take_the_hours_along(guested: Guested) -> None:
+def test_messages_of_another_own_device_take_the_hours(guested: OverlappingSessions) -> None:
     guested.join("tablet")
     resumed = (guested.began + HOUR + MINUTE, SessionResumed())
     guested.record("tablet", guested.shared, [resumed, *guested.messages(3)])
@@ -110,7 +112,7 @@ def test_messages_from_another_device_of_ours_take_the_hours_along(guested: Gues
 
 
 def _transcript(project: Path, prompts: int) -> Path:
-    """What Claude Code wrote of the conversation, with ten tokens for each reply."""
+    """Claude Code's transcript of the conversation, with ten tokens per reply."""
     folder = Path(os.environ["HOME"]) / ".claude" / "projects" / "-work-app"
     folder.mkdir(parents=True, exist_ok=True)
     began = int(time.time() * 1000) - HOUR
@@ -131,10 +133,10 @@ def _transcript(project: Path, prompts: int) -> Path:
 
 
 @pytest.mark.parametrize("was_there", [False, True])
-def test_guests_counts_do_not_take_the_tokens_of_a_conversation_of_ours(
-    guested: Guested, nobodys_environment: Path, was_there: bool
+def test_guest_counts_do_not_take_the_tokens_of_our_conversation(
+    guested: OverlappingSessions, nobodys_environment: Path, was_there: bool
 ) -> None:
-    """Neither of one that the guest only named nor of one that was in the shared session before we moved it."""
+    """One that only the guest named, and one that was in the shared session before we moved it."""
     guested.patch.setenv("HOME", str(nobodys_environment))
     path = _transcript(guested.project, 1)
     guested.say("UserPromptSubmit", prompt="Step 0")
@@ -160,8 +162,8 @@ def test_guests_counts_do_not_take_the_tokens_of_a_conversation_of_ours(
     assert guested.counted(own) == (left, 10 * left)
 
 
-def test_backfilled_fork_continues_no_session_in_which_only_a_guest_named_its_parent(
-    guested: Guested, nobodys_environment: Path
+def test_backfilled_fork_ignores_a_parent_that_only_a_guest_named(
+    guested: OverlappingSessions, nobodys_environment: Path
 ) -> None:
     guested.patch.setenv("HOME", str(nobodys_environment))
     guested.sync("laptop", "guest")

@@ -1,4 +1,4 @@
-"""Nobody but its owner decides over a session: attacks with ordinary commands, each ending in words and no change."""
+"""Only its owner decides over a session: attacks with ordinary commands, each refused without effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Attacked(Several):
         self.evil = f"folder:{root}/evil"
 
     def forge(self, device: str = "mallory") -> None:
-        """A session with the victim's id in somebody else's home: a document brings its id along."""
+        """A session with the victim's id in another home: an imported document keeps its id."""
         self.at("laptop")
         file = self.root / "copy.json"
         self.document("export", self.victim, "--format", "craft", "-o", str(file))
@@ -47,22 +47,22 @@ class Attacked(Several):
         file.unlink()
 
     def offer(self, device: str = "mallory", *words: str) -> None:
-        """That session, offered to the laptop from a vault of their own."""
+        """Offers that session to the laptop from a vault of the attacker."""
         self.forge(device)
         self.document("people", "add", OWNER, self.key)
         self.document("remote", "add", "evil", self.evil)
         self.document("share", self.victim, "--with", OWNER, *words)
 
     def plant(self) -> None:
-        """Everything of the other vault, laid into the owner's folder."""
+        """Copies everything of the other vault into the owner's folder."""
         for file in (self.root / "evil").rglob("*"):
             target = self.folder / file.relative_to(self.root / "evil")
             if file.is_file() and not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
 
-    def stands(self, *notes: str) -> None:
-        """The owner's session is there, whole, and the owner writes in it."""
+    def assert_intact(self, *notes: str) -> None:
+        """The owner's session is complete, and the owner can write in it."""
         self.at("laptop")
         shown = self.session("show", self.victim)
         assert [note["text"] for note in shown["notes"]] == ["before", *notes]
@@ -77,7 +77,7 @@ def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.parametrize("words", [(), ("--read-only",)])
 def test_share_of_an_own_id_is_refused_and_deletes_nothing(attacked: Attacked, words: tuple[str, ...]) -> None:
-    """Accepting it by name is refused in words; the offerer deletes, all sync, and nothing has changed."""
+    """Even accepted by name; a deletion by the offerer changes nothing."""
     attacked.offer("mallory", *words)
     attacked.at("laptop")
     (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
@@ -88,22 +88,22 @@ def test_share_of_an_own_id_is_refused_and_deletes_nothing(attacked: Attacked, w
     attacked.at("mallory")
     attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("mallory", "laptop")
-    attacked.stands()
+    attacked.assert_intact()
     assert [item["name"] for item in attacked.document("remote", "list")["remotes"]] == ["home"]
 
 
 def test_share_of_an_own_id_is_refused_even_from_a_trusted_device(attacked: Attacked) -> None:
-    """Who is trusted to offer sessions is not trusted with ours."""
+    """Trusted to offer sessions, not to replace ours."""
     attacked.offer()
     words = attacked.words
     attacked.at("laptop")
     attacked.document("people", "add", "mallory@example.org", words)
     attacked.refused(1, "accept", attacked.evil)
-    attacked.stands()
+    attacked.assert_intact()
 
 
-def test_second_device_that_accepted_the_id_gives_it_up_for_the_vaults_own(attacked: Attacked) -> None:
-    """A device that had not heard of the session accepts the other; the vault's own comes, and stays untouched."""
+def test_second_device_replaces_an_accepted_forgery_by_the_vaults_session(attacked: Attacked) -> None:
+    """It accepted the forgery before it received the real session."""
     attacked.at("tablet")
     attacked.document("remote", "add", "home", attacked.url)
     words, key = attacked.words, attacked.age
@@ -128,11 +128,11 @@ def test_second_device_that_accepted_the_id_gives_it_up_for_the_vaults_own(attac
     attacked.at("mallory")
     attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("mallory", "tablet", "laptop")
-    attacked.stands()
+    attacked.assert_intact()
 
 
-def test_offer_planted_by_a_revoked_guest_is_shown_and_not_taken(attacked: Attacked) -> None:
-    """Bare `accept` takes nothing of theirs; `--list` says that something was taken back from them."""
+def test_offer_planted_by_a_revoked_guest_is_not_accepted(attacked: Attacked) -> None:
+    """`--list` says that a share of theirs was revoked."""
     attacked.at("guest")
     key = attacked.age
     attacked.document("people", "add", OWNER, attacked.key)
@@ -149,7 +149,7 @@ def test_offer_planted_by_a_revoked_guest_is_shown_and_not_taken(attacked: Attac
     )
     attacked.at("laptop")
     attacked.document("revoke", attacked.victim, "--from", "guest@example.org")
-    # The same keys, and a store in which the session is the guest's own.
+    # The same keys, and a store in which the session belongs to the guest.
     home = attacked.root / "home-guest"
     for file in [*home.glob("store.db*"), home / "remotes.json", home / "people.json"]:
         file.unlink()
@@ -167,11 +167,10 @@ def test_offer_planted_by_a_revoked_guest_is_shown_and_not_taken(attacked: Attac
     attacked.sync("guest")
     attacked.plant()
     attacked.sync("laptop")
-    attacked.stands()
+    attacked.assert_intact()
 
 
-def test_revoked_persons_offer_of_another_session_takes_a_persons_word(attacked: Attacked) -> None:
-    """Their words were added, and something was taken back since: only by name."""
+def test_offer_of_a_person_whose_share_was_revoked_is_accepted_by_name_only(attacked: Attacked) -> None:
     attacked.at("guest")
     key, words = attacked.age, attacked.words
     attacked.session("start", "Something else")
@@ -195,7 +194,7 @@ class Terminal(io.StringIO):
 
 
 def test_accept_shows_the_offer_and_asks_on_a_terminal(attacked: Attacked) -> None:
-    """No is no; yes takes the one offer there is. What it shows has no escapes spelled out."""
+    """No refuses, yes accepts the only offer; escapes in it are shown harmlessly."""
     attacked.at("guest")
     key = attacked.age
     attacked.at("laptop")
@@ -215,8 +214,8 @@ def test_accept_shows_the_offer_and_asks_on_a_terminal(attacked: Attacked) -> No
     assert attacked.notes(attacked.victim) == ["before"]
 
 
-def test_listing_an_offer_unfolds_little_of_it(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows a public key can leave an offer with anything behind it: only what it is about is looked for."""
+def test_listing_an_offer_decrypts_only_what_it_is_about(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone who knows a public key can leave an offer of any size."""
     attacked.at("mallory")
     attacked.session("start", "Hello")
     attacked.document("people", "add", OWNER, attacked.key)
@@ -225,22 +224,22 @@ def test_listing_an_offer_unfolds_little_of_it(attacked: Attacked, monkeypatch: 
     attacked.session("note", "a " * 200_000)
     attacked.sync()
     attacked.at("laptop")
-    unfolded = []
+    unsealed = []
     unseal = sealing.unseal
 
     def counted(*given: Any, **named: Any) -> bytes:
-        unfolded.append(len(plain := unseal(*given, **named)))
+        unsealed.append(len(plain := unseal(*given, **named)))
         return plain
 
     monkeypatch.setattr(sealing, "unseal", counted)
     monkeypatch.setattr(offers, "_UNFOLDED_EACH", 100_000)
     (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
     assert (offer["from"], offer["goal"]) == ("mallory", "Hello")
-    assert sum(unfolded) <= 100_000
+    assert sum(unsealed) <= 100_000
 
 
-def test_offer_of_a_known_device_is_located_among_many(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of strangers that are not looked at are counted, and each can still be taken by its name."""
+def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unread offers of unknown devices are counted, and can be accepted by name."""
     monkeypatch.setattr(offers, "_MAX_OFFERS", 1)
     attacked.at("friend")
     words = attacked.words
@@ -280,8 +279,8 @@ def test_device_is_approved_by_its_fingerprint_among_many_requests(
     assert attacked.sync("tablet")["pulled"] > 0
 
 
-def test_removed_device_is_not_reported_that_it_sent_anything(attacked: Attacked) -> None:
-    """What it leaves at the remote is for nobody."""
+def test_sync_of_a_removed_device_claims_to_have_sent_nothing(attacked: Attacked) -> None:
+    """Nobody reads what it uploads."""
     attacked.join("tablet")
     attacked.session("start", "On the tablet", "--replace")
     attacked.sync("tablet", "laptop")
@@ -296,7 +295,7 @@ def test_removed_device_is_not_reported_that_it_sent_anything(attacked: Attacked
 
 
 def test_replaced_vault_object_is_reported_by_a_member(attacked: Attacked) -> None:
-    """Who asks to join would be led elsewhere: a member's sync says so, and that it is missing."""
+    """It would mislead devices that ask to join."""
     attacked.at("mallory")
     attacked.document("remote", "add", "evil", attacked.evil)
     shutil.copy(attacked.root / "evil" / "vault", attacked.folder / "vault")
@@ -307,8 +306,8 @@ def test_replaced_vault_object_is_reported_by_a_member(attacked: Attacked) -> No
     assert "cannot be read" in attacked.document("sync")["rejected"][0]["reason"]
 
 
-def test_device_that_is_no_admin_deletes_only_what_it_began(attacked: Attacked) -> None:
-    """It is refused in words before anything happens, and others would not obey."""
+def test_device_without_admin_rights_deletes_only_its_own_sessions(attacked: Attacked) -> None:
+    """Anything else is refused, and other devices would ignore it."""
     attacked.join("tablet")
     attacked.sync("tablet")
     error = attacked.refused(1, "delete", attacked.victim, "--confirm", "--force")
@@ -318,13 +317,13 @@ def test_device_that_is_no_admin_deletes_only_what_it_began(attacked: Attacked) 
     attacked.document("delete", own, "--confirm", "--force")
     attacked.sync("tablet", "laptop")
     attacked.refused(3, "show", own)
-    attacked.stands()
+    attacked.assert_intact()
 
 
-def test_second_device_of_a_guest_neither_leaves_the_share_for_all_nor_believes_it_wrote_there(
+def test_second_device_of_a_guest_cannot_write_or_leave_the_share(
     attacked: Attacked,
 ) -> None:
-    """It is told that what it records stays among the person's own devices, and only an admin device deletes."""
+    """Its events stay among the person's own devices, and only an admin device deletes."""
     attacked.at("guest")
     attacked.document("remote", "add", "own", f"folder:{attacked.root}/own")
     key = attacked.age
@@ -347,7 +346,7 @@ def test_second_device_of_a_guest_neither_leaves_the_share_for_all_nor_believes_
     assert any("stays among your own devices" in note for note in attacked.sync("phone")["notes"])
     assert "admin device" in attacked.refused(1, "delete", attacked.victim, "--confirm", "--force")["message"]
     attacked.sync("guest", "laptop")
-    attacked.stands()
+    attacked.assert_intact()
     attacked.at("guest")
     assert attacked.notes(attacked.victim) == ["before", "from the phone"]
     attacked.document("delete", attacked.victim, "--confirm", "--force")
@@ -355,8 +354,7 @@ def test_second_device_of_a_guest_neither_leaves_the_share_for_all_nor_believes_
     attacked.refused(3, "show", attacked.victim)
 
 
-def test_continue_prefers_an_own_session_to_one_that_others_date_ahead(attacked: Attacked) -> None:
-    """Whoever shares a session says when things happened in it."""
+def test_continue_prefers_an_own_session_to_one_dated_ahead_by_others(attacked: Attacked) -> None:
     attacked.at("guest")
     own = attacked.session("start", "Own work")["id"]
     attacked.session("pause")
@@ -374,8 +372,8 @@ def test_continue_prefers_an_own_session_to_one_that_others_date_ahead(attacked:
     assert attacked.session("continue")["id"] == own
 
 
-def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
-    """A backup with the deletion of a session of ours by a device that is not: left out, and named."""
+def test_restore_of_another_persons_backup_deletes_nothing(attacked: Attacked) -> None:
+    """Its deletion of our session is left out and named."""
     attacked.forge()
     attacked.document("delete", attacked.victim, "--confirm", "--force")
     file = str(attacked.root / "backup")
@@ -384,11 +382,11 @@ def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
     spoken = attacked("restore", file, "--json")
     assert spoken.code == 1
     assert attacked.victim in spoken.out
-    attacked.stands()
+    attacked.assert_intact()
 
 
-def test_backup_deletes_only_when_a_person_reports_it(attacked: Attacked) -> None:
-    """Anybody could have written it in this device's name: nothing in a backup proves who did."""
+def test_restore_deletes_only_after_confirmation(attacked: Attacked) -> None:
+    """A backup does not prove who wrote its events."""
     shutil.copytree(attacked.root / "home-laptop", attacked.root / "home-copy")
     attacked.at("copy")
     attacked.document("delete", attacked.victim, "--confirm", "--force")
@@ -398,13 +396,13 @@ def test_backup_deletes_only_when_a_person_reports_it(attacked: Attacked) -> Non
     spoken = attacked("restore", file, "--json")
     assert spoken.code == 1
     assert "proves" in spoken.out
-    attacked.stands()
+    attacked.assert_intact()
     attacked.document("restore", file, "--yes")
     attacked.refused(3, "show", attacked.victim)
 
 
-def test_backup_displaces_nothing_that_was_recorded_here(attacked: Attacked) -> None:
-    """Of equal keys the first counts, and whoever makes a file can write any clock."""
+def test_restore_does_not_override_events_recorded_here(attacked: Attacked) -> None:
+    """Of equal keys the first counts, and a forged file can have any clock."""
     home = str(attacked.root / "home-laptop")
     note = NoteAdded(text="captured")
     with Keeper.open(str(attacked.project), home=home) as keeper, keeper.transaction() as transaction:
@@ -426,7 +424,7 @@ def test_backup_displaces_nothing_that_was_recorded_here(attacked: Attacked) -> 
     assert "instead" in attacked.notes(attacked.victim)
 
 
-def test_backup_with_a_view_is_refused_before_anything_of_it_runs(attacked: Attacked) -> None:
+def test_restore_refuses_a_backup_with_a_view_before_running_it(attacked: Attacked) -> None:
     file = attacked.root / "backup"
     attacked.document("backup", str(file))
     with closing(sqlite3.connect(file)) as connection:
@@ -438,16 +436,15 @@ def test_backup_with_a_view_is_refused_before_anything_of_it_runs(attacked: Atta
     assert "would run" in attacked.refused(4, "restore", str(file))["message"]
 
 
-def test_session_with_a_tag_that_nobody_could_record_here_is_forked(attacked: Attacked) -> None:
-    """Tags are only ever added: what a guest put there must not keep the owner from going on."""
+def test_session_with_an_invalid_tag_of_a_guest_can_be_forked(attacked: Attacked) -> None:
     home = str(attacked.root / "home-laptop")
     with Keeper.open(str(attacked.project), home=home) as keeper, keeper.transaction() as transaction:
         transaction.record(attacked.victim, Draft(SessionEdited(tags=("fine", "a\0b")), keeper.now(), "guest"))
     assert attacked.session("fork", attacked.victim)["tags"] == ["fine", "ab"]
 
 
-def test_backup_that_shares_only_the_id_changes_nothing(attacked: Attacked) -> None:
-    """Its session has nothing in common with ours: it is left out, and named."""
+def test_restore_of_a_session_that_shares_only_the_id_changes_nothing(attacked: Attacked) -> None:
+    """It is left out and named."""
     attacked.forge()
     attacked.session("resume", attacked.victim, "--force")
     attacked.document("abort", "taken over")
@@ -457,11 +454,11 @@ def test_backup_that_shares_only_the_id_changes_nothing(attacked: Attacked) -> N
     spoken = attacked("restore", file, "--json")
     assert spoken.code == 1
     assert "nothing in common" in spoken.out
-    attacked.stands()
+    attacked.assert_intact()
 
 
-def test_name_that_a_guest_gave_draws_no_import_into_the_shared_session(attacked: Attacked) -> None:
-    """Names of the timer's documents can be guessed: what the owner imports becomes a session of its own."""
+def test_guest_alias_draws_no_import_into_the_shared_session(attacked: Attacked) -> None:
+    """Aliases of timer documents can be guessed; the owner's import makes a session of its own."""
     attacked.at("guest")
     key = attacked.age
     attacked.session("start", "Private plan")
@@ -483,8 +480,8 @@ def test_name_that_a_guest_gave_draws_no_import_into_the_shared_session(attacked
     assert attacked.document("import", str(file), "--format", "timer")["sessions"] != [attacked.victim]
 
 
-def test_import_of_an_id_that_came_through_a_share_gets_its_own(attacked: Attacked) -> None:
-    """What the guest imports is another session than the one shared with them, and the same one the next time."""
+def test_import_of_a_shared_sessions_id_gets_an_id_of_its_own(attacked: Attacked) -> None:
+    """The same one each time."""
     attacked.at("guest")
     key = attacked.age
     attacked.at("laptop")
@@ -503,8 +500,8 @@ def test_import_of_an_id_that_came_through_a_share_gets_its_own(attacked: Attack
     assert attacked.session("show", attacked.victim)["updated_at"] == before["updated_at"]
 
 
-def test_guest_with_the_name_of_the_owners_device_is_reported_apart(attacked: Attacked) -> None:
-    """Anybody calls their device as they like: the guest's is marked, and its word is not taken for the owner's."""
+def test_guest_device_with_the_name_of_an_own_one_is_marked(attacked: Attacked) -> None:
+    """It does not count as the owner's."""
     attacked.at("guest")
     attacked.document("device", "rename", "laptop")
     key = attacked.age
@@ -527,14 +524,14 @@ def test_guest_with_the_name_of_the_owners_device_is_reported_apart(attacked: At
     assert attacked.session("resume", attacked.victim, "--device", "laptop", "--force")["goal"] == "The owner's goal"
 
 
-def test_project_is_not_joined_to_another_by_who_shares_a_session_of_it(attacked: Attacked) -> None:
-    """A shared session that claims the owner's project, under another name and with another repository's address."""
+def test_shared_session_does_not_merge_two_projects(attacked: Attacked) -> None:
+    """It claims the owner's project under another name and another repository's address."""
     attacked.at("laptop")
     own = Keeper.open(str(attacked.project), home=str(attacked.root / "home-laptop"))
     with own as keeper:
         project = keeper.state(attacked.victim).project
         assert project is not None
-        keeper.start("Elsewhere", replace=True)  # the store knows another project by its address
+        keeper.start("Elsewhere", replace=True)  # the store knows another project by this address
         with keeper.transaction() as transaction:
             transaction.remember_project(
                 ProjectFacts(id="other", name="public", remote="example.org/public", path="/public")

@@ -186,7 +186,7 @@ def test_crossed_limits_are_recorded_at_the_end(keeper: Keeper, session: Session
     start = session.state().time.start
     record(keeper, session.id, TimedEvent(start + 70 * MINUTE, WorkRecorded(since=start, until=start + 70 * MINUTE)))
     assert set(session.state().time.reached) == {"break_40", "warning_60"}
-    assert [crossed.line for crossed in keeper.recorder.tally.reached] == list(session.state().time.reached)
+    assert [crossed.name for crossed in keeper.recorder.tally.reached] == list(session.state().time.reached)
     assert view.status_of(session.state()) == "in_progress"
 
 

@@ -72,7 +72,7 @@ class Environment:
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     env = Environment(tmp_path)
-    monkeypatch.setattr(keeping, "open_store", env.served)
+    monkeypatch.setattr(keeping, "open_store", env.use_server)
     return env
 
 
@@ -98,7 +98,7 @@ def test_password_of_a_server_is_never_shown(env: Environment, keeper: Keeper) -
     assert f"HOLDFAST_STORE='{SHOWN}'" in resume
     status_cache_writer.cache_conversation(keeper, "claude:talk", str(env.project), store=URL)
     session.note("x")
-    assert env.holding() == {}
+    assert env.files_with_password() == {}
     assert SECRET not in f"{doctor.examine(keeper)} {state_fingerprint(keeper)} {keeper.address}"
 
 
@@ -153,7 +153,7 @@ def test_hooks_read_the_address_from_a_private_file(env: Environment, keeper: Ke
         (env.home / "hooks" / "store").chmod(before)
     connect(keeper, places, ["claude"])
     assert (env.home / "hooks" / "store").read_text() == URL
-    assert env.holding() == {os.path.join("hooks", "store"): 0o600}
+    assert env.files_with_password() == {os.path.join("hooks", "store"): 0o600}
     files = [path for path in env.root.rglob("*") if path.is_file() and env.home not in path.parents]
     assert not any(SECRET.encode() in line.read_bytes() for line in files)
 

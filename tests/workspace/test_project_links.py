@@ -20,7 +20,7 @@ from holdfast.formats.mirror.layouts import LAYOUTS
 from holdfast.formats.registry import NAMES, named
 from holdfast.formats.remainder import render_with_remainder
 from holdfast.keeper import doctor
-from tests.support.connect_setup import Ground
+from tests.support.connect_setup import ConnectSetup
 
 if sys.platform == "win32":
     pytest.skip("links and owners are POSIX's", allow_module_level=True)
@@ -30,8 +30,8 @@ PRECIOUS = b'{"precious": true}\n'
 
 
 @pytest.fixture
-def setup(tmp_path: Path) -> Ground:
-    return Ground(tmp_path)
+def setup(tmp_path: Path) -> ConnectSetup:
+    return ConnectSetup(tmp_path)
 
 
 @pytest.fixture
@@ -51,14 +51,14 @@ def in_empty_project(link: Path, project: Path) -> Path:
     return link
 
 
-def linkable_paths(setup: Ground, agent: str) -> list[Path]:
+def linkable_paths(setup: ConnectSetup, agent: str) -> list[Path]:
     """Every component, below the project, of every file that a connection of this agent writes there."""
     paths = [Path(change.path) for change in detect.changes(str(setup.home), setup.places, agent, "project")]
     wanted = [path for file in paths for path in (file, *file.parents) if setup.project in path.parents]
     return list(dict.fromkeys(wanted))
 
 
-def planted(setup: Ground, outside: Path, agent: str) -> Iterator[tuple[str, Path]]:
+def planted(setup: ConnectSetup, outside: Path, agent: str) -> Iterator[tuple[str, Path]]:
     """Replaces each component in turn by a link that leads outside, to an existing target and to none; files by hard
     links too.
     """
@@ -77,18 +77,18 @@ def planted(setup: Ground, outside: Path, agent: str) -> Iterator[tuple[str, Pat
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_connect_refuses_links_in_the_project(setup: Ground, outside: Path, agent: str) -> None:
+def test_connect_refuses_links_in_the_project(setup: ConnectSetup, outside: Path, agent: str) -> None:
     """The error names the file; nothing is written inside or outside, and nothing is remembered."""
     tried = 0
     for kind, link in planted(setup, outside, agent):
-        before = setup.picture()
+        before = setup.snapshot()
         with pytest.raises(Refused) as refused:
             setup.connect(agent, scope="project")
         assert str(setup.project) in refused.value.message, kind
-        assert setup.picture() == before, (kind, link)
+        assert setup.snapshot() == before, (kind, link)
         assert sorted(os.listdir(outside)) == ["file.json"], (kind, link)
         assert (outside / "file.json").read_bytes() == PRECIOUS, (kind, link)
-        assert setup.memory() == [], (kind, link)
+        assert setup.receipts() == [], (kind, link)
         tried += 1
     assert tried >= 4
     in_empty_project(setup.project / "x", setup.project)
@@ -96,7 +96,7 @@ def test_connect_refuses_links_in_the_project(setup: Ground, outside: Path, agen
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_disconnect_follows_no_links_that_replaced_its_files(setup: Ground, outside: Path, agent: str) -> None:
+def test_disconnect_follows_no_links_that_replaced_its_files(setup: ConnectSetup, outside: Path, agent: str) -> None:
     """The targets stay unchanged, and disconnecting says why."""
     setup.connect(agent, scope="project")
     (outside / "file.json").unlink()
@@ -114,7 +114,7 @@ def test_disconnect_follows_no_links_that_replaced_its_files(setup: Ground, outs
     assert not any(b"holdfast" in path.read_bytes().lower() for path in setup.project.rglob("*") if path.is_file())
 
 
-def test_connect_follows_a_link_within_the_project(setup: Ground) -> None:
+def test_connect_follows_a_link_within_the_project(setup: ConnectSetup) -> None:
     """The person keeps an agent's settings elsewhere in the repository."""
     (setup.project / "tools").mkdir()
     (setup.project / ".claude").symlink_to("tools")
@@ -126,7 +126,7 @@ def test_connect_follows_a_link_within_the_project(setup: Ground) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_connect_refuses_a_file_of_another_user(setup: Ground) -> None:
+def test_connect_refuses_a_file_of_another_user(setup: ConnectSetup) -> None:
     path = setup.project / ".mcp.json"
     path.write_text("{}")
     os.chown(path, 12345, 12345)
@@ -139,7 +139,7 @@ def test_connect_refuses_a_file_of_another_user(setup: Ground) -> None:
     assert path.stat().st_uid == 12345
 
 
-def test_connect_follows_no_links_swapped_in_meanwhile(setup: Ground, outside: Path) -> None:
+def test_connect_follows_no_links_swapped_in_meanwhile(setup: ConnectSetup, outside: Path) -> None:
     """A directory becomes a link and a directory again, as fast as possible."""
     (outside / "settings.json").write_bytes(PRECIOUS)
     folder, kept = setup.project / ".claude", setup.project / "kept"
@@ -172,7 +172,7 @@ def test_connect_follows_no_links_swapped_in_meanwhile(setup: Ground, outside: P
 
 
 @pytest.mark.parametrize("format_", sorted(LAYOUTS))
-def test_mirrors_follow_no_links_of_the_project(setup: Ground, outside: Path, format_: str) -> None:
+def test_mirrors_follow_no_links_of_the_project(setup: ConnectSetup, outside: Path, format_: str) -> None:
     """Every directory on the way to a mirrored file, and the file itself, as a link to the outside."""
     setup.keeper.start("G")
     layout = LAYOUTS[format_]({})
@@ -192,7 +192,7 @@ def test_mirrors_follow_no_links_of_the_project(setup: Ground, outside: Path, fo
     assert len(setup.keeper.session().document().notes) == 3 * len(dict.fromkeys(wanted))
 
 
-def test_contract_features_that_became_links_are_left_alone(setup: Ground, outside: Path) -> None:
+def test_contract_features_that_became_links_are_left_alone(setup: ConnectSetup, outside: Path) -> None:
     """The directory and each of its files, moved outside with a link left behind."""
     session = setup.keeper.start("G")
     setup.keeper.mirrors.switch_on("contract")
@@ -213,7 +213,7 @@ def test_contract_features_that_became_links_are_left_alone(setup: Ground, outsi
 
 
 @pytest.mark.parametrize("format_", NAMES)
-def test_export_writes_through_no_link(setup: Ground, outside: Path, format_: str) -> None:
+def test_export_writes_through_no_link(setup: ConnectSetup, outside: Path, format_: str) -> None:
     """Whatever it leads to."""
     rules = named(format_)
     document = render_with_remainder(setup.keeper.start("G").state(), rules)
