@@ -15,7 +15,7 @@ from holdfast.conversations.adapters import index
 from holdfast.conversations.connect.agent_settings import settings_of
 from holdfast.conversations.hooks import install
 from holdfast.conversations.signals import AgentBegan, Called
-from tests.support.agents_speaking import Speaking
+from tests.support.agent_hooks import AgentHooks
 
 ORCHESTRATOR = ".claude/orchestrator-session.json"
 PAYLOADS = Path(__file__).parent.parent / "conversations" / "payloads"
@@ -55,7 +55,7 @@ def test_hook_of_an_agents_start_is_drained_at_once(agent: str, event: str) -> N
 @pytest.mark.skipif(sys.platform == "win32", reason="the hook script is for POSIX systems")
 def test_subagents_start_reaches_the_mirrored_file_without_another_command(tmp_path: Path) -> None:
     """The hook returns at once; the process it started writes the file."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     install.install(str(agents.home), system=sys.platform)
     with agents.keeper() as keeper:
         keeper.mirrors.switch_on("orchestrator")

@@ -40,7 +40,7 @@ from holdfast.core.times import DAY, HOUR, MINUTE, format_time
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.workspace.agent_dirs import AgentDirs
-from tests.support.agents_speaking import BEGAN, Speaking
+from tests.support.agent_hooks import BEGAN, AgentHooks
 
 TALK = "talk-1"
 
@@ -551,13 +551,13 @@ def _step(past: Past, what: str, minute: float, number: int) -> list[dict[str, A
 
 
 @pytest.fixture
-def with_hooks(tmp_path: Path) -> tuple[Past, Speaking]:
+def with_hooks(tmp_path: Path) -> tuple[Past, AgentHooks]:
     """The same home with hooks connected."""
-    spoken = Speaking(tmp_path)
+    spoken = AgentHooks(tmp_path)
     return Past(tmp_path), spoken
 
 
-def test_backfill_adds_nothing_that_hooks_recorded(with_hooks: tuple[Past, Speaking]) -> None:
+def test_backfill_adds_nothing_that_hooks_recorded(with_hooks: tuple[Past, AgentHooks]) -> None:
     """Only the part before the hooks is added, as a session of its own."""
     past, spoken = with_hooks
     spoken.minute = 100
@@ -580,7 +580,7 @@ def test_backfill_adds_nothing_that_hooks_recorded(with_hooks: tuple[Past, Speak
     assert (recorded.goal, recorded.commands.total) == ("Add OAuth with PKCE", 1)
 
 
-def _read(past: Past, spoken: Speaking) -> list[Session]:
+def _read(past: Past, spoken: AgentHooks) -> list[Session]:
     """Drain the payloads and read the transcripts; oldest session first."""
     with spoken.keeper() as keeper:
         keeper.agent_dirs = AgentDirs(str(past.where / "person"), str(past.project))
@@ -588,7 +588,7 @@ def _read(past: Past, spoken: Speaking) -> list[Session]:
     return spoken.sessions()
 
 
-def test_fork_continues_its_parent_when_it_is_recorded_live(with_hooks: tuple[Past, Speaking]) -> None:
+def test_fork_continues_its_parent_when_it_is_recorded_live(with_hooks: tuple[Past, AgentHooks]) -> None:
     """Hooks name no parent: the transcript does, and is read at the end of the turn."""
     past, spoken = with_hooks
     lines = [past.prompt(0), past.answer(2)]
@@ -604,7 +604,7 @@ def test_fork_continues_its_parent_when_it_is_recorded_live(with_hooks: tuple[Pa
     assert (first.continues, second.continues) == (None, first.id)
 
 
-def test_session_recorded_live_is_named_by_the_agents_own_title(with_hooks: tuple[Past, Speaking]) -> None:
+def test_session_recorded_live_is_named_by_the_agents_own_title(with_hooks: tuple[Past, AgentHooks]) -> None:
     """Before there is one, by its first prompt, which a search still matches; a person's own name stays."""
     past, spoken = with_hooks
     past.write(past.prompt(0, "Add French"), past.answer(1))
@@ -626,7 +626,7 @@ def test_session_recorded_live_is_named_by_the_agents_own_title(with_hooks: tupl
     assert [session.goal for session in _read(past, spoken)] == ["French and Danish"]
 
 
-def test_prompt_written_just_before_its_hook_is_recorded_once(with_hooks: tuple[Past, Speaking]) -> None:
+def test_prompt_written_just_before_its_hook_is_recorded_once(with_hooks: tuple[Past, AgentHooks]) -> None:
     """Agents write a prompt to the transcript, then run the hook."""
     past, spoken = with_hooks
     spoken.minute = 100
@@ -638,7 +638,7 @@ def test_prompt_written_just_before_its_hook_is_recorded_once(with_hooks: tuple[
 
 
 def test_session_without_a_reported_prompt_gets_its_goal_from_the_transcript(
-    with_hooks: tuple[Past, Speaking],
+    with_hooks: tuple[Past, AgentHooks],
 ) -> None:
     """Some hooks report no prompts: the session is named afterwards, once."""
     past, spoken = with_hooks
@@ -653,7 +653,7 @@ def test_session_without_a_reported_prompt_gets_its_goal_from_the_transcript(
     assert spoken.types().count("session.edited") == 1
 
 
-def test_backfill_does_not_restore_a_deleted_session_of_hooks(with_hooks: tuple[Past, Speaking]) -> None:
+def test_backfill_does_not_restore_a_deleted_session_of_hooks(with_hooks: tuple[Past, AgentHooks]) -> None:
     """The agent still has the conversation; only a digest of its id is stored."""
     past, spoken = with_hooks
     spoken.minute = 100
@@ -665,7 +665,7 @@ def test_backfill_does_not_restore_a_deleted_session_of_hooks(with_hooks: tuple[
     assert past.sessions() == []
 
 
-def test_hooks_continue_a_backfilled_session_without_duplicates(with_hooks: tuple[Past, Speaking]) -> None:
+def test_hooks_continue_a_backfilled_session_without_duplicates(with_hooks: tuple[Past, AgentHooks]) -> None:
     """A recent conversation is backfilled first, and recorded by hooks from there on."""
     past, spoken = with_hooks
     past.now = BEGAN + 10 * MINUTE

@@ -18,7 +18,7 @@ from holdfast.core.events import AgentCompleted, AgentStarted, TimerRules
 from holdfast.core.times import DAY, MINUTE
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
-from tests.support.agents_speaking import BEGAN
+from tests.support.agent_hooks import BEGAN
 
 NOW = BEGAN + 3 * DAY
 Signals = list[AgentBegan | AgentEnded]

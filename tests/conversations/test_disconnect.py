@@ -13,7 +13,7 @@ from holdfast.core.fold import fold
 from holdfast.core.times import MINUTE
 from holdfast.formats import registry
 from holdfast.formats.remainder import render_with_remainder
-from tests.support.agents_speaking import Speaking
+from tests.support.agent_hooks import AgentHooks
 from tests.support.histories import Device
 from tests.support.mirrored_project import valid
 
@@ -21,16 +21,16 @@ ORCHESTRATOR = ".claude/orchestrator-session.json"
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
+def agents(tmp_path: Path) -> AgentHooks:
     """A conversation with a session, closed after two minutes."""
-    speaking = Speaking(tmp_path)
+    speaking = AgentHooks(tmp_path)
     speaking.prompt()
     speaking.minute = 2
     speaking.say("SessionEnd", reason="other")
     return speaking
 
 
-def test_closed_conversation_pauses_its_session(agents: Speaking) -> None:
+def test_closed_conversation_pauses_its_session(agents: AgentHooks) -> None:
     """On every surface, without a recorded pause or a conflict."""
     session = agents.session()
     assert (session.status, session.conflicts) == ("paused", [])
@@ -42,7 +42,7 @@ def test_closed_conversation_pauses_its_session(agents: Speaking) -> None:
         assert all(check.status != "failed" for check in keeper.doctor()[0])
 
 
-def test_working_time_of_a_disconnected_session_follows_the_idle_rule(agents: Speaking) -> None:
+def test_working_time_of_a_disconnected_session_follows_the_idle_rule(agents: AgentHooks) -> None:
     agents.minute = 5
     assert agents.session().time.working_ms == 5 * MINUTE
     agents.minute = 60
@@ -52,7 +52,7 @@ def test_working_time_of_a_disconnected_session_follows_the_idle_rule(agents: Sp
 
 
 @pytest.mark.parametrize("how", ["prompt", "note", "resume", "open"])
-def test_activity_ends_the_pause_of_a_disconnected_session(agents: Speaking, how: str) -> None:
+def test_activity_ends_the_pause_of_a_disconnected_session(agents: AgentHooks, how: str) -> None:
     assert agents.session().status == "paused"
     agents.minute = 4
     with agents.keeper() as keeper:
@@ -69,7 +69,7 @@ def test_activity_ends_the_pause_of_a_disconnected_session(agents: Speaking, how
 
 
 def test_another_open_conversation_keeps_its_session_in_progress(tmp_path: Path) -> None:
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     agents.prompt()
     agents.prompt("Also this", "talk-2")
     agents.minute = 1
@@ -80,7 +80,7 @@ def test_another_open_conversation_keeps_its_session_in_progress(tmp_path: Path)
     assert agents.session().status == "paused"
 
 
-def test_running_agent_keeps_a_disconnected_session_in_progress_until_it_ends(agents: Speaking) -> None:
+def test_running_agent_keeps_a_disconnected_session_in_progress_until_it_ends(agents: AgentHooks) -> None:
     agents.minute = 1
     with agents.keeper() as keeper:
         agent = keeper.session().agent("bg-1", type="build", background=True)
@@ -92,7 +92,7 @@ def test_running_agent_keeps_a_disconnected_session_in_progress_until_it_ends(ag
         assert keeper.session().document().status == "paused"
 
 
-def test_late_payload_of_a_closed_conversation_does_not_end_its_pause(agents: Speaking) -> None:
+def test_late_payload_of_a_closed_conversation_does_not_end_its_pause(agents: AgentHooks) -> None:
     """Its time is before the end."""
     assert agents.session().status == "paused"
     agents.minute = 1
@@ -102,7 +102,7 @@ def test_late_payload_of_a_closed_conversation_does_not_end_its_pause(agents: Sp
     assert agents.session().commands.total == 1
 
 
-def test_pause_and_stop_work_on_a_disconnected_session(agents: Speaking) -> None:
+def test_pause_and_stop_work_on_a_disconnected_session(agents: AgentHooks) -> None:
     agents.minute = 4
     with agents.keeper() as keeper:
         keeper.session().pause("Lunch")
@@ -128,7 +128,7 @@ def test_disconnected_session_has_one_status_on_all_devices() -> None:
     assert view.shown_status(fold([begun, linked, closed])) == "paused"
 
 
-def test_mirrored_file_of_a_disconnected_session_is_paused_and_can_be_resumed(agents: Speaking) -> None:
+def test_mirrored_file_of_a_disconnected_session_is_paused_and_can_be_resumed(agents: AgentHooks) -> None:
     """By a program that writes its status."""
     with agents.keeper() as keeper:
         keeper.mirrors.switch_on("orchestrator")
@@ -141,7 +141,7 @@ def test_mirrored_file_of_a_disconnected_session_is_paused_and_can_be_resumed(ag
     assert json.loads(path.read_text())["status"] == "in_progress"
 
 
-def test_files_of_every_format_are_valid_while_a_session_is_disconnected(agents: Speaking) -> None:
+def test_files_of_every_format_are_valid_while_a_session_is_disconnected(agents: AgentHooks) -> None:
     """Each shows the pause in its own term, and reading it back gives no events."""
     with agents.keeper() as keeper:
         for name in registry.NAMES:

@@ -12,15 +12,15 @@ import pytest
 
 from holdfast.keeper import Keeper
 from holdfast.workspace import spool
-from tests.support.agents_speaking import Speaking
+from tests.support.agent_hooks import AgentHooks
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
-    return Speaking(tmp_path)
+def agents(tmp_path: Path) -> AgentHooks:
+    return AgentHooks(tmp_path)
 
 
-def test_payloads_are_drained_before_every_read_and_write(agents: Speaking) -> None:
+def test_payloads_are_drained_before_every_read_and_write(agents: AgentHooks) -> None:
     """In the library too."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -35,7 +35,7 @@ def test_payloads_are_drained_before_every_read_and_write(agents: Speaking) -> N
     assert agents.waiting() == []
 
 
-def test_events_have_the_time_of_their_payload(agents: Speaking) -> None:
+def test_events_have_the_time_of_their_payload(agents: AgentHooks) -> None:
     """Not that of the drain."""
     agents.prompt("Add OAuth")
     agents.minute = 3
@@ -48,7 +48,7 @@ def test_events_have_the_time_of_their_payload(agents: Speaking) -> None:
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.02])
-def test_event_reported_by_two_configurations_is_recorded_once(agents: Speaking, apart: float) -> None:
+def test_event_reported_by_two_configurations_is_recorded_once(agents: AgentHooks, apart: float) -> None:
     """User and project scope, plugin and `connect`: drained together or one after the other."""
     for through in ("user", "project", "plugin"):
         agents.say("UserPromptSubmit", prompt="Add OAuth", prompt_id="p1", through=through)
@@ -62,7 +62,7 @@ def test_event_reported_by_two_configurations_is_recorded_once(agents: Speaking,
     ]  # fmt: skip
 
 
-def test_equal_prompts_at_different_times_are_recorded_twice(agents: Speaking) -> None:
+def test_equal_prompts_at_different_times_are_recorded_twice(agents: AgentHooks) -> None:
     """Equal payloads without an id, from one configuration."""
     for _ in range(3):
         agents.say("Stop", last_assistant_message="Yes")
@@ -74,7 +74,7 @@ def test_equal_prompts_at_different_times_are_recorded_twice(agents: Speaking) -
     assert agents.types().count("message.exchanged") == 5
 
 
-def test_interrupted_drain_is_finished_by_the_next(agents: Speaking) -> None:
+def test_interrupted_drain_is_finished_by_the_next(agents: AgentHooks) -> None:
     """Files of recorded payloads are recognized."""
     kept = [agents.prompt("Add OAuth"), agents.say("Stop", last_assistant_message="Done")]
     copies = [(path, path.read_bytes(), path.stat()) for path in kept]
@@ -94,7 +94,7 @@ def test_interrupted_drain_is_finished_by_the_next(agents: Speaking) -> None:
         b'{"session_id": "\xff\xfe", "hook_event_name"', b'{"hook_event_name": "Stop"}', b"\0" * 100,
     ],
 )  # fmt: skip
-def test_unreadable_payload_is_set_aside(agents: Speaking, payload: bytes) -> None:
+def test_unreadable_payload_is_set_aside(agents: AgentHooks, payload: bytes) -> None:
     """It stops nothing, is kept, and is logged."""
     agents.prompt("Add OAuth")
     agents.hand_over(payload)
@@ -107,7 +107,7 @@ def test_unreadable_payload_is_set_aside(agents: Speaking, payload: bytes) -> No
     assert len(agents.errors()) == 1
 
 
-def test_unfinished_payload_is_left_while_its_writer_lives(agents: Speaking) -> None:
+def test_unfinished_payload_is_left_while_its_writer_lives(agents: AgentHooks) -> None:
     """Later payloads of the same agent wait too."""
     whole = json.dumps({"session_id": "t", "cwd": str(agents.project), "hook_event_name": "UserPromptSubmit",
                         "prompt": "Add OAuth"}).encode()  # fmt: skip
@@ -119,7 +119,7 @@ def test_unfinished_payload_is_left_while_its_writer_lives(agents: Speaking) -> 
     assert current is not None
 
 
-def test_undecodable_text_is_kept_with_replacements(agents: Speaking) -> None:
+def test_undecodable_text_is_kept_with_replacements(agents: AgentHooks) -> None:
     """Half characters, NULs and invalid bytes are replaced; secrets are removed."""
     agents.hand_over(
         b'{"session_id":"t","cwd":' + json.dumps(str(agents.project)).encode()
@@ -131,7 +131,7 @@ def test_undecodable_text_is_kept_with_replacements(agents: Speaking) -> None:
     assert "sk-ant" not in goal
 
 
-def test_hostile_ids_stay_text(agents: Speaking) -> None:
+def test_hostile_ids_stay_text(agents: AgentHooks) -> None:
     """An id that looks like a path writes nothing outside the home."""
     talks = ("../../../etc/passwd", "a/b", "..", "C:\\x", "x" * 199, "$(touch x)", "'; DROP TABLE events; --")
     for talk in talks:
@@ -141,7 +141,7 @@ def test_hostile_ids_stay_text(agents: Speaking) -> None:
     assert outside == {"home", "project"}
 
 
-def test_locked_store_does_not_stop_reading(agents: Speaking) -> None:
+def test_locked_store_does_not_stop_reading(agents: AgentHooks) -> None:
     """Payloads wait and are drained later."""
     agents.prompt("Add OAuth")
     agents.session()
@@ -158,7 +158,7 @@ def test_locked_store_does_not_stop_reading(agents: Speaking) -> None:
     assert agents.waiting() == []
 
 
-def test_concurrent_drains_record_each_payload_once(agents: Speaking) -> None:
+def test_concurrent_drains_record_each_payload_once(agents: AgentHooks) -> None:
     """Eight readers, a hundred payloads, in their agent's order."""
     agents.prompt("Add OAuth")
     for number in range(100):
@@ -188,7 +188,7 @@ def test_concurrent_drains_record_each_payload_once(agents: Speaking) -> None:
     assert [json.loads(event.data or b"{}")["command"] for event in ran] == [f"make {n}" for n in range(100)]
 
 
-def test_unknown_events_and_fields_are_kept(agents: Speaking) -> None:
+def test_unknown_events_and_fields_are_kept(agents: AgentHooks) -> None:
     """Without their secrets."""
     agents.prompt("Add OAuth")
     agents.say("PlanetAligned", planet="Mars", api_key="sk-ant-api03-" + "a1B2" * 24 + "AA")
@@ -201,7 +201,7 @@ def test_unknown_events_and_fields_are_kept(agents: Speaking) -> None:
     assert "sk-ant" not in str(aligned)
 
 
-def test_long_queue_is_drained_completely(agents: Speaking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_queue_is_drained_completely(agents: AgentHooks, monkeypatch: pytest.MonkeyPatch) -> None:
     """By one reader, in several transactions."""
     monkeypatch.setattr("holdfast.conversations.ingest.drain._MAX_BATCH", 10)
     agents.prompt("Add OAuth")
@@ -211,7 +211,7 @@ def test_long_queue_is_drained_completely(agents: Speaking, monkeypatch: pytest.
     assert agents.waiting() == []
 
 
-def test_backup_includes_waiting_payloads(agents: Speaking, tmp_path: Path) -> None:
+def test_backup_includes_waiting_payloads(agents: AgentHooks, tmp_path: Path) -> None:
     """They are drained before the store is copied."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:

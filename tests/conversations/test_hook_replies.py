@@ -15,15 +15,15 @@ from holdfast.conversations.ingest.payload import read
 from holdfast.core.times import MINUTE
 from holdfast.keeper.hook_process import answer_hook
 from holdfast.workspace.settings import change, find_setting
-from tests.support.agents_speaking import Speaking
+from tests.support.agent_hooks import AgentHooks
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
-    return Speaking(tmp_path)
+def agents(tmp_path: Path) -> AgentHooks:
+    return AgentHooks(tmp_path)
 
 
-def reply_to(agents: Speaking, path: Path) -> HookAnswer:
+def reply_to(agents: AgentHooks, path: Path) -> HookAnswer:
     """The reply to a payload that was just handed over."""
     from holdfast.workspace import spool
 
@@ -34,7 +34,7 @@ def reply_to(agents: Speaking, path: Path) -> HookAnswer:
         return answer(keeper, payload.event, room=9_500)
 
 
-def test_opening_agent_gets_briefing(agents: Speaking) -> None:
+def test_opening_agent_gets_briefing(agents: AgentHooks) -> None:
     """As recorded data between marks, with done and open tasks."""
     with agents.keeper() as keeper:
         session = keeper.start("Add OAuth")
@@ -48,7 +48,7 @@ def test_opening_agent_gets_briefing(agents: Speaking) -> None:
     assert (reply.say, reply.block) == (None, None)
 
 
-def test_opening_agent_gets_no_reply_without_an_unfinished_session(agents: Speaking) -> None:
+def test_opening_agent_gets_no_reply_without_an_unfinished_session(agents: AgentHooks) -> None:
     """A new project, a completed or archived session, or briefings switched off."""
     assert reply_to(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
     with agents.keeper() as keeper:
@@ -64,7 +64,7 @@ def test_opening_agent_gets_no_reply_without_an_unfinished_session(agents: Speak
     assert reply_to(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
 
 
-def test_briefing_names_interrupted_conversation(agents: Speaking) -> None:
+def test_briefing_names_interrupted_conversation(agents: AgentHooks) -> None:
     """With the command that reopens it."""
     agents.prompt("Add OAuth")
     agents.minute = 1
@@ -72,7 +72,7 @@ def test_briefing_names_interrupted_conversation(agents: Speaking) -> None:
     assert "claude --resume talk-1" in (reply.context or "")
 
 
-def test_long_briefing_fits(agents: Speaking) -> None:
+def test_long_briefing_fits(agents: AgentHooks) -> None:
     """Under ten thousand characters, in the agent's own form too."""
     with agents.keeper() as keeper:
         session = keeper.start("Add OAuth")
@@ -85,7 +85,7 @@ def test_long_briefing_fits(agents: Speaking) -> None:
     assert len(context) < 10_000
 
 
-def work(agents: Speaking, until: float) -> HookAnswer:
+def work(agents: AgentHooks, until: float) -> HookAnswer:
     """Prompts every four minutes up to a time; returns the reply to the last."""
     reply = HookAnswer()
     while agents.minute < until:
@@ -94,12 +94,12 @@ def work(agents: Speaking, until: float) -> HookAnswer:
     return reply
 
 
-def limits_pause(agents: Speaking) -> None:
+def limits_pause(agents: AgentHooks) -> None:
     with agents.keeper() as keeper:
         change(keeper.home.config, find_setting("timer.timeout_action"), "pause")
 
 
-def test_reminders_come_once_after_each_break(agents: Speaking) -> None:
+def test_reminders_come_once_after_each_break(agents: AgentHooks) -> None:
     """Prompts every four minutes from nine to one count as work."""
     agents.prompt("Add OAuth")
     assert work(agents, 36) == HookAnswer()
@@ -118,7 +118,7 @@ def test_reminders_come_once_after_each_break(agents: Speaking) -> None:
     assert agents.session().time.paused_ms == 24 * MINUTE
 
 
-def test_reminders_come_once_each(agents: Speaking) -> None:
+def test_reminders_come_once_each(agents: AgentHooks) -> None:
     """After 40, 60 and 90 minutes of work; the last one pauses, and does not block."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -138,7 +138,7 @@ def test_reminders_come_once_each(agents: Speaking) -> None:
     assert work(agents, 100) == HookAnswer()
 
 
-def test_prompt_after_pause_says_clock_runs(agents: Speaking) -> None:
+def test_prompt_after_pause_says_clock_runs(agents: AgentHooks) -> None:
     """Once, with the length of the pause."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -150,7 +150,7 @@ def test_prompt_after_pause_says_clock_runs(agents: Speaking) -> None:
     assert reply_to(agents, agents.prompt("And on")) == HookAnswer()
 
 
-def test_limit_crossed_between_prompts_reminds_at_next(agents: Speaking) -> None:
+def test_limit_crossed_between_prompts_reminds_at_next(agents: AgentHooks) -> None:
     """Tools crossed it, whose events get no reply."""
     agents.prompt("Add OAuth")
     for minute in range(1, 46):
@@ -160,7 +160,7 @@ def test_limit_crossed_between_prompts_reminds_at_next(agents: Speaking) -> None
     assert "40 minutes" in (reply_to(agents, agents.prompt("Go on")).say or "")
 
 
-def test_limit_pause_blocks_prompt_if_chosen(agents: Speaking) -> None:
+def test_limit_pause_blocks_prompt_if_chosen(agents: AgentHooks) -> None:
     """Until the person resumes."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -179,7 +179,7 @@ def test_limit_pause_blocks_prompt_if_chosen(agents: Speaking) -> None:
      ("/session", False), ("/holdfast:orchestrate status", False), ("/sessions", True), ("/sessionx resume", True),
      ("resume the /session", True), ("Go on", True), ("", True)],
 )  # fmt: skip
-def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, blocked: bool) -> None:
+def test_own_commands_are_never_blocked(agents: AgentHooks, prompt: str, blocked: bool) -> None:
     """Otherwise the pause could not be ended from within the agent."""
     agents.prompt("Add OAuth")
     limits_pause(agents)
@@ -190,7 +190,7 @@ def test_own_commands_are_never_blocked(agents: Speaking, prompt: str, blocked: 
     assert (reply_to(agents, agents.prompt(prompt)).block is not None) == blocked
 
 
-def test_compression_gets_briefing(agents: Speaking) -> None:
+def test_compression_gets_briefing(agents: AgentHooks) -> None:
     """A short one."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -200,7 +200,7 @@ def test_compression_gets_briefing(agents: Speaking) -> None:
     assert len(reply.context or "") <= 4_000
 
 
-def test_hook_of_other_program_is_not_answered(agents: Speaking) -> None:
+def test_hook_of_other_program_is_not_answered(agents: AgentHooks) -> None:
     """Copilot also runs Claude's hooks: the payload is kept, and its own hook answers."""
     with agents.keeper() as keeper:
         keeper.start("Add OAuth")

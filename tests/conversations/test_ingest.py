@@ -13,12 +13,12 @@ import pytest
 
 from holdfast.conversations.ingest.events import is_headless
 from holdfast.workspace import settings
-from tests.support.agents_speaking import BEGAN, Speaking
+from tests.support.agent_hooks import BEGAN, AgentHooks
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
-    speaking = Speaking(tmp_path)
+def agents(tmp_path: Path) -> AgentHooks:
+    speaking = AgentHooks(tmp_path)
     speaking.prompt("Add OAuth")
     return speaking
 
@@ -30,7 +30,7 @@ def sha(text: str) -> str:
 # ── subagents ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_subagent_is_recorded_with_all_known_facts(agents: Speaking) -> None:
+def test_subagent_is_recorded_with_all_known_facts(agents: AgentHooks) -> None:
     """Task from the call, id from its start, summary from its end, tokens from the call's result."""
     call: dict[str, Any] = {"tool_name": "Task", "tool_use_id": "call-1",
             "tool_input": {"description": "Look around", "subagent_type": "Explore", "prompt": "x"}}  # fmt: skip
@@ -54,7 +54,7 @@ def test_subagent_is_recorded_with_all_known_facts(agents: Speaking) -> None:
     assert "calls" not in session.extra
 
 
-def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> None:
+def test_two_subagents_of_one_type_each_have_their_task(agents: AgentHooks) -> None:
     """They start in the order of their calls."""
     for call, task in (("c1", "One"), ("c2", "Two")):
         agents.say("PreToolUse", tool_name="Task", tool_use_id=call,
@@ -64,7 +64,7 @@ def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> Non
     assert [(agent.id, agent.task) for agent in agents.session().agents] == [("a1", "One"), ("a2", "Two")]
 
 
-def test_subagent_known_only_by_its_end_has_its_duration(agents: Speaking) -> None:
+def test_subagent_known_only_by_its_end_has_its_duration(agents: AgentHooks) -> None:
     agents.minute = 10
     agents.say(
         "PostToolUse",
@@ -77,7 +77,7 @@ def test_subagent_known_only_by_its_end_has_its_duration(agents: Speaking) -> No
     assert (agent.id, agent.status, agent.duration_ms, agent.tokens) == ("a1", "completed", 120_000, 9)
 
 
-def test_restarted_subagent_is_another_run(agents: Speaking) -> None:
+def test_restarted_subagent_is_another_run(agents: AgentHooks) -> None:
     """Numbered; the first run stays unchanged."""
     for number in (1, 2):
         agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
@@ -89,7 +89,7 @@ def test_restarted_subagent_is_another_run(agents: Speaking) -> None:
     ]
 
 
-def test_subagents_of_a_program_that_died_are_interrupted_when_it_is_opened_again(agents: Speaking) -> None:
+def test_subagents_of_a_program_that_died_are_interrupted_when_it_is_opened_again(agents: AgentHooks) -> None:
     """A crash reports nothing, but the process is gone."""
     program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     path = agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
@@ -107,7 +107,7 @@ def test_subagents_of_a_program_that_died_are_interrupted_when_it_is_opened_agai
 # ── files, commands, plan ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_edit_has_hashes_from_disk_and_payload(agents: Speaking) -> None:
+def test_edit_has_hashes_from_disk_and_payload(agents: AgentHooks) -> None:
     """Before: from the payload. After: from the disk, unless somebody wrote since."""
     file = agents.project / "src" / "a.py"
     file.parent.mkdir()
@@ -123,7 +123,7 @@ def test_edit_has_hashes_from_disk_and_payload(agents: Speaking) -> None:
     assert (change.lines_added, change.lines_removed) == (1, 1)
 
 
-def test_file_changed_after_the_edit_is_not_hashed(agents: Speaking) -> None:
+def test_file_changed_after_the_edit_is_not_hashed(agents: AgentHooks) -> None:
     """Then the payload counts."""
     file = agents.project / "a.txt"
     file.write_text("three\n")
@@ -136,7 +136,7 @@ def test_file_changed_after_the_edit_is_not_hashed(agents: Speaking) -> None:
     assert (change.hash_before, change.hash_after) == (sha("one\n"), sha("two\n"))
 
 
-def test_file_outside_the_project_is_named_but_not_read(agents: Speaking, tmp_path: Path) -> None:
+def test_file_outside_the_project_is_named_but_not_read(agents: AgentHooks, tmp_path: Path) -> None:
     """By its path or through a link."""
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -157,7 +157,7 @@ def test_file_outside_the_project_is_named_but_not_read(agents: Speaking, tmp_pa
     assert len(outside) == 3
 
 
-def test_commands_are_counted(agents: Speaking) -> None:
+def test_commands_are_counted(agents: AgentHooks) -> None:
     """With failed ones and the last; secrets are removed."""
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="b1", tool_input={"command": "make"},
                tool_response={"stdout": "", "stderr": "", "interrupted": False})  # fmt: skip
@@ -177,7 +177,7 @@ def todos(*entries: tuple[str, str]) -> dict[str, object]:
     return {"todos": [{"content": text, "status": status, "activeForm": text} for text, status in entries]}
 
 
-def test_todo_list_becomes_the_plan(agents: Speaking) -> None:
+def test_todo_list_becomes_the_plan(agents: AgentHooks) -> None:
     """An open entry that disappears is dropped, one that returns is reopened."""
 
     def write(number: int, *entries: tuple[str, str]) -> dict[str, str]:
@@ -198,7 +198,7 @@ def test_todo_list_becomes_the_plan(agents: Speaking) -> None:
 # ── the context, the model, the person ───────────────────────────────────────────────────────────────────
 
 
-def test_compaction_is_recorded_once(agents: Speaking) -> None:
+def test_compaction_is_recorded_once(agents: AgentHooks) -> None:
     """Reported before, after, and by the reopened conversation."""
     agents.say("PreCompact", trigger="auto", custom_instructions="")
     agents.say("PostCompact", trigger="auto", compact_summary="…")
@@ -212,7 +212,7 @@ def test_compaction_is_recorded_once(agents: Speaking) -> None:
     assert agents.session().context.compressions == 2
 
 
-def test_model_and_permission_mode_are_recorded_when_they_change(agents: Speaking) -> None:
+def test_model_and_permission_mode_are_recorded_when_they_change(agents: AgentHooks) -> None:
     """Not with every payload."""
     for mode in ("plan", "plan", "acceptEdits"):
         agents.prompt("Go on", permission_mode=mode)
@@ -223,7 +223,7 @@ def test_model_and_permission_mode_are_recorded_when_they_change(agents: Speakin
     assert agents.types().count("extra.kept") == 3
 
 
-def test_wait_ends_with_the_next_report(agents: Speaking) -> None:
+def test_wait_ends_with_the_next_report(agents: AgentHooks) -> None:
     """A permission request, reported twice, is granted."""
     agents.say("PermissionRequest", tool_name="Bash", tool_input={"command": "rm x"}, tool_use_id="b1")
     agents.say("Notification", message="Claude needs your permission", notification_type="permission_prompt")
@@ -238,7 +238,7 @@ def test_wait_ends_with_the_next_report(agents: Speaking) -> None:
     assert [waiting.for_ for waiting in agents.session().waiting] == ["input"]
 
 
-def test_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
+def test_usage_limit_pauses_until_the_next_prompt(agents: AgentHooks) -> None:
     """With its reason."""
     agents.say("StopFailure", error="rate_limit", error_details="5-hour limit reached, resets 18:00")
     session = agents.session()
@@ -251,7 +251,7 @@ def test_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
     assert session.time.paused_ms == 120 * 60_000
 
 
-def test_prompt_of_the_person_ends_a_pause(agents: Speaking) -> None:
+def test_prompt_of_the_person_ends_a_pause(agents: AgentHooks) -> None:
     """A reply or a tool of the agent does not."""
     with agents.keeper() as keeper:
         keeper.session().pause("lunch")
@@ -264,7 +264,7 @@ def test_prompt_of_the_person_ends_a_pause(agents: Speaking) -> None:
     assert agents.types()[-2:] == ["session.resumed", "message.exchanged"]
 
 
-def test_prompt_ends_no_pause_when_the_settings_say_so(agents: Speaking) -> None:
+def test_prompt_ends_no_pause_when_the_settings_say_so(agents: AgentHooks) -> None:
     with agents.keeper() as keeper:
         keeper.session().pause("lunch")
         settings.change(keeper.home.config, settings.find_setting("timer.message_resumes"), False)
@@ -287,14 +287,14 @@ def test_headless_run_is_recognized_by_its_command_line(agent: str, words: str, 
     assert is_headless(agent, words.split()) is headless
 
 
-def test_failures_have_a_category(agents: Speaking) -> None:
+def test_failures_have_a_category(agents: AgentHooks) -> None:
     """An overloaded server is transient; the session continues."""
     agents.say("StopFailure", error="overloaded", error_details="529 overloaded_error")
     session = agents.session()
     assert [(error.category, session.status) for error in session.errors] == [("transient", "in_progress")]
 
 
-def test_end_of_a_conversation_pauses_its_session(agents: Speaking) -> None:
+def test_end_of_a_conversation_pauses_its_session(agents: AgentHooks) -> None:
     """Until it is reopened."""
     agents.say("SessionEnd", reason="other")
     with agents.keeper() as keeper:
@@ -309,7 +309,7 @@ def test_end_of_a_conversation_pauses_its_session(agents: Speaking) -> None:
     assert agents.session().status == "in_progress"
 
 
-def test_long_reading_is_work(agents: Speaking) -> None:
+def test_long_reading_is_work(agents: AgentHooks) -> None:
     """Read-only tools are signs of activity, rare enough not to flood the log."""
     for number in range(60):
         agents.minute += 0.25
@@ -319,7 +319,7 @@ def test_long_reading_is_work(agents: Speaking) -> None:
     assert len(agents.types()) <= 20
 
 
-def test_hidden_crlf_line_ends_are_detected(agents: Speaking) -> None:
+def test_hidden_crlf_line_ends_are_detected(agents: AgentHooks) -> None:
     """The earlier content is found by reverting the edit on disk."""
     file = agents.project / "a.txt"
     file.write_bytes(b"one\r\nthree\r\n")
@@ -338,7 +338,7 @@ def test_hidden_crlf_line_ends_are_detected(agents: Speaking) -> None:
     ("encoding", "end", "known"), [("utf-8", "\n", True), ("utf-8", "\r\n", False), ("utf-16", "\n", False)]
 )
 def test_edits_drained_together_have_no_hashes_of_other_line_ends(
-    agents: Speaking, encoding: str, end: str, known: bool
+    agents: AgentHooks, encoding: str, end: str, known: bool
 ) -> None:
     """Only the second is visible on disk; the first has real hashes or none."""
 
@@ -362,7 +362,7 @@ def test_edits_drained_together_have_no_hashes_of_other_line_ends(
     assert second.hash_before == (None if encoding == "utf-16" else sums[1])
 
 
-def test_late_payload_reverts_nothing(agents: Speaking) -> None:
+def test_late_payload_reverts_nothing(agents: AgentHooks) -> None:
     """A second report, after the conversation closed and the task was done."""
     agents.say("TaskCreated", task_id="1", task_subject="One")
     agents.minute = 1
@@ -379,7 +379,7 @@ def test_late_payload_reverts_nothing(agents: Speaking) -> None:
     assert native.closed_at is not None
 
 
-def test_payload_that_another_process_recorded_is_not_recorded_again(agents: Speaking) -> None:
+def test_payload_that_another_process_recorded_is_not_recorded_again(agents: AgentHooks) -> None:
     """It was read before another drain, and is gone within the transaction."""
     from holdfast.conversations.ingest import drain, payload
     from holdfast.workspace import spool
@@ -399,7 +399,7 @@ def test_payload_that_another_process_recorded_is_not_recorded_again(agents: Spe
 
 def test_subagent_starts_with_its_call_when_its_start_is_not_reported(tmp_path: Path) -> None:
     """Gemini reports only the call and its result."""
-    speaking = Speaking(tmp_path)
+    speaking = AgentHooks(tmp_path)
     speaking.say("BeforeAgent", agent="gemini", prompt="Add OAuth")
     call: dict[str, Any] = {
         "tool_name": "invoke_agent",
@@ -427,7 +427,7 @@ def launched(agent: str) -> dict[str, Any]:
     return {"tool_response": {"isAsync": True, "status": "async_launched", "agentId": agent}}
 
 
-def test_agent_reported_late_as_background_costs_no_working_time(agents: Speaking) -> None:
+def test_agent_reported_late_as_background_costs_no_working_time(agents: AgentHooks) -> None:
     """Only the call's result said so; until then it counted as foreground."""
     agents.say("PreToolUse", **call(1, "Long review"))
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
@@ -442,7 +442,7 @@ def test_agent_reported_late_as_background_costs_no_working_time(agents: Speakin
     assert session.time.working_ms == 32 * 60_000
 
 
-def test_result_of_a_call_corrects_a_wrong_match(agents: Speaking) -> None:
+def test_result_of_a_call_corrects_a_wrong_match(agents: AgentHooks) -> None:
     """Two subagents of one type started in another order than called."""
     agents.say("PreToolUse", **call(1, "Search callers"))
     agents.say("PreToolUse", **call(2, "Search docs"))
@@ -458,7 +458,7 @@ def test_result_of_a_call_corrects_a_wrong_match(agents: Speaking) -> None:
     assert session.conflicts == []
 
 
-def test_start_reported_after_the_end_starts_nothing(agents: Speaking) -> None:
+def test_start_reported_after_the_end_starts_nothing(agents: AgentHooks) -> None:
     """The agent was faster than the call's hook."""
     agents.say("PreToolUse", **call(1, "Review"))
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
@@ -469,7 +469,7 @@ def test_start_reported_after_the_end_starts_nothing(agents: Speaking) -> None:
     assert (agent.id, agent.status, agent.background, agent.summary) == ("a1", "completed", True, "Reviewed")
 
 
-def test_waits_end_with_their_conversation(agents: Speaking) -> None:
+def test_waits_end_with_their_conversation(agents: AgentHooks) -> None:
     """Closed, killed, or its session stopped."""
     asked = {"message": "May I?", "notification_type": "permission_prompt"}
     agents.say("Notification", **asked)
@@ -491,7 +491,7 @@ def test_waits_end_with_their_conversation(agents: Speaking) -> None:
         assert keeper.session().complete().document().waiting == []
 
 
-def test_wait_of_a_subagent_is_recorded_once(agents: Speaking) -> None:
+def test_wait_of_a_subagent_is_recorded_once(agents: AgentHooks) -> None:
     """Reported with and without its name; granted once."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     bash: dict[str, Any] = {
@@ -508,7 +508,7 @@ def test_wait_of_a_subagent_is_recorded_once(agents: Speaking) -> None:
     assert agents.session().waiting == []
 
 
-def test_emptied_todo_list_is_dropped(agents: Speaking) -> None:
+def test_emptied_todo_list_is_dropped(agents: AgentHooks) -> None:
     """Open entries are dropped; a subagent's list is separate; equal texts are two entries."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id="t1",
@@ -526,7 +526,7 @@ def test_emptied_todo_list_is_dropped(agents: Speaking) -> None:
     assert statuses == {"One": "dropped", "Same": "dropped", "Its own": "pending"}
 
 
-def test_end_of_a_subagent_starts_no_session(agents: Speaking) -> None:
+def test_end_of_a_subagent_starts_no_session(agents: AgentHooks) -> None:
     """After the person stopped the session."""
     agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
     with agents.keeper() as keeper:
@@ -536,7 +536,7 @@ def test_end_of_a_subagent_starts_no_session(agents: Speaking) -> None:
     assert len(agents.sessions()) == 1
 
 
-def test_notice_of_the_program_does_not_end_a_limit(agents: Speaking) -> None:
+def test_notice_of_the_program_does_not_end_a_limit(agents: AgentHooks) -> None:
     """Only a person's prompt does."""
     agents.say("StopFailure", error="rate_limit", error_details="limit reached, resets 18:00")
     agents.minute = 10

@@ -14,15 +14,15 @@ from holdfast.formats.import_ import import_document
 from holdfast.formats.registry import named
 from holdfast.sessions import overview
 from holdfast.sessions.work_trees import open_sessions
-from tests.support.agents_speaking import Speaking
+from tests.support.agent_hooks import AgentHooks
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
-    return Speaking(tmp_path)
+def agents(tmp_path: Path) -> AgentHooks:
+    return AgentHooks(tmp_path)
 
 
-def test_first_prompt_starts_a_session(agents: Speaking) -> None:
+def test_first_prompt_starts_a_session(agents: AgentHooks) -> None:
     """Its goal is the shortened prompt; the conversation is linked with its resume command."""
     agents.say("SessionStart", source="startup", model="claude-opus-5")
     agents.prompt("Add OAuth with PKCE to the login page.\nAnd tests.")
@@ -35,7 +35,7 @@ def test_first_prompt_starts_a_session(agents: Speaking) -> None:
     ]
 
 
-def test_opening_and_closing_an_agent_starts_no_session(agents: Speaking) -> None:
+def test_opening_and_closing_an_agent_starts_no_session(agents: AgentHooks) -> None:
     """The spool is empty afterwards."""
     agents.say("SessionStart", source="startup")
     agents.say("SessionEnd", reason="prompt_input_exit")
@@ -43,7 +43,7 @@ def test_opening_and_closing_an_agent_starts_no_session(agents: Speaking) -> Non
     assert agents.waiting() == []
 
 
-def test_bare_slash_command_starts_no_session(agents: Speaking) -> None:
+def test_bare_slash_command_starts_no_session(agents: AgentHooks) -> None:
     """`/clear` is no goal; the prompt after it is."""
     agents.prompt("/clear")
     assert agents.sessions() == []
@@ -51,7 +51,7 @@ def test_bare_slash_command_starts_no_session(agents: Speaking) -> None:
     assert agents.session().goal == "Mend the parser"
 
 
-def test_conversations_join_the_session_a_person_started(agents: Speaking) -> None:
+def test_conversations_join_the_session_a_person_started(agents: AgentHooks) -> None:
     """Claude and Codex both, within the configured hours."""
     with agents.keeper() as keeper:
         begun = keeper.start("Ship it").id
@@ -64,7 +64,7 @@ def test_conversations_join_the_session_a_person_started(agents: Speaking) -> No
     assert {(native.agent, native.id) for native in session.native} == {("claude", "talk-1"), ("codex", "codex-1")}
 
 
-def test_conversation_is_named_by_its_first_prompt_when_it_joined_a_session(agents: Speaking) -> None:
+def test_conversation_is_named_by_its_first_prompt_when_it_joined_a_session(agents: AgentHooks) -> None:
     """Without a transcript too; later prompts change nothing."""
     with agents.keeper() as keeper:
         keeper.start("Invoices as PDF")
@@ -79,7 +79,7 @@ def test_conversation_is_named_by_its_first_prompt_when_it_joined_a_session(agen
         assert keeper.history(search="Spanish") == []
 
 
-def test_session_is_not_joined_when_its_last_sign_is_old(agents: Speaking) -> None:
+def test_session_is_not_joined_when_its_last_sign_is_old(agents: AgentHooks) -> None:
     """It stays unfinished and unarchived; after `resume` it is joined again."""
     with agents.keeper() as keeper:
         begun = keeper.start("Ship it").id
@@ -95,7 +95,7 @@ def test_session_is_not_joined_when_its_last_sign_is_old(agents: Speaking) -> No
     assert agents.session().id == begun
 
 
-def test_concurrent_conversations_are_separate_sessions(agents: Speaking) -> None:
+def test_concurrent_conversations_are_separate_sessions(agents: AgentHooks) -> None:
     """Each is named by its prompt; the one with the latest prompt is current."""
     agents.prompt("Invoices as PDF", "talk-1")
     agents.minute = 1
@@ -118,7 +118,7 @@ def test_concurrent_conversations_are_separate_sessions(agents: Speaking) -> Non
     assert goals == ["Invoices as PDF", "Clean up the imports", "Add French"]
 
 
-def test_conversation_stays_in_its_session_when_a_person_started_another(agents: Speaking) -> None:
+def test_conversation_stays_in_its_session_when_a_person_started_another(agents: AgentHooks) -> None:
     """Its prompts make its session current; new conversations still join the person's."""
     agents.prompt("Add OAuth")
     agents.minute = 13 * 60
@@ -134,7 +134,7 @@ def test_conversation_stays_in_its_session_when_a_person_started_another(agents:
     assert [native.id for native in gathered.native] == ["talk-2"]
 
 
-def test_every_conversation_joins_the_session_of_the_orchestrator_mirror(agents: Speaking) -> None:
+def test_every_conversation_joins_the_session_of_the_orchestrator_mirror(agents: AgentHooks) -> None:
     """The file has room for one session: the tree has one until it is stopped."""
     with agents.keeper() as keeper:
         keeper.mirrors.switch_on("orchestrator")
@@ -151,7 +151,7 @@ def test_every_conversation_joins_the_session_of_the_orchestrator_mirror(agents:
 
 @pytest.mark.parametrize("how", ["edit", "import", "agent"])
 def test_session_is_not_joined_when_no_person_started_or_resumed_it(
-    agents: Speaking, tmp_path: Path, how: str
+    agents: AgentHooks, tmp_path: Path, how: str
 ) -> None:
     """Renaming, importing, or an agent's start do not count."""
     if how == "edit":
@@ -162,7 +162,7 @@ def test_session_is_not_joined_when_no_person_started_or_resumed_it(
         with agents.keeper() as keeper:
             keeper.start("OAuth", gathers=False)
     else:
-        with Speaking(tmp_path / "elsewhere").keeper() as keeper:
+        with AgentHooks(tmp_path / "elsewhere").keeper() as keeper:
             document, _ = export_document(keeper, keeper.start("OAuth").state(), named("craft"))
         with agents.keeper() as keeper:
             import_document(keeper, document, named("craft"), make_current=True)
@@ -173,7 +173,7 @@ def test_session_is_not_joined_when_no_person_started_or_resumed_it(
     assert agents.session().goal == "Something else"
 
 
-def test_each_work_tree_has_its_own_session(agents: Speaking, tmp_path: Path) -> None:
+def test_each_work_tree_has_its_own_session(agents: AgentHooks, tmp_path: Path) -> None:
     """In the same project."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(agents.project)]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -187,7 +187,7 @@ def test_each_work_tree_has_its_own_session(agents: Speaking, tmp_path: Path) ->
     assert here.project.name == there.project.name
 
 
-def test_cd_does_not_change_the_session(agents: Speaking, tmp_path: Path) -> None:
+def test_cd_does_not_change_the_session(agents: AgentHooks, tmp_path: Path) -> None:
     """Now or later."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -200,13 +200,13 @@ def test_cd_does_not_change_the_session(agents: Speaking, tmp_path: Path) -> Non
     assert agents.session().commands.total == 1
 
 
-def test_deleted_directory_belongs_to_its_parent(agents: Speaking) -> None:
+def test_deleted_directory_belongs_to_its_parent(agents: AgentHooks) -> None:
     """A late payload from it is not lost."""
     agents.prompt("Add OAuth", cwd=str(agents.project / "deleted" / "deep"))
     assert agents.session().goal == "Add OAuth"
 
 
-def test_resumed_conversation_continues_its_session(agents: Speaking) -> None:
+def test_resumed_conversation_continues_its_session(agents: AgentHooks) -> None:
     """Days later, and makes it current."""
     agents.prompt("Add OAuth")
     first = agents.session().id
@@ -223,7 +223,7 @@ def test_resumed_conversation_continues_its_session(agents: Speaking) -> None:
     assert len(agents.sessions()) == 2
 
 
-def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> None:
+def test_unfinished_session_stays_visible_the_day_after(agents: AgentHooks) -> None:
     """The next conversation is a new session; yesterday's keeps its open task."""
     agents.prompt("Add OAuth", "talk-1")
     with agents.keeper() as keeper:
@@ -239,7 +239,7 @@ def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> Non
         assert [state.session for state in open_sessions(keeper)] == [new.id, old.id]
 
 
-def test_overview_lists_unfinished_sessions_that_are_not_over(agents: Speaking) -> None:
+def test_overview_lists_unfinished_sessions_that_are_not_over(agents: AgentHooks) -> None:
     """Dashboard and `watch` the day after; `continue` resumes one."""
     agents.prompt("Add OAuth", "talk-1")
     with agents.keeper() as keeper:
@@ -258,7 +258,7 @@ def test_overview_lists_unfinished_sessions_that_are_not_over(agents: Speaking) 
 
 
 @pytest.mark.parametrize("how", ["prompt", "start"])
-def test_session_that_continues_another_has_its_open_tasks(agents: Speaking, how: str) -> None:
+def test_session_that_continues_another_has_its_open_tasks(agents: AgentHooks, how: str) -> None:
     """By a prompt after `stop`, or by `start --continues`; done tasks stay in the first."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -278,7 +278,7 @@ def test_session_that_continues_another_has_its_open_tasks(agents: Speaking, how
     assert [(task.id, task.text, task.status) for task in going_on.tasks] == [("open", "Callback page", "pending")]
 
 
-def test_prompt_reopens_an_over_session(agents: Speaking) -> None:
+def test_prompt_reopens_an_over_session(agents: AgentHooks) -> None:
     agents.prompt("Add OAuth", "talk-1")
     agents.say("SessionEnd", reason="prompt_input_exit")
     agents.minute = 13 * 60
@@ -288,7 +288,7 @@ def test_prompt_reopens_an_over_session(agents: Speaking) -> None:
     assert (session.over, session.status) == (False, "in_progress")
 
 
-def test_prompt_after_the_end_starts_a_continuing_session(agents: Speaking) -> None:
+def test_prompt_after_the_end_starts_a_continuing_session(agents: AgentHooks) -> None:
     """Its hooks are never refused."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -306,7 +306,7 @@ def test_prompt_after_the_end_starts_a_continuing_session(agents: Speaking) -> N
     assert len(agents.sessions()) == 2
 
 
-def test_session_gets_its_goal_later_when_its_prompt_was_not_reported(agents: Speaking) -> None:
+def test_session_gets_its_goal_later_when_its_prompt_was_not_reported(agents: AgentHooks) -> None:
     """Connected during a conversation: the next prompt gives the goal."""
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"})
     assert agents.session().goal == "Work with claude"
@@ -314,7 +314,7 @@ def test_session_gets_its_goal_later_when_its_prompt_was_not_reported(agents: Sp
     assert agents.session().goal == "Add OAuth"
 
 
-def test_deleted_session_is_not_revived(agents: Speaking) -> None:
+def test_deleted_session_is_not_revived(agents: AgentHooks) -> None:
     """Its conversation's next prompt starts a new session."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
@@ -324,7 +324,7 @@ def test_deleted_session_is_not_revived(agents: Speaking) -> None:
     assert agents.session().id != erased
 
 
-def test_conversation_with_an_ended_session_joins_the_persons_new_one(agents: Speaking) -> None:
+def test_conversation_with_an_ended_session_joins_the_persons_new_one(agents: AgentHooks) -> None:
     """Stopped and started during a conversation."""
     agents.prompt("First goal")
     with agents.keeper() as keeper:
@@ -338,7 +338,7 @@ def test_conversation_with_an_ended_session_joins_the_persons_new_one(agents: Sp
     assert len(agents.sessions()) == 2
 
 
-def test_conversations_of_a_stopped_session_continue_it_separately(agents: Speaking) -> None:
+def test_conversations_of_a_stopped_session_continue_it_separately(agents: AgentHooks) -> None:
     """Each in its own session that names it."""
     with agents.keeper() as keeper:
         keeper.start("Add OAuth")
@@ -353,7 +353,7 @@ def test_conversations_of_a_stopped_session_continue_it_separately(agents: Speak
     assert going_on == {"More of it": first, "More docs": first}
 
 
-def test_conversation_leaves_an_archived_session(agents: Speaking) -> None:
+def test_conversation_leaves_an_archived_session(agents: AgentHooks) -> None:
     """After `start --replace` it belongs to the new one."""
     agents.prompt("First goal")
     with agents.keeper() as keeper:
@@ -367,7 +367,7 @@ def test_conversation_leaves_an_archived_session(agents: Speaking) -> None:
         assert keeper.session(first).document().status == "paused"
 
 
-def test_reopened_conversation_makes_its_session_current(agents: Speaking) -> None:
+def test_reopened_conversation_makes_its_session_current(agents: AgentHooks) -> None:
     """The work tree had none."""
     agents.prompt("Add OAuth")
     first = agents.session().id
@@ -381,7 +381,7 @@ def test_reopened_conversation_makes_its_session_current(agents: Speaking) -> No
 
 
 @pytest.mark.parametrize("words", ["<task-notification>x</task-notification>", "<command-name>/model</command-name>"])
-def test_text_of_a_program_is_no_goal(agents: Speaking, words: str) -> None:
+def test_text_of_a_program_is_no_goal(agents: AgentHooks, words: str) -> None:
     """A notice starts nothing; the person's text after it does."""
     agents.prompt(words)
     assert agents.sessions() == []
@@ -389,7 +389,7 @@ def test_text_of_a_program_is_no_goal(agents: Speaking, words: str) -> None:
     assert agents.session().goal == "Mend the parser"
 
 
-def test_conversation_moved_to_an_archived_session_stays_there(agents: Speaking) -> None:
+def test_conversation_moved_to_an_archived_session_stays_there(agents: AgentHooks) -> None:
     """The next hook does not move it; a later archiving does."""
     with agents.keeper() as keeper:
         first = keeper.start("First").id
@@ -413,7 +413,7 @@ def test_conversation_moved_to_an_archived_session_stays_there(agents: Speaking)
         assert keeper.session(third).state().native
 
 
-def test_exported_hours_end_with_the_last_activity(agents: Speaking) -> None:
+def test_exported_hours_end_with_the_last_activity(agents: AgentHooks) -> None:
     """A later close or correction of hours is no work: the timer file agrees with `show`."""
     agents.prompt("Add OAuth")
     agents.minute = 2

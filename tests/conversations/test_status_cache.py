@@ -15,7 +15,7 @@ from holdfast.core.events import AgentStarted, AwayRecorded, MessageExchanged, S
 from holdfast.core.reminders import LimitRule, counted_time
 from holdfast.core.state import State
 from holdfast.core.wording import PAUSES
-from tests.support.agents_speaking import BEGAN, Speaking
+from tests.support.agent_hooks import BEGAN, AgentHooks
 from tests.support.histories import MINUTE, NOON, History, histories, started
 
 _STEPS = (0, 1, 999, MINUTE, 5 * MINUTE - 1, 5 * MINUTE, 5 * MINUTE + 1, 10 * MINUTE, 10 * MINUTE + 1, 10**8, 10**13)
@@ -23,18 +23,18 @@ _STRONGEST = ("manual", "timeout", "task", "idle")
 
 
 @pytest.fixture
-def with_hooks(tmp_path: Path) -> Speaking:
-    return Speaking(tmp_path)
+def with_hooks(tmp_path: Path) -> AgentHooks:
+    return AgentHooks(tmp_path)
 
 
-def shown(with_hooks: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
+def shown(with_hooks: AgentHooks, talk: str = "talk-1") -> status_cache.Fields | None:
     """What a status line reads from the files alone."""
     status = status_cache.find(str(with_hooks.home), f"claude:{talk}", str(with_hooks.project), "")
     assert status is not None
     return status.fields
 
 
-def ask(with_hooks: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
+def ask(with_hooks: AgentHooks, talk: str = "talk-1") -> status_cache.Fields | None:
     with with_hooks.keeper() as keeper:
         return status_cache_writer.cache_conversation(keeper, f"claude:{talk}", str(with_hooks.project), store="")
 
@@ -118,13 +118,13 @@ def test_status_has_few_pieces() -> None:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_written_unless_asked(with_hooks: Speaking) -> None:
+def test_nothing_is_written_unless_asked(with_hooks: AgentHooks) -> None:
     with_hooks.prompt()
     assert with_hooks.session().goal
     assert not (with_hooks.home / "glances").exists()
 
 
-def test_conversation_without_session_shows_work_tree_session(with_hooks: Speaking) -> None:
+def test_conversation_without_session_shows_work_tree_session(with_hooks: AgentHooks) -> None:
     """Until its first prompt, even if that session changes."""
     with with_hooks.keeper() as keeper:
         session = keeper.start("Tidy up")
@@ -144,7 +144,7 @@ def test_conversation_without_session_shows_work_tree_session(with_hooks: Speaki
     assert status["goal"] == "Something else"
 
 
-def test_conversation_shows_own_session_after_first_prompt(with_hooks: Speaking) -> None:
+def test_conversation_shows_own_session_after_first_prompt(with_hooks: AgentHooks) -> None:
     assert ask(with_hooks) is None
     assert shown(with_hooks) is None
     with_hooks.prompt("Add OAuth with PKCE")
@@ -155,7 +155,7 @@ def test_conversation_shows_own_session_after_first_prompt(with_hooks: Speaking)
     assert status_cache.work_at(status, BEGAN) == (0, "", 0)
 
 
-def test_conversation_keeps_session_when_work_tree_changes(with_hooks: Speaking) -> None:
+def test_conversation_keeps_session_when_work_tree_changes(with_hooks: AgentHooks) -> None:
     with_hooks.prompt()
     own = with_hooks.session().id
     ask(with_hooks)
@@ -167,7 +167,7 @@ def test_conversation_keeps_session_when_work_tree_changes(with_hooks: Speaking)
     assert status_cache.work_at(status, with_hooks.now)[1] == "paused"
 
 
-def test_change_from_other_work_tree_is_shown(with_hooks: Speaking, tmp_path: Path) -> None:
+def test_change_from_other_work_tree_is_shown(with_hooks: AgentHooks, tmp_path: Path) -> None:
     with_hooks.prompt()
     session = with_hooks.session().id
     ask(with_hooks)
@@ -179,7 +179,7 @@ def test_change_from_other_work_tree_is_shown(with_hooks: Speaking, tmp_path: Pa
     assert status["goal"] == "From elsewhere"
 
 
-def test_deleted_session_is_removed_from_cache(with_hooks: Speaking) -> None:
+def test_deleted_session_is_removed_from_cache(with_hooks: AgentHooks) -> None:
     with_hooks.prompt("Zanzibar and its harbours")
     session = with_hooks.session().id
     assert ask(with_hooks) is not None
@@ -189,13 +189,13 @@ def test_deleted_session_is_removed_from_cache(with_hooks: Speaking) -> None:
     assert ask(with_hooks) is None
 
 
-def test_restored_backup_is_looked_up_again(with_hooks: Speaking, tmp_path: Path) -> None:
+def test_restored_backup_is_looked_up_again(with_hooks: AgentHooks, tmp_path: Path) -> None:
     """Everything is read again, since its changes are not known one by one."""
     with_hooks.prompt()
     with_hooks.session()
     with with_hooks.keeper() as keeper:
         keeper.backup(str(tmp_path / "backup.db"))
-    other = Speaking(tmp_path / "other")
+    other = AgentHooks(tmp_path / "other")
     with other.keeper() as keeper:
         keeper.start("Here")
     ask(other)
@@ -204,7 +204,7 @@ def test_restored_backup_is_looked_up_again(with_hooks: Speaking, tmp_path: Path
     assert status_cache.find(str(other.home), "claude:talk-1", str(other.project), "") is None
 
 
-def test_other_directory_or_store_is_looked_up_again(with_hooks: Speaking) -> None:
+def test_other_directory_or_store_is_looked_up_again(with_hooks: AgentHooks) -> None:
     ask(with_hooks)
     home, name, where = str(with_hooks.home), "claude:talk-1", str(with_hooks.project)
     assert status_cache.find(home, name, where, "") is not None
@@ -214,7 +214,7 @@ def test_other_directory_or_store_is_looked_up_again(with_hooks: Speaking) -> No
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b'{"v":99}', b"\xff\xfe", b"[" * 100_000])
-def test_damaged_file_is_ignored(with_hooks: Speaking, damage: bytes) -> None:
+def test_damaged_file_is_ignored(with_hooks: AgentHooks, damage: bytes) -> None:
     """It is rebuilt from the store."""
     with_hooks.prompt()
     with_hooks.session()
@@ -228,7 +228,7 @@ def test_damaged_file_is_ignored(with_hooks: Speaking, damage: bytes) -> None:
     assert shown(with_hooks) == before
 
 
-def test_unwritable_cache_stops_nothing(with_hooks: Speaking) -> None:
+def test_unwritable_cache_stops_nothing(with_hooks: AgentHooks) -> None:
     """The error log has the reason."""
     with_hooks.prompt()
     session = with_hooks.session().id

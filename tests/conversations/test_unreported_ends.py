@@ -22,26 +22,26 @@ from holdfast.core.times import DAY, MINUTE
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.sessions import overview
-from tests.support.agents_speaking import BEGAN, Speaking
+from tests.support.agent_hooks import BEGAN, AgentHooks
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
+def agents(tmp_path: Path) -> AgentHooks:
     """A conversation in which a subagent has started, one minute after the first prompt."""
-    speaking = Speaking(tmp_path)
+    speaking = AgentHooks(tmp_path)
     speaking.prompt("Add OAuth")
     begin(speaking, "a1", minute=1)
     return speaking
 
 
-def begin(agents: Speaking, name: str, *, minute: float, background: bool = False) -> None:
+def begin(agents: AgentHooks, name: str, *, minute: float, background: bool = False) -> None:
     agents.minute = minute
     given = {"description": "Look", "subagent_type": name, "run_in_background": background}
     agents.say("PreToolUse", tool_name="Task", tool_use_id=f"call-{name}", tool_input=given)
     agents.say("SubagentStart", agent_id=name, agent_type=name)
 
 
-def edit(agents: Speaking, minute: float, path: str, **fields: str) -> None:
+def edit(agents: AgentHooks, minute: float, path: str, **fields: str) -> None:
     agents.minute = minute
     file = str(agents.project / path)
     agents.say(
@@ -52,7 +52,7 @@ def edit(agents: Speaking, minute: float, path: str, **fields: str) -> None:
     )  # fmt: skip
 
 
-def hour_of_work(agents: Speaking, since: int) -> None:
+def hour_of_work(agents: AgentHooks, since: int) -> None:
     """Four turns of 14 minutes, with an edit every three minutes."""
     for turn in range(4):
         agents.minute = since + 15 * turn
@@ -63,11 +63,11 @@ def hour_of_work(agents: Speaking, since: int) -> None:
         agents.say("Stop", last_assistant_message="Done.")
 
 
-def statuses(agents: Speaking) -> dict[str, str]:
+def statuses(agents: AgentHooks) -> dict[str, str]:
     return {agent.id: agent.status for agent in agents.session().agents}
 
 
-def test_working_time_counts_every_turn_when_a_subagent_never_reported_its_end(agents: Speaking) -> None:
+def test_working_time_counts_every_turn_when_a_subagent_never_reported_its_end(agents: AgentHooks) -> None:
     """Interrupted with Esc: the person's next prompt shows that it has ended."""
     hour_of_work(agents, 5)
     session = agents.session()
@@ -76,7 +76,7 @@ def test_working_time_counts_every_turn_when_a_subagent_never_reported_its_end(a
     assert (agent.status, agent.duration_ms) == ("interrupted", 0)
 
 
-def test_session_is_over_and_blocks_no_start_when_a_subagent_never_reported_its_end(agents: Speaking) -> None:
+def test_session_is_over_and_blocks_no_start_when_a_subagent_never_reported_its_end(agents: AgentHooks) -> None:
     """Closing the conversation ends its subagents, and a later `resume` changes no hours."""
     begin(agents, "b1", minute=2, background=True)
     hour_of_work(agents, 5)
@@ -90,7 +90,7 @@ def test_session_is_over_and_blocks_no_start_when_a_subagent_never_reported_its_
         assert keeper.session(session.id).document().time.working_ms == worked
 
 
-def test_start_is_not_refused_when_the_current_session_is_over(agents: Speaking) -> None:
+def test_start_is_not_refused_when_the_current_session_is_over(agents: AgentHooks) -> None:
     hour_of_work(agents, 5)
     agents.say("SessionEnd", reason="other")
     agents.minute += 2 * 24 * 60
@@ -119,7 +119,7 @@ def test_subagent_ends_when_its_conversation_shows_it(
     tmp_path: Path, event: str, fields: dict[str, str], foreground: str, background: str
 ) -> None:
     """Only those of that conversation; background ones continue beyond a turn."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     with agents.keeper() as keeper:
         keeper.start("Both conversations")
     agents.minute = 0.5
@@ -139,7 +139,7 @@ def test_late_end_gives_the_same_hours_as_one_in_order(tmp_path: Path) -> None:
     """Hooks run concurrently, so an end may be reported after the turn's."""
     results = []
     for late in (False, True):
-        agents = Speaking(tmp_path / str(late))
+        agents = AgentHooks(tmp_path / str(late))
         agents.prompt("Add OAuth")
         begin(agents, "a1", minute=1)
         edit(agents, 3, "map.md", agent_id="a1")
@@ -153,7 +153,7 @@ def test_late_end_gives_the_same_hours_as_one_in_order(tmp_path: Path) -> None:
     assert results[0] == results[1] == ("completed", "Done.", 15 * MINUTE, MINUTE)
 
 
-def test_late_end_changes_no_hours_when_the_person_has_worked_since(agents: Speaking) -> None:
+def test_late_end_changes_no_hours_when_the_person_has_worked_since(agents: AgentHooks) -> None:
     hour_of_work(agents, 5)
     worked = agents.session().time.working_ms
     agents.say("SubagentStop", agent_id="a1", agent_type="a1", last_assistant_message="Found it.")
@@ -162,17 +162,17 @@ def test_late_end_changes_no_hours_when_the_person_has_worked_since(agents: Spea
     assert session.time.working_ms == worked
 
 
-def status_screen(agents: Speaking) -> str:
+def status_screen(agents: AgentHooks) -> str:
     with agents.keeper() as keeper:
         session = keeper.session()
         failed = failed_agents(session.state())
         return str(render_status(Paint(width=80), session.document(), Clock(agents.now), failed=failed))
 
 
-def test_status_shows_an_unreported_end(agents: Speaking) -> None:
+def test_status_shows_an_unreported_end(agents: AgentHooks) -> None:
     agents.minute = 5
     agents.prompt("Go on")
-    assert "Ended without saying so\n  a1" in status_screen(agents)
+    assert "Ended without reporting it\n  a1" in status_screen(agents)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_status_shows_an_unreported_end(agents: Speaking) -> None:
     ],
 )
 def test_nothing_waits_for_the_person_after_an_unreported_end(
-    agents: Speaking, event: str, fields: dict[str, str]
+    agents: AgentHooks, event: str, fields: dict[str, str]
 ) -> None:
     """The conversation continued."""
     agents.minute = 5
@@ -199,13 +199,13 @@ def test_nothing_waits_for_the_person_after_an_unreported_end(
     assert "agent retry" not in status_screen(agents)
     agents.minute = 7
     agents.prompt("And now the tests")
-    assert "Ended without saying so" not in status_screen(agents)
+    assert "Ended without reporting it" not in status_screen(agents)
 
 
 @pytest.mark.parametrize("ended", ["fails", "times out", "is gone"])
 def test_failed_agent_waits_for_the_person_until_they_write_again(tmp_path: Path, ended: str) -> None:
     """Neither `resume` nor agents' events end the wait."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     with agents.keeper() as keeper:
         session = keeper.start("Build the shop")
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -229,7 +229,7 @@ def test_failed_agent_waits_for_the_person_until_they_write_again(tmp_path: Path
         assert "agent retry" not in status_screen(agents)
 
 
-def test_agent_of_another_person_continues_when_our_conversation_ends(agents: Speaking) -> None:
+def test_agent_of_another_person_continues_when_our_conversation_ends(agents: AgentHooks) -> None:
     """A guest of a session can name any conversation."""
     with agents.keeper() as keeper:
         keeper.collect()
@@ -242,7 +242,7 @@ def test_agent_of_another_person_continues_when_our_conversation_ends(agents: Sp
         assert [agent.id for agent in ended] == expected
 
 
-def test_agents_end_in_the_session_that_their_conversation_leaves(agents: Speaking) -> None:
+def test_agents_end_in_the_session_that_their_conversation_leaves(agents: AgentHooks) -> None:
     """Their ends are reported to the session it moved to."""
     with agents.keeper() as keeper:
         keeper.collect()
@@ -252,7 +252,7 @@ def test_agents_end_in_the_session_that_their_conversation_leaves(agents: Speaki
         assert [agent.status for agent in keeper.session(left).document().agents] == ["interrupted"]
 
 
-def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: Speaking, tmp_path: Path) -> None:
+def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: AgentHooks, tmp_path: Path) -> None:
     edit(agents, 3, "map.md", agent_id="a1")
     begin(agents, "b1", minute=3.5, background=True)
     signals = [TimedSignal(BEGAN, Prompted(text="Add OAuth"), "p0")]

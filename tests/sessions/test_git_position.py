@@ -13,7 +13,7 @@ from holdfast.core.errors import Refused
 from holdfast.core.events import GitPositionNoted
 from holdfast.keeper.session import SessionHandle
 from holdfast.workspace.followers import ResumeDifference
-from tests.support.agents_speaking import Speaking
+from tests.support.agent_hooks import AgentHooks
 from tests.support.two_devices import Devices, carry, git_at
 
 
@@ -311,7 +311,7 @@ def test_session_with_its_own_branch_is_on_that_branch_before_anything_is_noted(
 
 def test_hooks_note_the_git_position(tmp_path: Path) -> None:
     """Once, when they are drained, without changing the session's time."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     git_at(agents.project, "init", "-q", "-b", "main")
     committed(agents.project, "README.md")
     agents.prompt("Add OAuth")

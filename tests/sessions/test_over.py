@@ -14,23 +14,23 @@ import pytest
 from holdfast.core.errors import Refused
 from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.sessions import overview
-from tests.support.agents_speaking import BEGAN, Speaking
+from tests.support.agent_hooks import BEGAN, AgentHooks
 
 CLOSED = 2
 OVER = CLOSED + 12 * 60
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
+def agents(tmp_path: Path) -> AgentHooks:
     """A conversation with a session, closed after two minutes."""
-    speaking = Speaking(tmp_path)
+    speaking = AgentHooks(tmp_path)
     speaking.prompt()
     speaking.minute = CLOSED
     speaking.say("SessionEnd", reason="other")
     return speaking
 
 
-def test_abandoned_session_is_over_after_twelve_hours_without_a_conversation(agents: Speaking) -> None:
+def test_abandoned_session_is_over_after_twelve_hours_without_a_conversation(agents: AgentHooks) -> None:
     before = [*agents.types()]
     agents.minute = OVER - 0.001
     assert (agents.session().status, agents.session().over) == ("paused", False)
@@ -46,7 +46,7 @@ def test_abandoned_session_is_over_after_twelve_hours_without_a_conversation(age
 
 @pytest.mark.parametrize("open_thing", ["task", "agent", "pending agent", "conversation", "person's start"])
 def test_session_is_not_over_while_something_in_it_is_open(tmp_path: Path, open_thing: str) -> None:
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     with agents.keeper() as keeper:
         if open_thing == "person's start":
             keeper.start("Mine")
@@ -69,7 +69,7 @@ def test_session_is_not_over_while_something_in_it_is_open(tmp_path: Path, open_
     assert agents.session().over is False
 
 
-def test_session_that_is_over_blocks_neither_start_nor_delete(agents: Speaking) -> None:
+def test_session_that_is_over_blocks_neither_start_nor_delete(agents: AgentHooks) -> None:
     agents.minute = OVER - 1
     with agents.keeper() as keeper:
         left = keeper.session().id
@@ -84,7 +84,7 @@ def test_session_that_is_over_blocks_neither_start_nor_delete(agents: Speaking) 
         assert keeper.delete(left) == left
 
 
-def test_prompt_in_its_conversation_continues_a_session_that_was_over(agents: Speaking) -> None:
+def test_prompt_in_its_conversation_continues_a_session_that_was_over(agents: AgentHooks) -> None:
     agents.minute = OVER + 60
     before = agents.session()
     assert before.over
@@ -93,7 +93,7 @@ def test_prompt_in_its_conversation_continues_a_session_that_was_over(agents: Sp
     assert (after.id, after.status, after.over) == (before.id, "in_progress", False)
 
 
-def test_session_that_is_over_is_not_listed_as_open(agents: Speaking) -> None:
+def test_session_that_is_over_is_not_listed_as_open(agents: AgentHooks) -> None:
     """History lists it, and the next prompt reopens it."""
     agents.minute = OVER - 1
     with agents.keeper() as keeper:
@@ -106,7 +106,7 @@ def test_session_that_is_over_is_not_listed_as_open(agents: Speaking) -> None:
         assert [row.over for row in overview.unfinished(keeper)] == [False]
 
 
-def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
+def test_commands_say_that_a_session_is_over(agents: AgentHooks) -> None:
     agents.session()
     then = format_time(BEGAN + OVER * MINUTE)
     done = {
@@ -121,7 +121,7 @@ def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
 
 def test_corrections_of_hours_do_not_continue_a_session_that_is_over(tmp_path: Path) -> None:
     """Three corrections on the next day, four minutes apart."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     agents.prompt()
     agents.minute = 4
     agents.prompt("And this")
@@ -137,7 +137,7 @@ def test_corrections_of_hours_do_not_continue_a_session_that_is_over(tmp_path: P
     assert (session.status, session.over, session.time.working_ms) == ("paused", True, 4 * MINUTE)
 
 
-def test_history_and_show_agree_on_the_time_of_a_session_closed_a_day_ago(agents: Speaking) -> None:
+def test_history_and_show_agree_on_the_time_of_a_session_closed_a_day_ago(agents: AgentHooks) -> None:
     """The two minutes between the last prompt and the end of the conversation are not work."""
     for minute in (CLOSED, 60, OVER, 3 * 24 * 60):
         agents.minute = minute
@@ -147,7 +147,7 @@ def test_history_and_show_agree_on_the_time_of_a_session_closed_a_day_ago(agents
 
 def test_rows_of_another_project_follow_its_own_settings(tmp_path: Path) -> None:
     """A session is over or not, wherever it is listed."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     patient, eager = tmp_path / "patient", tmp_path / "eager"
     for project, hours in ((patient, 48), (eager, 2)):
         project.mkdir()
@@ -177,7 +177,7 @@ def test_rows_of_another_project_follow_its_own_settings(tmp_path: Path) -> None
 
 def test_listing_of_all_projects_archives_by_the_homes_setting(tmp_path: Path) -> None:
     """A project's own listing uses the project's setting."""
-    agents = Speaking(tmp_path)
+    agents = AgentHooks(tmp_path)
     early = tmp_path / "early"
     early.mkdir()
     (early / ".holdfast.toml").write_text("[history]\narchive_after_days = 1\n")

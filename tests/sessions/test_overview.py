@@ -48,7 +48,7 @@ def started(keeper: Keeper, name: str) -> SessionHandle:
 
 def test_overview_is_empty_without_a_store(keeper: Keeper, root: Path) -> None:
     """And none is created."""
-    assert overview.now(keeper) == []
+    assert overview.current_cards(keeper) == []
     assert not (root / "home").exists()
 
 
@@ -61,9 +61,9 @@ def test_overview_shows_unfinished_sessions_of_all_projects(keeper: Keeper, root
     keeper.archive(made["put away"].id)
     keeper.delete(made["deleted"].id, force=True)
     made["one"].note("again")
-    assert [card.session.goal for card in overview.now(keeper)] == ["one", "last"]
+    assert [card.session.goal for card in overview.current_cards(keeper)] == ["one", "last"]
     with Keeper.open(str(root), home=str(root / "home")) as outside:
-        assert [card.session.goal for card in overview.now(outside)] == ["one", "last"]
+        assert [card.session.goal for card in overview.current_cards(outside)] == ["one", "last"]
 
 
 def test_overview_begins_with_sessions_that_need_attention(keeper: Keeper) -> None:
@@ -74,7 +74,7 @@ def test_overview_begins_with_sessions_that_need_attention(keeper: Keeper) -> No
     waits.measure_context(190_000, window=200_000)
     waits.agent("a-1", type="coder", pid=None).fail("it\nbroke", category="permanent")
     started(keeper, "Does not")
-    cards = overview.now(keeper)
+    cards = overview.current_cards(keeper)
     assert [card.session.goal for card in cards] == ["Waits", "Does not"]
     assert cards[0].attention == (
         "Waits for permission: Run \\x1b[1mrm -r?",
@@ -94,7 +94,7 @@ def test_overview_reports_agents_whose_process_ended(keeper: Keeper) -> None:
     moment = keeper.now()
     child.communicate(b"\n")
     card = overview.session_card(keeper, session.id)
-    assert (card.lost, card.attention) == (frozenset({"a-1"}), ("Agent a-1 is gone without having finished",))
+    assert (card.lost, card.attention) == (frozenset({"a-1"}), ("Agent a-1 ended without finishing",))
     assert overview.session_card(keeper, session.id, at=moment).lost == frozenset()
 
 
@@ -176,7 +176,7 @@ def test_overview_loads_only_unfinished_sessions(keeper: Keeper, monkeypatch: py
         return state(self, session)
 
     monkeypatch.setattr(SqliteStore, "state", counting)
-    assert {card.session.id for card in overview.now(keeper)} == due
+    assert {card.session.id for card in overview.current_cards(keeper)} == due
     assert sorted(loaded) == sorted(due)
 
 
@@ -188,13 +188,13 @@ def test_overview_reuses_cards_when_nothing_changed(tmp_path: Path) -> None:
         two = keeper.start("Two", replace=True).id
         keeper.unarchive(one)
         memo = overview.SessionCards()
-        first = {card.session.id: card for card in overview.now(keeper, memo=memo)}
+        first = {card.session.id: card for card in overview.current_cards(keeper, memo=memo)}
         assert set(first) == {one, two}
         keeper.session(two).note("Something happened")
-        again = {card.session.id: card for card in overview.now(keeper, memo=memo)}
+        again = {card.session.id: card for card in overview.current_cards(keeper, memo=memo)}
         assert again[two] is not first[two]
         assert [note.text for note in again[two].session.notes] == ["Something happened"]
         assert again[one] is first[one]
         clock[0] += 60 * 10**9
-        later = {card.session.id: card for card in overview.now(keeper, memo=memo)}
+        later = {card.session.id: card for card in overview.current_cards(keeper, memo=memo)}
         assert later[one] is not first[one]  # time passes and processes end without an event

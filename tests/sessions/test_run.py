@@ -176,7 +176,7 @@ def test_command_that_fails_on_a_full_disk_is_a_resource_failure(
 def test_secrets_in_a_command_are_removed_and_counted(session: SessionHandle) -> None:
     """From task and command, also where the text is cut within one."""
     secret = "sk-ant-api03-" + "aB3dE5fG7h" * 9 + "-AAAA"
-    for filler in (0, session_run.LONGEST_TASK - 60, session_run.LONGEST_COMMAND - 130):
+    for filler in (0, session_run.MAX_TASK_LENGTH - 60, session_run.MAX_COMMAND_LENGTH - 130):
         run_once(session, python("", "x" * filler, secret))
     kept = "".join(repr(event.data) for event in session.keeper.events(session.id))
     assert "aB3dE5fG7h" not in kept
@@ -195,8 +195,8 @@ def test_argument_outside_utf8_reaches_the_command_unchanged(
 
 def test_long_command_is_shortened_in_the_log(session: SessionHandle) -> None:
     ran = run_once(session, python("", "y" * 50_000))
-    assert len(agent_of(session, ran).task or "") == session_run.LONGEST_TASK
-    assert len(session.document().commands.last or "") == session_run.LONGEST_COMMAND
+    assert len(agent_of(session, ran).task or "") == session_run.MAX_TASK_LENGTH
+    assert len(session.document().commands.last or "") == session_run.MAX_COMMAND_LENGTH
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────

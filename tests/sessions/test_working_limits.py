@@ -15,23 +15,23 @@ from holdfast.core.errors import Invalid
 from holdfast.core.times import MINUTE
 from holdfast.sessions import overview
 from holdfast.workspace.settings import change, find_setting, parse
-from tests.support.agents_speaking import BEGAN, Speaking
+from tests.support.agent_hooks import BEGAN, AgentHooks
 
 LIMITS = ("timer.break_minutes", "timer.warning_minutes", "timer.timeout_minutes")
 TIMER_FILE = ".claude/session-state.json"
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Speaking:
-    return Speaking(tmp_path)
+def agents(tmp_path: Path) -> AgentHooks:
+    return AgentHooks(tmp_path)
 
 
-def set_setting(agents: Speaking, name: str, value: float | str | bool) -> None:
+def set_setting(agents: AgentHooks, name: str, value: float | str | bool) -> None:
     with agents.keeper() as keeper:
         change(keeper.home.config, find_setting(name), value)
 
 
-def work(agents: Speaking, until: float, step: float = 4) -> None:
+def work(agents: AgentHooks, until: float, step: float = 4) -> None:
     """Prompts every few minutes, up to a moment."""
     while agents.minute < until:
         agents.minute = min(agents.minute + step, until)
@@ -39,7 +39,7 @@ def work(agents: Speaking, until: float, step: float = 4) -> None:
         agents.session()
 
 
-def crossings(agents: Speaking) -> list[str]:
+def crossings(agents: AgentHooks) -> list[str]:
     with agents.keeper() as keeper:
         events = keeper.store().events(keeper.session().id)
         return [event.type for event in events if event.type in ("reminder.reached", "session.timed_out")]
@@ -51,7 +51,7 @@ def crossings(agents: Speaking) -> list[str]:
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("chosen", [None, "pause", "remind"])
 def test_limit_pauses_by_default_only_where_the_timer_mirror_is_on(
-    agents: Speaking, mirrored: bool, chosen: str | None
+    agents: AgentHooks, mirrored: bool, chosen: str | None
 ) -> None:
     """A chosen setting overrides this; the mirror may be switched on after the start."""
     agents.prompt()
@@ -74,7 +74,7 @@ def test_limit_pauses_by_default_only_where_the_timer_mirror_is_on(
         assert [pause["type"] for pause in written["pauses"]] == (["AUTO_TASK"] if pauses else [])
 
 
-def test_limit_that_pauses_counts_the_whole_working_time_and_ends_with_the_next_prompt(agents: Speaking) -> None:
+def test_limit_that_pauses_counts_the_whole_working_time_and_ends_with_the_next_prompt(agents: AgentHooks) -> None:
     """Two stretches of 48 minutes, a night apart, cross it together."""
     set_setting(agents, "timer.timeout_action", "pause")
     agents.prompt()
@@ -94,7 +94,7 @@ def test_limit_that_pauses_counts_the_whole_working_time_and_ends_with_the_next_
     assert crossings(agents).count("session.timed_out") == 1
 
 
-def test_limit_that_reminds_counts_from_the_last_break(agents: Speaking) -> None:
+def test_limit_that_reminds_counts_from_the_last_break(agents: AgentHooks) -> None:
     """48 minutes on Monday and 44 on Tuesday cross nothing."""
     agents.prompt()
     work(agents, 48)
@@ -109,7 +109,7 @@ def test_limit_that_reminds_counts_from_the_last_break(agents: Speaking) -> None
 
 @pytest.mark.parametrize("only_resume", ["capture.block_at_timeout", "timer.message_resumes"])
 @pytest.mark.parametrize("by", ["prompt", "message"])
-def test_pause_of_a_limit_ends_only_by_resume_when_enforced(agents: Speaking, only_resume: str, by: str) -> None:
+def test_pause_of_a_limit_ends_only_by_resume_when_enforced(agents: AgentHooks, only_resume: str, by: str) -> None:
     set_setting(agents, "timer.timeout_action", "pause")
     set_setting(agents, only_resume, only_resume == "capture.block_at_timeout")
     agents.prompt()
@@ -127,7 +127,7 @@ def test_pause_of_a_limit_ends_only_by_resume_when_enforced(agents: Speaking, on
         assert keeper.session().document().status == "in_progress"
 
 
-def test_message_ends_a_manual_pause_when_limits_are_enforced(agents: Speaking) -> None:
+def test_message_ends_a_manual_pause_when_limits_are_enforced(agents: AgentHooks) -> None:
     set_setting(agents, "capture.block_at_timeout", True)
     agents.prompt()
     agents.session()
@@ -139,7 +139,7 @@ def test_message_ends_a_manual_pause_when_limits_are_enforced(agents: Speaking) 
         assert keeper.session().document().status == "in_progress"
 
 
-def test_enforced_pause_stays_when_limits_only_remind(agents: Speaking) -> None:
+def test_enforced_pause_stays_when_limits_only_remind(agents: AgentHooks) -> None:
     set_setting(agents, "timer.timeout_action", "pause")
     agents.prompt()
     work(agents, 92)
@@ -157,7 +157,7 @@ def test_enforced_pause_stays_when_limits_only_remind(agents: Speaking) -> None:
 
 @pytest.mark.parametrize("when", ["before the start", "in the session"])
 @pytest.mark.parametrize("action", ["remind", "pause"])
-def test_disabled_limits_are_never_crossed(agents: Speaking, when: str, action: str) -> None:
+def test_disabled_limits_are_never_crossed(agents: AgentHooks, when: str, action: str) -> None:
     set_setting(agents, "timer.timeout_action", action)
     if when == "in the session":
         agents.prompt()
@@ -186,7 +186,7 @@ def test_other_numbers_refuse_off(name: str) -> None:
 # ── surfaces ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def surfaces(agents: Speaking) -> dict[str, bool]:
+def surfaces(agents: AgentHooks) -> dict[str, bool]:
     """Which surfaces show a crossed limit now."""
     name = "claude:talk-1"
     with agents.keeper() as keeper:
@@ -203,7 +203,7 @@ def surfaces(agents: Speaking) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("action", ["remind", "pause"])
-def test_all_surfaces_agree_on_crossed_limits(agents: Speaking, action: str) -> None:
+def test_all_surfaces_agree_on_crossed_limits(agents: AgentHooks, action: str) -> None:
     set_setting(agents, "timer.timeout_action", action)
     agents.prompt()
     for until in (36, 44):
@@ -216,7 +216,7 @@ def test_all_surfaces_agree_on_crossed_limits(agents: Speaking, action: str) -> 
     assert set(shown.values()) == {action == "pause"}, shown
 
 
-def test_status_cache_counts_limits_since_the_last_break(agents: Speaking) -> None:
+def test_status_cache_counts_limits_since_the_last_break(agents: AgentHooks) -> None:
     """Hooks read it instead of the store."""
     agents.prompt()
     work(agents, 36)
@@ -228,7 +228,7 @@ def test_status_cache_counts_limits_since_the_last_break(agents: Speaking) -> No
     ]  # fmt: skip
 
 
-def test_config_shows_the_action_that_is_in_force(agents: Speaking) -> None:
+def test_config_shows_the_action_that_is_in_force(agents: AgentHooks) -> None:
     """Also when the mirror decides it."""
 
     def shown() -> str:

@@ -1,4 +1,4 @@
-"""Transcripts as Claude Code writes them, for the tests of their reader: somebody's home, line by line."""
+"""Transcripts as Claude Code writes them, line by line, for tests of their reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Past:
-    """The home of somebody who used Claude Code. Lines are made one a second."""
+    """The home of a person who used Claude Code. Lines are a second apart."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -67,4 +67,4 @@ class Past:
 
 
 def only(transcript: Transcript, kind: type) -> list[Any]:
-    return [told.signal for told in transcript.signals if isinstance(told.signal, kind)]
+    return [timed.signal for timed in transcript.signals if isinstance(timed.signal, kind)]

@@ -1,4 +1,4 @@
-"""Rollouts as Codex writes them, for the tests of their reader: records, a whole conversation, and its telling."""
+"""Rollouts as Codex writes them, for tests of their reader: records, a whole conversation, and its transcript."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.conversations.adapters.transcript import Transcript, TranscriptSou
 from holdfast.conversations.signals import AnySignal
 
 Record: TypeAlias = dict[str, Any]
-# The first digits of such an id are its time: milliseconds, of the day these rollouts are of.
+# The first digits of such an id are its time in milliseconds, here on the day of these rollouts.
 ID = "01a1de6f-1111-7000-8000-000000000001"
 SUB = "01a1de6f-2222-7000-8000-000000000002"
 PATCH = "*** Begin Patch\n*** Delete File: a\n*** End Patch"
@@ -67,7 +67,7 @@ def tell(path: Path, content: bytes | list[Record]) -> list[Transcript]:
 
 
 def kinds(transcript: Transcript, kind: type[AnySignal]) -> list[AnySignal]:
-    return [told.signal for told in transcript.signals if isinstance(told.signal, kind)]
+    return [timed.signal for timed in transcript.signals if isinstance(timed.signal, kind)]
 
 
 WHOLE = [

@@ -1,4 +1,4 @@
-"""How the contract's tests call the program: in this process, as a user's script would, with every answer checked."""
+"""Calls the program in this process, as a user's script would, and checks every answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Out(NamedTuple):
 
 
 def at(minutes: float, day: str = DAY) -> str:
-    """A moment of a made-up working day: minutes after 08:00 UTC."""
+    """A time on an invented working day: minutes after 08:00 UTC."""
     milliseconds = round(minutes * 60_000)
     hours, rest = divmod(milliseconds, 3_600_000)
     return f"{day}T{8 + hours:02d}:{rest // 60_000:02d}:{rest % 60_000 / 1000:06.3f}Z"
@@ -70,18 +70,18 @@ class Calling:
         return checked(out)
 
     def session(self, *words: str) -> dict[str, Any]:
-        found = self.document(*words)["session"]
-        assert isinstance(found, dict)
-        return found
+        document = self.document(*words)["session"]
+        assert isinstance(document, dict)
+        return document
 
     def refused(self, code: int, *words: str) -> dict[str, Any]:
         """The error of a call that must fail with this code: one JSON document, and a sentence for people."""
-        spoken = self(*words)
-        assert (spoken.code, spoken.out) == (code, ""), spoken
-        assert spoken.err.startswith("holdfast: ")
-        told = self(*words, "--json")
-        assert (told.code, told.err) == (code, ""), told
-        error = checked(told.out)["error"]
+        as_text = self(*words)
+        assert (as_text.code, as_text.out) == (code, ""), as_text
+        assert as_text.err.startswith("holdfast: ")
+        as_json = self(*words, "--json")
+        assert (as_json.code, as_json.err) == (code, ""), as_json
+        error = checked(as_json.out)["error"]
         assert set(error) == ERROR_KEYS
         assert error["kind"] in KINDS[code]
         assert error["message"]
@@ -101,7 +101,7 @@ class Calling:
 
 
 def checked(out: str) -> dict[str, Any]:
-    """Exactly one JSON document, of this version; where it holds a session, time adds up."""
+    """Exactly one JSON document of this version; times of a session in it add up."""
     assert out.count("\n") == 1
     assert out.endswith("\n")
     document = json.loads(out)
@@ -143,7 +143,7 @@ def git(*words: str, where: Path) -> str:
 
 
 def process(*words: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
-    """A real process, with nothing in its environment but what is given."""
+    """A real process with only the given environment."""
     return subprocess.run(
         [sys.executable, "-m", "holdfast", *words], cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True,
         check=False,

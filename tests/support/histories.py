@@ -1,7 +1,7 @@
-"""Histories as real devices make them, and as no honest device would: what the fold must cope with.
+"""Histories as real devices make them, and as no honest device would: what the fold has to handle.
 
-`Device` records events the way the journal does: it knows its own stream and what it has heard, names the heads
-that moved in `seen`, and ticks a hybrid clock. `histories` draws whole histories of one to four of them.
+`Device` records events as the journal does: it knows its own stream and what it has received, names the heads that
+moved in `seen`, and ticks a hybrid clock. `histories` draws whole histories of one to four devices.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ PROJECT = ProjectFacts(id="p1", name="shop", path="/home/ada/shop")
 
 
 class Device:
-    """One writer, with its own clock and what it has heard so far."""
+    """One writer, with its own clock and the events it has received."""
 
     def __init__(self, writer: str = "w1", *, now: int = NOON) -> None:
         self.writer = writer
         self.now = now
         self.known: dict[str, Event] = {}
-        # What each of its own events had in its causal past: the truth that `seen` only summarises.
+        # The causal past of each of its own events, which `seen` only summarizes.
         self.past: dict[str, frozenset[str]] = {}
         self._named: dict[str, int] = {}
         self._head: StreamHead | None = None
@@ -111,7 +111,9 @@ class Device:
         kind: str | None = None,
         version: int | None = None,
     ) -> Event:
-        """The next event of its stream; `written`, `kind` and `version` make it one we do not understand."""
+        """The next event of its stream; `written`, `kind` and `version` make it one that this version does not
+        understand.
+        """
         own = TYPE_OF[type(data)]
         heads = self._moved_heads()
         event = make_event(
@@ -143,7 +145,7 @@ class Device:
         self._head = None if last.prev is None else StreamHead(self.writer, last.seq - 1, last.prev)
 
     def receive(self, other: Device, *, up_to: int | None = None) -> None:
-        """Receive what the other knows; of its own stream only the first `up_to` events."""
+        """Receives the other's events; of the other's own stream only the first `up_to`."""
         for event in other.known.values():
             if up_to is None or event.writer != other.writer or event.seq <= up_to:
                 self.known.setdefault(event.hash, event)
@@ -174,7 +176,7 @@ def started(now: int = NOON, *, timer: TimerRules | None = None, status: str = "
 
 
 def joined(other: Device, writer: str = "w2", device: str = "desktop") -> Device:
-    """Another device that heard all the first one knows."""
+    """Another device that received everything the first one has."""
     second = Device(writer, now=other.now)
     second.receive(other)
     second.record(DeviceJoined(device=device))
@@ -196,7 +198,7 @@ _FAR = (0, -(2**53 - 1), 2**53 - 1, NOON - 40 * 365 * 86_400_000)
 
 
 def _pool() -> list[EventData]:
-    """At least one of every kind, about few enough things that devices get into each other's way."""
+    """At least one event of every type, about few enough subjects for devices to conflict."""
     pool: list[EventData] = [
         SessionStarted(goal="Another start", project=PROJECT, device="phone", tags=("x", "x"), status="odd"),
         SessionEdited(goal="One goal"), SessionEdited(goal="Other goal"), SessionEdited(goal="Third", mode="debug"),
@@ -259,7 +261,7 @@ POOL = _pool()
 
 
 def _groups(pool: list[EventData]) -> list[list[EventData]]:
-    """By what they are about, so that rare kinds do not drown what devices most often clash over."""
+    """By subject, so that rare types are not outnumbered by those that conflict most often."""
     parts: dict[str, list[EventData]] = {}
     for data in pool:
         kind = TYPE_OF[type(data)].name
@@ -306,7 +308,7 @@ class History(NamedTuple):
 
 
 def play(steps: Iterable[Step], *, wall: int = 0, hostile: bool = True) -> History:
-    """Let up to four devices do these things. Hostile ones also erase, forge, fork and write garbage."""
+    """Runs the steps on up to four devices. Hostile ones also erase, forge, fork and write invalid data."""
     first = started(_WALLS[wall % len(_WALLS)] if hostile else NOON)
     devices = [first]
     for step in steps:
@@ -357,7 +359,7 @@ def _record(device: Device, step: Step, *, hostile: bool) -> None:
 def _spoiled(event: Event, place: int, wall: int) -> Event:
     if (place * 7 + wall) % 11 == 0:
         return erased(event)
-    if (place * 5 + wall) % 17 == 0:  # says it saw what nobody wrote
+    if (place * 5 + wall) % 17 == 0:  # claims to have seen an event that nobody wrote
         return msgspec.structs.replace(event, seen=(*event.seen, StreamHead("nobody", 2**53 - 1, "00" * 32)))
     return event
 

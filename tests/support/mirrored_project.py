@@ -1,4 +1,4 @@
-"""A project with mirrors, for the tests of mirrors: its files read as what they say, and held against the log."""
+"""A project with mirrors, whose files are compared with the log."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Project:
         return json.loads(self.file(name).read_text())
 
     def write(self, name: str, value: object) -> None:
-        """As the programs of the specifications do: emptied and filled, in place."""
+        """In place, emptied and filled, as the programs of the specifications do."""
         self.file(name).parent.mkdir(parents=True, exist_ok=True)
         self.file(name).write_text(value if isinstance(value, str) else json.dumps(value, indent=2))
 
@@ -62,8 +62,8 @@ class Project:
 
     def feature(self) -> Path:
         """The directory of the only feature."""
-        (found,) = [path for path in self.file(CONTRACT).iterdir() if path.is_dir()]
-        return found
+        (folder,) = [path for path in self.file(CONTRACT).iterdir() if path.is_dir()]
+        return folder
 
     def state(self) -> str:
         return f"{CONTRACT}/{self.feature().name}/state.yaml"
@@ -73,23 +73,23 @@ class Project:
 
     def craft(self) -> str:
         """The file of the only session."""
-        (found,) = [path.name for path in self.file(CRAFT).iterdir() if path.name != "index.json"]
-        return f"{CRAFT}/{found}"
+        (name,) = [path.name for path in self.file(CRAFT).iterdir() if path.name != "index.json"]
+        return f"{CRAFT}/{name}"
 
     def archives(self) -> list[str]:
         return sorted(os.listdir(self.file(HISTORY))) if self.file(HISTORY).exists() else []
 
     def rejected(self) -> list[str]:
-        found = [path for path in self.path.rglob("*.rejected-*") if ".git" not in path.relative_to(self.path).parts]
-        return sorted(str(path.relative_to(self.path)) for path in found)
+        paths = [path for path in self.path.rglob("*.rejected-*") if ".git" not in path.relative_to(self.path).parts]
+        return sorted(str(path.relative_to(self.path)) for path in paths)
 
     def leftovers(self) -> list[str]:
         return sorted(str(path.relative_to(self.path)) for path in self.path.rglob(".holdfast-*"))
 
-    # ── held against the log ─────────────────────────────────────────────────────────────────────────────
+    # ── compared with the log ─────────────────────────────────────────────────────────────────────────────
 
     def in_step(self, keeper: Keeper, formats: tuple[str, ...] = FORMATS) -> None:
-        """Every mirrored file says what an export says, nothing is missing, and `validate` has no objections."""
+        """Every mirrored file equals its export, none is missing, and `validate` reports nothing."""
         tree = keeper.mirrors.stored.tree(str(keeper.place.root))
         root = Path(keeper.place.root)
         current = keeper.store().current(str(keeper.place.root))
@@ -110,8 +110,8 @@ class Project:
                 elif name == "craft":
                     expected[root / CRAFT / f"{alias}.json"] = document
                 elif name == "contract":
-                    found = gathered(str(root / CONTRACT / alias))
-                    assert {**found, "history": None} == {**document, "history": None}
+                    gathered_files = gathered(str(root / CONTRACT / alias))
+                    assert {**gathered_files, "history": None} == {**document, "history": None}
         for path, meant in expected.items():
             assert json.loads(path.read_text()) == meant, path
         there = {root / ORCHESTRATOR, root / TIMER, *(root / HISTORY).glob("*.json"), *(root / CRAFT).glob("*.json")}

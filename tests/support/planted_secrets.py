@@ -1,4 +1,4 @@
-"""Devices whose stores hold secrets that an older program let in, and a remote that can be looked into."""
+"""Devices whose stores contain secrets that an older version recorded, and a remote whose content can be read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fleet:
         place.mkdir(parents=True, exist_ok=True)
         home = self.root / name / "home"
         home.mkdir(mode=0o700, exist_ok=True)
-        (home / "config.toml").write_text("[sync]\nbackground = false\n")  # a process of its own would be sooner
+        (home / "config.toml").write_text("[sync]\nbackground = false\n")  # a background process would sync first
         keeper = Keeper.open(str(place), home=str(home), actor="ada", device=name)
         self._open.append(keeper)
         return keeper
@@ -46,8 +46,8 @@ class Fleet:
         return keeper
 
     def remote(self) -> dict[str, bytes]:
-        """Everything at the remote: packs as they are inside, the rest as it lies there."""
-        found = {}
+        """Everything at the remote: packs decrypted, the rest as it is stored."""
+        parts = {}
         with open_vault.vault(self.laptop, remote_list.find(self.laptop.home, "shelf")) as main:
             shares = [vault_shares.open_share(main, share.vault, share.founding) for share in main.membership.shares]
             vaults = {f"p/{vault.tag}/": vault for vault in (main, *shares)}
@@ -56,8 +56,8 @@ class Fleet:
                 if item.name.startswith("p/"):
                     vault = vaults[item.name.rpartition("/")[0] + "/"]
                     data = vault.open("pack", item.name, data, vault.ring)
-                found[item.name] = data
-        return found
+                parts[item.name] = data
+        return parts
 
     def close(self) -> None:
         for keeper in self._open:
@@ -65,7 +65,7 @@ class Fleet:
 
 
 def plant(keeper: Keeper, session: str, *data: EventData) -> list[Event]:
-    """Record as a program that knew fewer kinds of secrets would have."""
+    """Records as a version that knew fewer kinds of secrets."""
     made = []
     with keeper.store().transaction() as transaction:
         for item in data:
@@ -77,16 +77,16 @@ def plant(keeper: Keeper, session: str, *data: EventData) -> list[Event]:
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
-    """The events that are looked through from now on."""
-    looked: list[Event] = []
+    """Collects the events that are searched for secrets from now on."""
+    searched: list[Event] = []
     inner = outgoing.find_secrets
 
     def look(event: Event, kind_of: outgoing.KindOf) -> outgoing.EventWithSecrets | None:
-        looked.append(event)
+        searched.append(event)
         return inner(event, kind_of)
 
     monkeypatch.setattr(outgoing, "find_secrets", look)
-    return looked
+    return searched
 
 
 def raw(home: Path) -> bytes:

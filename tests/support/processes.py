@@ -1,6 +1,6 @@
-"""What tests and the processes they start share: signals that do what they usually do, and waits that have an end.
+"""Limits for tests and the processes they start: signals have their default effect, and every wait ends.
 
-Used once, in `conftest.py`, for every test. A process that a test has started is ended with `end`.
+`conftest.py` uses it once, for every test. `end` ends a process that a test has started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 _CHECKOUT: Final = str(Path(__file__).parents[2])
 
 _TORTURE: Final = os.environ.get("HOLDFAST_TORTURE", "")
-# Seconds, on a machine that is many times busier than it should be.
+# Seconds, on a very busy machine.
 LONGEST_WAIT: Final = {"": 240.0, "sample": 240.0}.get(_TORTURE, 4 * 3600.0)  # for one process
 LONGEST_TEST: Final = {"": 600.0, "sample": 600.0}.get(_TORTURE, 12 * 3600.0)
 
@@ -28,20 +28,21 @@ def environ_with_tests() -> dict[str, str]:
 
 
 def reset_signals() -> None:
-    """Undo what the caller of the tests ignores (`nohup`, a job in the background) or blocks: every process started
-    here would do the same, the programs under test too.
+    """Resets the signals that the caller of the tests ignores (`nohup`, a background job) or blocks.
+
+    Otherwise every process started here, the program under test included, would ignore them too.
     """
     if os.name != "posix":
         return
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    by_python = {signal.SIGPIPE, signal.SIGXFSZ}  # which it ignores itself, but not in what it starts
+    by_python = {signal.SIGPIPE, signal.SIGXFSZ}  # which Python ignores itself, but not in the programs it starts
     for number in signal.valid_signals() - by_python:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _HANDLERS.get(number, signal.SIG_DFL))
 
 
 def _go_on(number: int, frame: object) -> None:
-    """A handler is not inherited, and the tests themselves go on as `nohup` wants it."""
+    """Handlers are not inherited; the tests themselves continue, as `nohup` intends."""
 
 
 _HANDLERS: Final[dict[int, Any]] = (
@@ -50,7 +51,7 @@ _HANDLERS: Final[dict[int, Any]] = (
 
 
 def limit_waits() -> None:
-    """Let nobody wait for a process without end, be it in the test or in the code under test."""
+    """Limits every wait for a process, in the test and in the code under test."""
     wait, communicate = subprocess.Popen.wait, subprocess.Popen.communicate
 
     def wait_so_long(self: subprocess.Popen[Any], timeout: float | None = None) -> int:
@@ -69,7 +70,7 @@ def limit_waits() -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float, stderr: int) -> Iterator[None]:
-    """Whatever else does not end: say where every thread of this process is, and end it. Another worker goes on."""
+    """Aborts this process with the stacks of its threads if it does not end in time; another worker continues."""
     faulthandler.dump_traceback_later(seconds, exit=True, file=stderr)
     try:
         yield
@@ -78,13 +79,11 @@ def limited(seconds: float, stderr: int) -> Iterator[None]:
 
 
 def end(process: subprocess.Popen[Any], *, group: bool = False) -> None:
-    """Kill a process, or its whole group, and forget it. What it has started may hold its pipes for ever, so nobody
-    reads them to their end.
-    """
+    """Kills a process, or its whole group, without reading its pipes to their end, which its children may keep open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL) if group else process.kill()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
-            with contextlib.suppress(BrokenPipeError):  # what was never sent
+            with contextlib.suppress(BrokenPipeError):  # input that was never sent
                 stream.close()
     process.wait(LONGEST_WAIT)

@@ -1,4 +1,4 @@
-"""How hard the fault tests try: a fast sample by default, RELIABILITY's counts with `make torture`."""
+"""How thorough the fault tests are: a fast sample by default, the counts of docs/reliability.md with `make torture`."""
 
 from __future__ import annotations
 

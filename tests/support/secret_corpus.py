@@ -1,7 +1,7 @@
-"""Makes secrets and harmless strings by seeded chance, the same in every run.
+"""Generates secrets and harmless strings with a fixed seed.
 
-No secret stands in this file: each is put together at run time from a beginning and random characters, so
-that neither a scanner nor a code host mistakes the tests for a leak.
+No secret is written in this file: each is assembled at run time from a beginning and random characters, so that
+neither a scanner nor a code host mistakes the tests for a leak.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ def _jwt(rng: random.Random) -> str:
 
 
 def _strong(rng: random.Random) -> str:
-    """A password as a generator makes it: letters, a digit, perhaps a sign."""
+    """A password as a generator makes it: letters, a digit, perhaps a special character."""
     inner = _chars(rng, ALNUM, rng.randint(8, 24))
     return rng.choice(string.ascii_letters) + inner + rng.choice(["", "!", "%", "+", "-x"]) + rng.choice("0123456789")
 
 
 def _plain(rng: random.Random) -> str:
-    """A password as a person makes it."""
+    """A password as a person chooses it."""
     return rng.choice(["hunter", "dragon", "Sommer", "swordfish", "Tr0ub4dor"]) + str(rng.randrange(10, 99999))
 
 
 Make: TypeAlias = "Callable[[random.Random], str]"
 
-# One long word with a known beginning: beginnings are split so that no scanner sees them here.
+# One long word with a known beginning, which is split here so that no scanner recognizes it.
 SHAPED: dict[str, Make] = {
     "aws_access_key_id": lambda r: r.choice(["AK" + "IA", "AS" + "IA"]) + _chars(r, UPPER, 16),
     "github_token": lambda r: "gh" + r.choice("pousr") + "_" + _chars(r, ALNUM, 36),
@@ -119,7 +119,7 @@ SHAPED: dict[str, Make] = {
     "jwt": _jwt,
 }
 
-# Where an agent's texts show a token. None of these names it: the shape alone must do.
+# Places of a token in an agent's texts. None names it: its form must be enough.
 CONTEXTS: tuple[str, ...] = (
     "deploy --with {} --dry-run",
     '{{"value": "{}", "n": 1}}',
@@ -139,7 +139,7 @@ CONTEXTS: tuple[str, ...] = (
 
 
 def _named(name: str, rng: random.Random, value: str) -> list[str]:
-    """A secret known by its name only, in the ways names and values are written."""
+    """A secret recognizable only by its name, with names and values in various spellings."""
     upper = name.upper().replace("-", "_")
     flag = name.replace("_", "-")
     first, *rest = name.split("_")
@@ -172,7 +172,7 @@ def _pem(rng: random.Random, label: str) -> tuple[str, str]:
 
 
 def _by_place(rng: random.Random) -> list[Sample]:
-    """Secrets known by what stands around them."""
+    """Secrets recognizable by the text around them."""
     out: list[Sample] = []
 
     def add(kind: str, secret: str, text: str) -> None:
@@ -403,7 +403,7 @@ def _identifier(rng: random.Random) -> str:
 
 def benign(seed: int = 15) -> list[Benign]:
     rng = random.Random(seed)
-    # Lines without a number are the same each time: said once they count once.
+    # Lines without a number are always the same, and count once.
     lines = dict.fromkeys(line.format(n=rng.randrange(10, 9999)) for line in _CODE for _ in range(8))
     out = [Benign("code", line) for line in lines]
     out += [Benign("hash", _hash(rng)) for _ in range(600)]

@@ -1,4 +1,4 @@
-"""The examples of the four specifications, as their files hold them: data for tests, in the spelling of the texts.
+"""The examples of the four specifications, as they are in their files, with their spelling.
 
 The contract's plan and registry are given there as layouts only; here they are filled in for the same feature.
 """

@@ -1,4 +1,4 @@
-"""Two devices that work on their own and meet now and then: events travel as a remote would carry them."""
+"""Two devices that work separately and sync now and then: events are carried over as by a remote."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Devices:
         carry(self.desktop, self.laptop)
 
     def documents(self, session: str) -> tuple[Session, Session]:
-        """The session as each device has it, but for the passing of time."""
+        """The session as each device has it, as of one time."""
         at = max(keeper.state(session).updated_at for keeper in (self.laptop, self.desktop))
         return self.laptop.session(session).document(at=at), self.desktop.session(session).document(at=at)
 
 
 def carry(source: Keeper, target: Keeper) -> None:
-    """Everything one device has, told to the other."""
+    """Gives everything that one device has to the other."""
     store = source.existing_store()
     if store is None:
         return
     sessions = list(store.sessions())
-    told: list[Event] = [event for session in sessions for event in store.events(session)]
+    events: list[Event] = [event for session in sessions for event in store.events(session)]
     with target.store().transaction() as transaction:
-        transaction.receive(told)
+        transaction.receive(events)
         for session in sessions:
             projects.learn_project(target, transaction, transaction.state(session))
 

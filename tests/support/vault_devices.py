@@ -1,4 +1,4 @@
-"""Devices in one process: real stores, real keys, and a remote they share. What the engine's tests are made of."""
+"""Devices in one process, for tests of the sync engine: real stores, real keys, and a shared remote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
 from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
 from holdfast.sync.protocol import heads, packs
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
 from holdfast.sync.state import Published
@@ -26,7 +26,7 @@ from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer, ce
 
 
 class Shelf:
-    """A remote in memory that counts what is asked of it, and that a test can reach into."""
+    """A remote in memory that counts requests, and whose objects a test can change."""
 
     url = "memory:"
 
@@ -81,24 +81,24 @@ class Device:
         self.path = os.path.join(directory, f"{name}.db")
         self.store = self._opened()
         self.vault_id: str = "" if like is None else like.vault_id
-        # Told of each step of the store; a test may end the flow there.
+        # Called at each step of the store; a test may raise there.
         self.step: Callable[[str], None] = lambda _: None
 
     def _opened(self) -> SqliteStore:
         store = SqliteStore(self.path, writer=lambda: self._writer, wall=lambda: self.time * 1000)
-        # No test here cuts the power: what the disk would be waited for is most of their time.
+        # No test here cuts the power, and syncing the disk would take most of their time.
         store._connection.execute("PRAGMA synchronous = OFF")
         return store
 
     def copy(self, path: str) -> str:
-        """The store as it is now, as a file: what a backup of the home would have."""
+        """A copy of the store as a file, as in a backup of the home."""
         self.store.close()
         shutil.copy(self.path, path)
         self.store = self._opened()
         return path
 
     def put_back(self, path: str, *, writer: str | None = None) -> None:
-        """The home as it was when the copy was made, writer id and all."""
+        """Restores the home as it was at the time of the copy, with the given writer."""
         self.store.close()
         for end in ("-wal", "-shm"):
             if os.path.exists(self.path + end):
@@ -108,7 +108,7 @@ class Device:
         self.store = self._opened()
 
     def lose(self) -> None:
-        """Everything but the keys and the vault's id is gone."""
+        """Loses everything but the keys and the vault's id."""
         self.store.close()
         for end in ("", "-wal", "-shm"):
             if os.path.exists(self.path + end):
@@ -116,7 +116,7 @@ class Device:
         self.store = self._opened()
 
     def forget(self) -> None:
-        """The events are kept, everything else that the store remembers is lost."""
+        """Keeps the events, and loses everything else that the store remembers."""
         with self.store.transaction() as transaction:
             for name in self.store.remembered_under("vault/"):
                 transaction.remember(name, None)
@@ -152,7 +152,7 @@ class Device:
     def vault(self) -> Vault:
         return Vault(self.here(), self.remote, self.vault_id)
 
-    # ── what a person does ───────────────────────────────────────────────────────────────────────────────
+    # ── a person's actions ────────────────────────────────────────────────────────────────────────────────
 
     def create_vault(self) -> Self:
         vault = create_vault.create_vault(self.here(), self.remote)
@@ -197,9 +197,9 @@ class Device:
         self.sync()
 
     def accept(self) -> None:
-        """Take part in what was shared with this device's key."""
-        found = vault_shares.offers(self.remote, [self.keys.identity])
-        self.vault_id = vault_shares.accept(self.here(), self.remote, found[0]).id
+        """Accepts what was shared with this device's key."""
+        shares = vault_shares.offers(self.remote, [self.keys.identity])
+        self.vault_id = vault_shares.accept(self.here(), self.remote, shares[0]).id
         self.sync()
 
     def sync(self, *, put_back: bool = False) -> SyncReport:
@@ -220,30 +220,30 @@ class Device:
             for item in data:
                 transaction.record(session, Draft(item, self.time, self.name))
 
-    # ── what there is to see ─────────────────────────────────────────────────────────────────────────────
+    # ── results ──────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, session: str) -> State | None:
         return self.store.state(session)
 
     def log(self) -> dict[str, set[tuple[str, bytes | None]]]:
-        """Every event of every session: what it is, and what of it is still there."""
-        found = {
+        """Every event of every session, with whether its data is present."""
+        entries = {
             session: {(event.hash, event.data) for event in self.store.events(session)}
             for session in self.store.sessions()
         }
-        return {session: events for session, events in found.items() if events}
+        return {session: events for session, events in entries.items() if events}
 
     def states(self) -> dict[str, bytes]:
         return {event: freeze(state) for event in self.log() if (state := self.state(event)) is not None}
 
     def files(self) -> bytes:
         """All bytes of the store's files."""
-        found = b""
+        content = b""
         for end in ("", "-wal", "-shm"):
             if os.path.exists(self.path + end):
                 with open(self.path + end, "rb") as file:
-                    found += file.read()
-        return found
+                    content += file.read()
+        return content
 
     def events(self, session: str) -> list[Event]:
         return list(self.store.events(session))
@@ -254,7 +254,7 @@ class Device:
 
 
 def join(first: Device, *others: Device, admin: bool = False) -> None:
-    """Everybody in the first one's vault."""
+    """Adds all others to the first one's vault."""
     for other in others:
         other.ask()
         first.approve(other, admin=admin)
@@ -268,30 +268,30 @@ def settle(devices: Iterable[Device], rounds: int = 3) -> None:
             device.sync()
 
 
-def opened(device: Device) -> dict[str, list[PackedEvents]]:
-    """Every pack at the remote that this device's keys open, and what is in it; shares included."""
-    found = {}
+def opened(device: Device) -> dict[str, list[Stretch]]:
+    """Every pack at the remote that this device's keys open, with its content, including shares."""
+    content = {}
     for vault in _vaults(device):
         vault.ask_for_wraps()
         for listed in device.remote.list(f"p/{vault.tag}/"):
             plain = vault.open("pack", listed.name, device.remote.get(listed.name, 1 << 30), vault.ring)
-            found[listed.name] = packs.unpack(plain)
-    return found
+            content[listed.name] = packs.unpack(plain)
+    return content
 
 
 def named(device: Device) -> set[str]:
     """Every pack that a head at the remote names."""
-    found = set()
+    names = set()
     for vault in _vaults(device):
         vault.ask_for_wraps()
         for listed in read_listing(device.remote.list("h/"), vault.tag).newest.values():
             plain = vault.open("head", listed.name, device.remote.get(listed.name, 1 << 30), vault.candidates)
-            found |= {vault.pack_name(pack.name) for pack in heads.read(plain, vault.id, listed).head.packs}
-    return found
+            names |= {vault.pack_name(pack.name) for pack in heads.read(plain, vault.id, listed).head.packs}
+    return names
 
 
 def stale(devices: Iterable[Device]) -> set[str]:
-    """Packs that were merged, and that their author takes away with the next push."""
+    """Packs that were merged, and that their author removes with the next push."""
     return {
         vault.pack_name(name)
         for device in devices
@@ -307,4 +307,4 @@ def _vaults(device: Device) -> list[Vault]:
 
 
 def _nothing(transaction: Transaction, sessions: Iterable[str]) -> None:
-    """Projects are the keeper's."""
+    """Projects belong to the keeper."""

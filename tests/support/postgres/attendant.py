@@ -1,9 +1,9 @@
-"""Runs one PostgreSQL until its input ends, or the server does; a program of its own, started by `server.py`.
+"""Runs one PostgreSQL until its input or the server ends; a program of its own, started by `server.py`.
 
     attendant.py FOLDER USER|- COMMAND...
 
-It says the server's process id. If whoever started it is gone, it ends the server and deletes the folder; if the
-server ended first, somebody wanted that, and may want its data again.
+It prints the server's process id. When its parent has ended, it ends the server and deletes the folder; when the
+server ended first, that was intended, and its data may be used again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def attend(folder: str, user: str, command: list[str]) -> None:
     abandoned = threading.Event()
 
     def watch() -> None:
-        os.read(0, 1)  # nobody writes: it ends when whoever started us does
+        os.read(0, 1)  # nobody writes to it: it ends when our parent does
         abandoned.set()
         server.send_signal(signal.SIGQUIT)  # the server ends its children, whatever they do
 

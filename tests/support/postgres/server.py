@@ -1,8 +1,8 @@
 """Real PostgreSQL servers on this machine, for tests: started, stopped, killed, started again on the same data.
 
-`postgres()` starts one server for each test process, when the first test asks, and gives the same one ever after; a
-test that stops or kills makes its own `Server`. Each run of a server is looked after by a small process of its own
-(`attendant.py`) that ends it when its input closes: however the tests end, no server outlives them.
+`postgres()` starts one server per test process, when the first test asks for it; a test that stops or kills a server
+makes its own `Server`. Each run of a server has a small process (`attendant.py`) that ends it when its input closes,
+so that no server outlives the tests, however they end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.postgres import programs
 ROLE: Final = "postgres"
 _ATTENDANT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attendant.py")
 _PATIENCE: Final = 60.0
-_PORT: Final = 5432  # of the socket's name only, where nothing listens on a network
+_PORT: Final = 5432  # only part of the socket's name, if nothing listens on a network
 _SETTINGS: Final = {
     "max_connections": "60",
     "shared_buffers": "32MB",
@@ -40,7 +40,7 @@ _SETTINGS: Final = {
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] %u@%d ",
 }
-# What is lost when the machine fails, no ordinary test can lose.
+# Ordinary tests do not need protection against a failure of the machine.
 _FAST: Final = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
@@ -85,7 +85,7 @@ class Server:
     # -- running ---
 
     def start(self) -> Self:
-        """Start it, with the data it had, and wait until it lets people in."""
+        """Starts it, with its former data, and waits until it accepts connections."""
         assert self._attendant is None, "it runs already"
         if not os.path.exists(self.data):
             programs.fill(self.data, self.version)
@@ -117,21 +117,24 @@ class Server:
         return self._attendant is not None and self._attendant.poll() is None
 
     def stop(self, *, immediately: bool = False) -> None:
-        """Shut it down as an operator would: connections end, everything is kept. Immediately: as if by a crash."""
+        """Shuts it down as an operator would: connections end, and everything is kept.
+
+        `immediately`: as after a crash.
+        """
         if self.pid is not None and self.running:
             os.kill(self.pid, signal.SIGQUIT if immediately else signal.SIGINT)
         self._ended()
 
     def kill(self) -> None:
-        """Kill every process of it at once, without a word, and clear away what an init system would: stale locks."""
+        """Kills every process of it at once, and removes stale locks as an init system would."""
         if self.pid is not None and self.running:
-            os.kill(self.pid, signal.SIGSTOP)  # no new children while we look for them
+            os.kill(self.pid, signal.SIGSTOP)  # no new children while they are collected
             for pid in (*self.backends(), self.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self._ended()
         port = f".s.PGSQL.{self.port}"
-        for stale in (os.path.join(self.data, "postmaster.pid"), *self._beside(port, f"{port}.lock")):
+        for stale in (os.path.join(self.data, "postmaster.pid"), *self._paths(port, f"{port}.lock")):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(stale)
 
@@ -140,7 +143,7 @@ class Server:
         self.start()
 
     def close(self) -> None:
-        """Stop it, quickly, and delete its data."""
+        """Stops it quickly and deletes its data."""
         self.stop(immediately=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -151,7 +154,7 @@ class Server:
         self.close()
 
     def backends(self) -> list[int]:
-        """The processes that the server started: one for each connection, and its own."""
+        """The processes that the server started: one per connection, and its own."""
         psutil = import_module("psutil")  # comes with the server's programs
 
         assert self.pid is not None
@@ -160,7 +163,7 @@ class Server:
         return []
 
     def log(self) -> str:
-        with contextlib.suppress(FileNotFoundError), open(self._beside("log")[0], encoding="utf-8") as file:
+        with contextlib.suppress(FileNotFoundError), open(self._paths("log")[0], encoding="utf-8") as file:
             return file.read()
         return ""
 
@@ -169,7 +172,7 @@ class Server:
     def url(
         self, database: str = ROLE, user: str = ROLE, *, password: str | None = None, socket: bool | None = None
     ) -> str:
-        """Its address: the network's if it listens there (and `socket` does not say otherwise), else the socket's."""
+        """Its address: the network's if it listens there and `socket` is not set, else the socket's."""
         who = quote(user, safe="") + ("" if password is None else ":" + quote(password, safe=""))
         name = quote(database, safe="")
         if self.tcp and not socket:
@@ -180,22 +183,22 @@ class Server:
     @property
     def socket(self) -> str:
         """The path of its socket."""
-        return self._beside(f".s.PGSQL.{self.port}")[0]
+        return self._paths(f".s.PGSQL.{self.port}")[0]
 
     def connect(self, database: str = ROLE, user: str = ROLE) -> psycopg.Connection[tuple[Any, ...]]:
-        """A connection of one's own, outside any transaction."""
+        """A connection of the caller's own, outside any transaction."""
         return psycopg.connect(self.url(database, user, socket=True), autocommit=True)
 
     def sql(
         self, text: LiteralString | sql.Composed, *values: object, database: str = ROLE, user: str = ROLE
     ) -> list[tuple[Any, ...]]:
-        """Do it, each statement by itself, and give the rows, if there are any."""
+        """Runs it, each statement by itself; returns the rows, if there are any."""
         with self.connect(database, user) as connection:
             done = connection.execute(text, values or None)
             return done.fetchall() if done.description else []
 
     def database(self, name: str, *, like: str | None = None, owner: str | None = None) -> str:
-        """Make a database, as a copy of another if given, and give its address."""
+        """Creates a database, as a copy of another if given; returns its address."""
         text = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if like is not None:
             text += sql.SQL(" TEMPLATE {}").format(sql.Identifier(like))
@@ -209,7 +212,7 @@ class Server:
         self.sql(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def role(self, name: str, *, password: str | None = None) -> str:
-        """Make an ordinary person: may log in, and is nothing special."""
+        """Creates an ordinary user who can log in."""
         ordinary = sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE")
         text = ordinary.format(sql.Identifier(name))
         if password is not None:
@@ -217,10 +220,10 @@ class Server:
         self.sql(text)
         return name
 
-    # -- a copy that follows ---
+    # -- standby ---
 
     def standby(self) -> Server:
-        """A second server that follows this one and can be read, not written; quick, whatever this one is."""
+        """A second server that follows this one and can be read but not written; always fast."""
         copy = Server(tcp=self.tcp, version=self.version, settings=self._given)
         try:
             programs.run(
@@ -233,17 +236,17 @@ class Server:
             raise
 
     def follows(self, primary: Server) -> bool:
-        """Wait until this standby shows what is committed at the other; whether it came to that."""
+        """Waits until this standby shows what is committed at the other; returns whether it does."""
         ((place,),) = primary.sql("SELECT pg_current_wal_insert_lsn()::text")
         return _soon(lambda: self.sql("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", place) == [(True,)])
 
     # -- inside ---
 
-    def _beside(self, *names: str) -> list[str]:
+    def _paths(self, *names: str) -> list[str]:
         return [os.path.join(self.folder, name) for name in names]
 
     def _status(self) -> str:
-        """What the server says of itself: the last line of the file that also tells others that it runs."""
+        """The server's own status: the last line of the file that also tells others that it runs."""
         with contextlib.suppress(FileNotFoundError), open(f"{self.data}/postmaster.pid", encoding="utf-8") as file:
             lines = file.read().splitlines()
             if lines and lines[0].strip() == str(self.pid):

@@ -1,4 +1,4 @@
-"""Agents that speak through hooks, as real ones do: payloads left in the spool of a home, each at its own moment."""
+"""Agents that report through hooks: payloads in the spool of a home, each at its own time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from holdfast.workspace import spool
 BEGAN = 1_794_000_000_000
 
 
-class Speaking:
-    """A home, a project, and agents at work in it. `minute` is when they speak next, counted from the beginning."""
+class AgentHooks:
+    """A home, a project, and agents at work in it. `minute` is the time of the next payload, from the beginning."""
 
     def __init__(self, where: Path) -> None:
         self.home = where / "home"
@@ -32,10 +32,10 @@ class Speaking:
         return BEGAN + round(self.minute * 60_000)
 
     def say(
-        self, event: str, talk: str = "talk-1", *, agent: str = "claude", through: str = "user", **said: Any
+        self, event: str, talk: str = "talk-1", *, agent: str = "claude", through: str = "user", **fields: Any
     ) -> Path:
         """One payload in Claude's dialect."""
-        payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
+        payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **fields}
         return self.hand_over(json.dumps(payload).encode(), agent=agent, through=through)
 
     def hand_over(self, payload: bytes, *, agent: str = "claude", through: str = "user") -> Path:
@@ -47,8 +47,8 @@ class Speaking:
         os.utime(target, ns=(moment, moment))
         return target
 
-    def prompt(self, text: str = "Add OAuth with PKCE", talk: str = "talk-1", **said: Any) -> Path:
-        return self.say("UserPromptSubmit", talk, prompt=text, **said)
+    def prompt(self, text: str = "Add OAuth with PKCE", talk: str = "talk-1", **fields: Any) -> Path:
+        return self.say("UserPromptSubmit", talk, prompt=text, **fields)
 
     @contextmanager
     def keeper(self, project: Path | None = None) -> Iterator[Keeper]:
@@ -57,7 +57,7 @@ class Speaking:
             yield keeper
 
     def session(self, project: Path | None = None) -> Session:
-        """The current session of a work tree, after everything waiting was taken in."""
+        """The current session of a work tree, after draining the spool."""
         with self.keeper(project) as keeper:
             return keeper.session().document()
 
