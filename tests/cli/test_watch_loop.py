@@ -113,14 +113,14 @@ def test_watch_reports_secrets_removed_from_a_note(keeper: Keeper, monkeypatch: 
 def test_busy_store_is_reported_and_retried(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last picture stays, with a message until the store can be read."""
     keeper.start("Add a search box")
-    real, fails = overview.now, [False]
+    real, fails = overview.current_cards, [False]
 
     def now(asked: Keeper) -> list[overview.SessionCard]:
         if fails[0]:
             raise Busy("the store is busy", hint="Try again.")
         return real(asked)
 
-    monkeypatch.setattr(overview, "now", now)
+    monkeypatch.setattr(overview, "current_cards", now)
     paper = watch(
         keeper,
         monkeypatch,
@@ -140,7 +140,7 @@ def test_store_damaged_at_the_start_is_an_error(keeper: Keeper, monkeypatch: pyt
     def now(_: Keeper) -> list[overview.SessionCard]:
         raise Damaged("the store is damaged")
 
-    monkeypatch.setattr(overview, "now", now)
+    monkeypatch.setattr(overview, "current_cards", now)
     with pytest.raises(Damaged):
         watch(keeper, monkeypatch)
 

@@ -79,7 +79,7 @@ def limited(seconds: float, stderr: int) -> Iterator[None]:
 
 
 def end(process: subprocess.Popen[Any], *, group: bool = False) -> None:
-    """Kills a process, or its whole group, without reading its pipes to their end, which its children may keep open."""
+    """Kills a process or its group, without reading its pipes to their end, which its children may keep open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL) if group else process.kill()
     for stream in (process.stdin, process.stdout, process.stderr):

@@ -1,4 +1,5 @@
-"""How thorough the fault tests are: a fast sample by default, the counts of docs/reliability.md with `make torture`."""
+"""How thorough the fault tests are: a fast sample by default, `make torture` with the counts of docs/reliability.md.
+"""
 
 from __future__ import annotations
 

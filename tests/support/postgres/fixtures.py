@@ -32,7 +32,7 @@ def postgres(made_once: None) -> Server:
 
 @pytest.fixture(scope="module")
 def database(postgres: Server) -> Iterator[str]:
-    """The address of a new database with Holdfast's tables, for a module; each test makes a vault of its own in it."""
+    """The address of a new database with Holdfast's tables, for a module; each test makes its own vault in it."""
     name = f"holdfast_{secrets.token_hex(6)}"
     yield prepared(postgres, name)
     postgres.drop(name)

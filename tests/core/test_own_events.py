@@ -36,7 +36,7 @@ def own_facts(state: State) -> tuple[int | None, int, bool, PauseMark | None, in
     mark = own_events.latest_mark(state, ours)
     return (
         own_events.taken_up_at(state, ours), own_events.last_activity(state, ours),
-        own_events.is_put_away(state, ours),
+        own_events.is_archived_by_us(state, ours),
         None if mark is None else PauseMark(mark.at, mark.kind, mark.reason, writer=mark.writer),
         own_events.last_event_at(state, ours), routing.candidate(state, ours),
     )  # fmt: skip
@@ -71,7 +71,7 @@ def test_own_events_include_all_our_devices_in_log_order() -> None:
     for events in (together(laptop, tablet, guest), together(guest, tablet, laptop)[::-1]):
         state = fold(events)
         assert own_events.taken_up_at(state, ours) == NOON + MINUTE
-        assert not own_events.is_put_away(state, ours)
+        assert not own_events.is_archived_by_us(state, ours)
         assert own_events.has_others(state, ours)
     assert not own_events.has_others(tablet.state(), ours)
 
