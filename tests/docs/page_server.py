@@ -1,4 +1,4 @@
-"""Pages about a team talk to a PostgreSQL server that they call db.example.org: here it is one of this run."""
+"""A PostgreSQL server of this test run, for pages about a team that call it db.example.org."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REAL = "127.0.0.1"
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """All test processes of a run copy the same new data: the first that needs it makes it."""
+    """All test processes of a run copy the same new data directory: the first one that needs it creates it."""
     if os.name == "posix":
         from tests.support.postgres import programs
 
@@ -24,7 +24,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @contextmanager
 def page_server(*, wanted: bool) -> Iterator[dict[str, str]]:
-    """What the page's shell needs in its environment: the port, and the way to PostgreSQL's own programs."""
+    """The environment of the page's shell: the port, and the path of PostgreSQL's own programs."""
     if not wanted:
         yield {}
         return

@@ -1,12 +1,12 @@
-"""The documentation is true: its examples run and print what it says, links lead somewhere, pictures are current.
+"""The documentation is true: examples run and print what it says, links lead somewhere, pictures are current.
 
 In README.md and docs/, a `console` block is typed line by line into one shell per page, and a `python` block is run
-where it stands; a `text` block right after it is what it prints. Each page has a home of its own and a git repository
-`webshop` with one commit. A line of output matches loosely: `…` stands for anything (alone on its line, for any
-lines), a date for any date, a moment to the second for any moment, and a session's id, the words of a device or a
-vault, and an age key for those of this run. `# exit 3` at the end of a command says how it ends. Blocks of any other
-language are not run. A page with several devices has a home for each, HOLDFAST_HOME with the device's name behind a
-dash; nothing is synced there in the background, so that what a sync says is known.
+in place; a `text` block right after it is its output. Each page has its own home and a git repository `webshop` with
+one commit. A line of output matches loosely: `…` stands for anything (alone on its line, for any lines), a date for
+any date, a time to the second for any such time, and a session's id, the words of a device or a vault, and an age key
+for those of this run. `# exit 3` at the end of a command is its exit code. Blocks in other languages are not run. A
+page with several devices has a home for each, HOLDFAST_HOME with a dash and the device's name; nothing syncs there in
+the background, so that the output of a sync is known.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PATIENCE = 60.0  # seconds for a page
 _ID = re.compile(r"\b(?=[0-9a-f]{0,7}[a-f])[0-9a-f]{8}\b")
 _WORDS = re.compile(r"\b[a-z]{3,7}(?:-[a-z]{3,7}){12}\b")
 _AGE = re.compile(r"\bage1[0-9a-z]{58}\b")
-# What a later command may name again, and what it looks like.
+# Values that a later command may repeat, and their patterns.
 _NAMES = {"id": "[0-9a-f]{8}", "words": "[a-z]+(?:-[a-z]+){12}", "age": "age1[0-9a-z]{58}"}
 _NAMED = re.compile(f"{_WORDS.pattern}|{_AGE.pattern}|{_ID.pattern}")
 _VARIES = re.compile(
@@ -57,7 +57,7 @@ _VARIES = re.compile(
 
 
 class Step(NamedTuple):
-    """One thing to do, where it is written, how it ends and what it prints (None: nobody says)."""
+    """One thing to do: its place, its exit code and its output (None: not documented)."""
 
     line: int
     source: str
@@ -73,7 +73,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    found: list[Block] = []
+    page_blocks: list[Block] = []
     current: Block | None = None
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         if not line.lstrip().startswith("```"):
@@ -82,22 +82,22 @@ def blocks(page: Path) -> list[Block]:
         elif current is None:
             current = Block(number, line.strip().removeprefix("```").split(" ")[0], [])
         else:
-            found.append(current)
+            page_blocks.append(current)
             current = None
     assert current is None, f"{page}: the block at line {current.line} has no end"
-    return found
+    return page_blocks
 
 
 def steps(page: Path) -> list[Step]:
-    found: list[Step] = []
+    page_steps: list[Step] = []
     for block in blocks(page):
         if block.language == "console":
-            found += _typed(page, block)
+            page_steps += _typed(page, block)
         elif block.language == "python":
-            found.append(Step(block.line, "\n".join(block.lines) + "\n", python=True, code=0, expected=None))
-        elif block.language == "text" and found and found[-1].python and found[-1].expected is None:
-            found[-1] = found[-1]._replace(expected=block.lines)
-    return found
+            page_steps.append(Step(block.line, "\n".join(block.lines) + "\n", python=True, code=0, expected=None))
+        elif block.language == "text" and page_steps and page_steps[-1].python and page_steps[-1].expected is None:
+            page_steps[-1] = page_steps[-1]._replace(expected=block.lines)
+    return page_steps
 
 
 def _typed(page: Path, block: Block) -> Iterator[Step]:
@@ -121,13 +121,13 @@ def _typed(page: Path, block: Block) -> Iterator[Step]:
 
 
 def _evening() -> str:
-    """A zone in which it is about nine in the evening: examples name times of today, which must have been."""
+    """A time zone in which it is about nine in the evening: examples name times of today, which must be past."""
     ahead = 21 - dt.datetime.now(dt.UTC).hour  # of UTC; POSIX writes it the other way round
     return f"DOC{-ahead:+d}"
 
 
-class Room:
-    """A shell in a scratch project, with a scratch home: what one page is played in."""
+class PageShell:
+    """A shell in a scratch project with a scratch home, in which one page is run."""
 
     def __init__(
         self, scratch: Path, devices: Iterable[str] = (), zone: str = "UTC", around: Mapping[str, str] | None = None
@@ -138,7 +138,7 @@ class Room:
         data = scratch / "data"
         kept = ("PATH", "LANG", "SYSTEMROOT", "TMPDIR")
         self.environ = {name: os.environ[name] for name in kept if name in os.environ} | {
-            # The library reads no environment: through this one, the platform's default is the same home.
+            # The library reads no environment variable: by this one, the platform's default is the same home.
             "XDG_DATA_HOME": str(data), "HOLDFAST_HOME": str(data / "holdfast"), "HOME": str(scratch),
             "HOLDFAST_ACTOR": "ada", "TZ": zone, "LC_ALL": "C.UTF-8", "COLUMNS": "90", "PYTHONWARNINGS": "error",
             "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
@@ -161,13 +161,13 @@ class Room:
             self._do(f'HOLDFAST_HOME="$HOLDFAST_HOME{device}" holdfast config set sync.background no')
 
     def close(self) -> None:
-        """End the shell and whatever an example left running in the background."""
+        """End the shell and everything an example left in the background."""
         self._watchdog.cancel()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._shell.pid, signal.SIGKILL)
         self._shell.communicate()
 
-    def play(self, step: Step) -> tuple[int, str]:
+    def run_page(self, step: Step) -> tuple[int, str]:
         if not step.python:
             return self._do(step.source)
         file = self._files / f"example-{step.line}.py"
@@ -188,17 +188,17 @@ class Room:
         return int(code), shown
 
 
-class Names:
-    """Which ids of this run the documented ones stand for."""
+class RunNames:
+    """The ids of this run that correspond to the documented ones."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {}
 
     def in_command(self, source: str) -> str:
-        return _NAMED.sub(lambda found: self._real.get(found[0], found[0]), source)
+        return _NAMED.sub(lambda varying: self._real.get(varying[0], varying[0]), source)
 
     def matches(self, expected: list[str], printed: list[str]) -> bool:
-        """Does every documented line stand there, in order, with nothing between but what `…` allows?"""
+        """Whether every documented line is there, in order, with only what `…` allows in between."""
         if not expected:
             return not printed
         if expected[0].strip() == "…":
@@ -208,49 +208,49 @@ class Names:
     def _is_line(self, expected: str, printed: str) -> bool:
         fresh: dict[str, str] = {}
         pattern, at = "", 0
-        for found in _VARIES.finditer(expected.rstrip()):
-            pattern += re.escape(expected[at : found.start()])
-            at = found.end()
-            match found.lastgroup:
+        for varying in _VARIES.finditer(expected.rstrip()):
+            pattern += re.escape(expected[at : varying.start()])
+            at = varying.end()
+            match varying.lastgroup:
                 case "any":
                     pattern += ".*"
                 case "date":
-                    pattern += re.sub(r"\d", r"\\d", re.escape(found[0]))
-                case "id" | "words" | "age" if found[0] in self._real:
-                    pattern += self._real[found[0]]
-                case "id" | "words" | "age" if found[0] in fresh.values():
-                    group = next(name for name, id_ in fresh.items() if id_ == found[0])
+                    pattern += re.sub(r"\d", r"\\d", re.escape(varying[0]))
+                case "id" | "words" | "age" if varying[0] in self._real:
+                    pattern += self._real[varying[0]]
+                case "id" | "words" | "age" if varying[0] in fresh.values():
+                    group = next(name for name, id_ in fresh.items() if id_ == varying[0])
                     pattern += f"(?P={group})"
                 case "id" | "words" | "age" as kind:
                     group = f"g{len(fresh)}"
-                    fresh[group] = found[0]
+                    fresh[group] = varying[0]
                     pattern += f"(?P<{group}>{_NAMES[kind]})"
                 case _:
-                    pattern += r"[0-9a-f\-]" + f"{{{len(found[0])}}}"
+                    pattern += r"[0-9a-f\-]" + f"{{{len(varying[0])}}}"
         match = re.fullmatch(pattern + re.escape(expected.rstrip()[at:]), printed.rstrip())
         if match is not None:
             self._real.update({documented: match[group] for group, documented in fresh.items()})
         return match is not None
 
 
-def _play(page: Path) -> None:
-    # A short path, as a person's is: lines that hold it are not broken.
+def _run(page: Path) -> None:
+    # A short path, like a person's: lines with it are not wrapped.
     with tempfile.TemporaryDirectory(prefix="hf", ignore_cleanup_errors=True) as scratch:
         written = page.read_text(encoding="utf-8")
         devices = sorted(set(re.findall(r"\$HOLDFAST_HOME-(\w+)", written)))
         zone = _evening() if re.search(r"--(at|from|to) \d\d:\d\d", written) else "UTC"
         served = any(NAMED in step.source for step in steps(page))
         with page_server(wanted=served) as around:
-            _play_in(Room(Path(scratch), devices, zone, around), page, served=served)
+            _run_in(PageShell(Path(scratch), devices, zone, around), page, served=served)
 
 
-def _play_in(room: Room, page: Path, *, served: bool) -> None:
-    names = Names()
+def _run_in(room: PageShell, page: Path, *, served: bool) -> None:
+    names = RunNames()
     try:
         for step in steps(page):
             source = step.source if step.python else in_command(names.in_command(step.source))
-            code, said = room.play(step._replace(source=source))
-            printed = in_answer(said) if served else said
+            code, output = room.run_page(step._replace(source=source))
+            printed = in_answer(output) if served else said
             where = f"{page.relative_to(ROOT)}:{step.line}: {step.source.splitlines()[0]}"
             assert code == step.code, f"{where}\nended with {code}, not {step.code}, and printed:\n{printed}"
             lines = printed.rstrip("\n").split("\n") if printed.strip() else []
@@ -264,26 +264,26 @@ def _play_in(room: Room, page: Path, *, served: bool) -> None:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if steps(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_the_examples_of_a_page_run(page: Path, made_once: None) -> None:
-    """Every example does what the page says, in the order of the page."""
+def test_examples_of_a_page_run_as_documented(page: Path, made_once: None) -> None:
+    """In the page's order."""
     before = dt.datetime.now(tz=dt.UTC).date()
     try:
-        _play(page)
+        _run(page)
     except (AssertionError, pytest.fail.Exception):
         if dt.datetime.now(tz=dt.UTC).date() == before:
             raise
-        _play(page)  # `--at 09:00` is of today, and today has just changed
+        _run(page)  # `--at 09:00` is of today, and today has just changed
 
 
-def test_there_are_examples_to_run() -> None:
-    """The pages a newcomer reads first have examples, and all of them are found."""
+def test_important_pages_have_examples() -> None:
+    """The pages a newcomer reads first."""
     with_examples = {str(page.relative_to(ROOT)) for page in PAGES if steps(page)}
     assert with_examples >= {"README.md", "docs/start.md", "docs/guides/library.md", "docs/guides/crashes.md"}
 
 
-def test_a_stale_example_is_noticed(tmp_path: Path) -> None:
-    """Another output, another exit code or a missing line fails; what is documented loosely passes."""
-    names = Names()
+def test_stale_example_fails(tmp_path: Path) -> None:
+    """Other output, another exit code or a missing line; loose documentation passes."""
+    names = RunNames()
     assert names.matches(["Started 7f3a9c21  Goal", "…"], ["Started 01ab23cd  Goal", "more", "and more"])
     assert names.in_command("holdfast show 7f3a9c21") == "holdfast show 01ab23cd"
     assert not names.matches(["Started 7f3a9c21  Goal"], ["Started 99ab23cd  Goal"])
@@ -299,31 +299,31 @@ def test_a_stale_example_is_noticed(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "ROOT", tmp_path)
         with pytest.raises(pytest.fail.Exception, match=r"page\.md:3: echo one"):
-            _play(page)
+            _run(page)
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _prose(page: Path) -> str:
-    """The page without what stands in code."""
+    """The page without code."""
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]*`", "", text)
 
 
 def _anchors(page: Path) -> set[str]:
-    """The names of a page's headings, made as GitHub makes them."""
+    """Anchors of a page's headings, derived as GitHub derives them."""
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    found: set[str] = set()
+    anchors: set[str] = set()
     for heading in re.findall(r"^#{1,6} +(.*)$", text, re.MULTILINE):
         plain = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower())
-        found.add(plain.strip().replace(" ", "-"))
-    return found
+        anchors.add(plain.strip().replace(" ", "-"))
+    return anchors
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    """Every link to a file or a heading of this repository finds it."""
+def test_links_lead_to_existing_files_and_headings(page: Path) -> None:
+    """Within this repository."""
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", _prose(page)):
         if re.match(r"[a-z]+:", target):
@@ -335,8 +335,8 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
-def test_every_page_can_be_reached() -> None:
-    """From docs/README.md, links lead to every page of docs/."""
+def test_every_page_is_linked() -> None:
+    """From docs/README.md, directly or indirectly."""
     index = ROOT / "docs" / "README.md"
     reached, ahead = {index.resolve()}, [index]
     while ahead:
@@ -352,14 +352,14 @@ def test_every_page_can_be_reached() -> None:
 # ── the log, computed again ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_worked_example_is_what_holdfast_computes() -> None:
-    """The event in docs/internals/log.md has the digests that the program gives it."""
+def test_worked_example_has_the_computed_digests() -> None:
+    """The event in docs/internals/log.md."""
     from holdfast.core.envelope import make_event
     from holdfast.core.times import parse_time
 
     page = ROOT / "docs" / "internals" / "log.md"
-    found = next(block for block in blocks(page) if block.language == "json")
-    shown = json.loads("\n".join(found.lines))
+    example = next(block for block in blocks(page) if block.language == "json")
+    shown = json.loads("\n".join(example.lines))
     data = json.dumps(shown["data"], sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     sealed = make_event(
         session=shown["session"], writer=shown["writer"], seq=shown["seq"], prev=shown["prev"], clock=shown["clock"],
@@ -383,17 +383,17 @@ def _picture() -> ModuleType:
     return module
 
 
-def _words(svg: str) -> list[str]:
-    """What stands in a picture, numbers and lengths of bars left out."""
+def _texts(svg: str) -> list[str]:
+    """The text in a picture, without numbers and lengths of bars."""
     texts = [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
     return [re.sub(r"(.)\1{2,}", r"\1", re.sub(r"[0-9▏▎▍▌▋▊▉█]+", "0", text)) for text in texts]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pictures are drawn from a Unix terminal")
-def test_the_pictures_are_current() -> None:
-    """The commands in the pictures work, and print what the pictures show; else: python docs/picture.py."""
+def test_pictures_are_current() -> None:
+    """Their commands work and print what they show; otherwise run docs/picture.py."""
     picture = _picture()
-    printed = picture.play()
+    printed = picture.run_page()
     for scene in picture.SCENES:
         drawn = (ROOT / "docs" / "images" / f"{scene.name}.svg").read_text(encoding="utf-8")
-        assert _words(drawn) == _words(picture.draw(scene, printed[scene.name])), scene.name
+        assert _texts(drawn) == _texts(picture.draw(scene, printed[scene.name])), scene.name

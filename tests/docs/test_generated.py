@@ -1,4 +1,4 @@
-"""Pages made from code say what the code says now."""
+"""Pages generated from code are current."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ GENERATOR = load()
 
 
 @pytest.mark.parametrize(("path", "make"), GENERATOR.PAGES, ids=[path for path, _ in GENERATOR.PAGES])
-def test_a_generated_page_is_fresh(path: str, make: object) -> None:
-    """The page in the repository is the one the code gives; `make docs` mends it."""
+def test_generated_page_is_current(path: str, make: object) -> None:
+    """`make docs` updates it."""
     assert callable(make)
     assert (DOCS / path).read_text(encoding="utf-8") == make(), f"docs/{path} is stale: run `make docs`"
 
 
-def test_every_event_and_move_is_there() -> None:
-    """No type is missing from the events page, no move from the diagrams."""
+def test_generated_pages_contain_every_event_and_transition() -> None:
+    """On the events page and in the diagrams."""
     written = (DOCS / "reference/events.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^### `(\S+)`$", written, re.MULTILINE)) == set(EVENT_TYPES)
     drawn = (DOCS / "reference/lifecycle.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Play the story and compare it with what is stored: `python -m tests.golden [--update]`."""
+"""Runs the story and compares its output with the stored one: `python -m tests.golden [--update]`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.golden.stage import Stage
 from tests.golden.story import play
 
 EXPECTED = Path(__file__).parent / "expected"
-MOST_LINES = 400  # of differences; the rest says nothing new
+MOST_LINES = 400  # of differences; more would not help
 
 
 def record() -> dict[str, str]:
-    """By chapter, all that came out."""
+    """All output, by chapter."""
     stage = Stage()
     try:
         play(stage)
@@ -37,11 +37,13 @@ def update(played: dict[str, str]) -> None:
 
 def differences(played: dict[str, str]) -> list[str]:
     expected = {path.stem: path.read_bytes().decode() for path in EXPECTED.glob("*.txt")}
-    found: list[str] = []
+    changed_lines: list[str] = []
     for name in sorted(expected.keys() | played.keys()):
         before, after = (texts.get(name, "").split("\n") for texts in (expected, played))
-        found += difflib.unified_diff(before, after, f"expected/{name}.txt", f"now/{name}.txt", lineterm="", n=2)
-    return found
+        changed_lines += difflib.unified_diff(
+            before, after, f"expected/{name}.txt", f"now/{name}.txt", lineterm="", n=2
+        )
+    return changed_lines
 
 
 def main() -> int:
@@ -49,11 +51,11 @@ def main() -> int:
     if "--update" in sys.argv:
         update(played)
         return 0
-    found = differences(played)
-    print("\n".join(found[:MOST_LINES]) or "Every output is as recorded.")
-    if len(found) > MOST_LINES:
-        print(f"… and {len(found) - MOST_LINES} more lines.")
-    return bool(found)
+    changed_lines = differences(played)
+    print("\n".join(changed_lines[:MOST_LINES]) or "Every output is as recorded.")
+    if len(changed_lines) > MOST_LINES:
+        print(f"… and {len(changed_lines) - MOST_LINES} more lines.")
+    return bool(changed_lines)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Runs Python as on one and the same computer at one moment: `frozen_python.py (-c CODE | -m MODULE | FILE) WORDS…`.
+"""Runs Python as on one fixed computer at one time: `frozen_python.py (-c CODE | -m MODULE | FILE) WORDS…`.
 
-The clock stands still, files that are synced get its time, randomness is repeated by every run of the story, and host
-and user have fixed names. Processes that the program starts with `sys.executable` run like this too.
+The clock stands still, synced files get its time, every run of the story repeats the same randomness, and host and
+user have fixed names. Child processes started by `sys.executable` run like this too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 NOW = int(os.environ["GOLDEN_NOW"])  # nanoseconds since 1970
 STEP = int(os.environ["GOLDEN_STEP"])  # how many commands the story ran before
-PATIENCE = 30  # times as long as usual, for programs that give up after less than a second
+PATIENCE = 30  # factor for timeouts of less than a second
 
 
 def stop_clock() -> None:
@@ -36,7 +36,7 @@ def stop_clock() -> None:
 
 
 def repeat_randomness(words: list[str]) -> None:
-    """Other bytes for each process and each call. Long ones begin with numbers that grow: ids sort by age."""
+    """Other bytes for each process and call. Long ones start with increasing numbers: ids sort by age."""
     seed = hashlib.sha256("\0".join([str(STEP), *words]).encode("utf-8", "surrogateescape"))
     for number in count():  # the same command may run twice in one step, in the background
         process = f"{seed.hexdigest()}.{number}"

@@ -1,7 +1,7 @@
-"""Replaces what is random or belongs to this machine by placeholders, numbered in order of appearance.
+"""Replaces random and machine-dependent values by placeholders, numbered in order of appearance.
 
-Randomness is the same in each run of the story, but not after a change of the program that draws it in another order:
-such a change must not show. Placeholders are as long as what they stand for, so that tables stay aligned.
+Every run of the story has the same randomness, but a change of the program may draw it in another order, which must
+not show. Placeholders are as long as the values they replace, so that tables stay aligned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SECRET = r"AGE-SECRET-KEY-1[0-9A-Z]+|[0-9A-Za-z+/]{43}="
 WORDS = r"[a-z]{3,8}(?:-[a-z]{3,8}){11,}"
 RANDOM = re.compile(rf"(?<![0-9A-Za-z_+/-])(?:{UUID}|{AGE_KEY}|{SECRET}|{HEX}|{BASE64}|{WORDS})(?![0-9A-Za-z_+-])")
 SHORT = re.compile(r"(?<![0-9A-Za-z_-])[0-9a-f]{6,15}(?![0-9A-Za-z_-])")
-# The same in other surroundings: parts of file names and of longer words.
+# The same within other text: parts of file names and of longer words.
 WITHIN = re.compile(rf"{UUID}|(?<![0-9a-f])[0-9a-f]{{32,}}(?![0-9a-f])")
 MEASURED = (
     (re.compile(r"'[^']*/site-packages'"), "'<site-packages>'"),
@@ -47,7 +47,7 @@ MEASURED = (
 
 
 def stable(chapters: dict[str, str]) -> dict[str, str]:
-    """The same record for every run; a placeholder means the same in all chapters."""
+    """The same record for every run; one placeholder means the same in all chapters."""
     whole = "\0".join(chapters.values())
     for path, stands_for in ((CHECKOUT, "<checkout>"), (sys.prefix, "<venv>"), (sys.base_prefix + "/", "<python>/")):
         whole = whole.replace(path, stands_for)

@@ -1,4 +1,4 @@
-"""Where the golden story is played: an empty home, a frozen clock, and a record of everything that comes out."""
+"""Where the golden story runs: an empty home, a frozen clock, and a record of all output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FROZEN = Path(__file__).parent / "frozen_python.py"
-# Always the same directory: lines break at the same columns, and names that are hashes of paths stay the same.
+# Always the same directory: lines wrap at the same columns, and names derived from hashes of paths stay the same.
 ROOT = Path("/tmp/holdfast-golden")
 TOOLS = (
     "cat",
@@ -34,13 +34,13 @@ TOOLS = (
     "rm",
     "sh",
     "sleep",
-)  # no agent's program is found that happens to be here
+)  # agent programs of this machine are not on the path
 PATIENCE = 300  # seconds; this machine may be busy
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 class Stage:
-    """Plays commands at given times, for several people, and writes down what they print."""
+    """Runs commands at given times, for several people, and records their output."""
 
     def __init__(self) -> None:
         self.chapters: dict[str, list[str]] = {}
@@ -51,7 +51,7 @@ class Stage:
         self.directory = "shop"
         self._step = 0
         self._servers: set[int] = set()
-        # One story at a time. Processes whose parent has ended become ours: `settle` can see them.
+        # One story at a time. Orphaned processes become our children, so that `settle` sees them.
         self._lock = open(f"{ROOT}.{os.getuid()}.lock", "a")  # noqa: SIM115
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
@@ -76,15 +76,15 @@ class Stage:
     def write(self, text: str) -> None:
         self.chapters[self._chapter].append(text)
 
-    # ── who, where and when ──────────────────────────────────────────────────────────────────────────────
+    # ── who, where and when ──────────────────────────────────────────────────────────────────────────────────
 
     def home(self) -> Path:
         return ROOT / self.who
 
     def place(self) -> Path:
-        found = self.home() / self.directory
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        directory = self.home() / self.directory
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
 
     def environment(self) -> dict[str, str]:
         return {
@@ -110,10 +110,10 @@ class Stage:
             "GOLDEN_PYTHON": str(ROOT / "bin" / "python"),
         }
 
-    # ── what is played ───────────────────────────────────────────────────────────────────────────────────
+    # ── commands and requests ────────────────────────────────────────────────────────────────────────────────
 
     def run(self, line: str, given: str | None = None) -> None:
-        """One line of shell, in the place and at the time; written down with all it printed and its exit code."""
+        """One line of shell, in the place and at the time; recorded with its output and exit code."""
         done = self.quietly(line, given)
         shown = [f"{self.who}:{self.directory} {self.day[5:]} {self.time} $ {line}"]
         shown += _marked("<", given or "") + _marked("|", done.stdout) + _marked("!", done.stderr)
@@ -122,7 +122,7 @@ class Stage:
         self.write("\n".join(shown) + "\n")
 
     def play(self, script: str) -> None:
-        """Lines of shell. Some begin with a time (`HH:MM`), others with a person (`bob:`)."""
+        """Lines of shell. Some start with a time (`HH:MM`), others with a person (`bob:`)."""
         for line in filter(None, map(str.strip, script.splitlines())):
             command = line
             if match := re.match(r"(\d\d:\d\d) ", command):
@@ -148,18 +148,18 @@ class Stage:
         return done
 
     def settle(self) -> None:
-        """Wait until no process that a command left in the background is at work."""
+        """Wait until no background process of a command is running."""
         deadline = time.monotonic() + PATIENCE
         while working := _descendants() - self._servers:
             assert time.monotonic() < deadline, f"processes in the background do not end: {working}"
             time.sleep(0.01)
 
     def answer(self, *words: str) -> Any:
-        """What a command says as JSON, not written down."""
+        """A command's JSON output, not recorded."""
         return json.loads(self.quietly(" ".join(("holdfast", *words, "--json"))).stdout)
 
     def serve(self, requests: list[dict[str, Any]]) -> None:
-        """Talk to the MCP server: a request is sent when the one before it was answered. Questions get a yes."""
+        """Talk to the MCP server: a request is sent once the previous one is answered. Questions get a yes."""
         with self._started(["holdfast", "mcp"]) as process:
 
             def say(message: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ class Stage:
             self._servers.remove(process.pid)
 
     def files(self, below: str, *, but: str = r"(?!)") -> None:
-        """Names of all files below a directory of this person, and the text of those that hold text."""
+        """Names of all files below one of this person's directories, and the content of text files."""
         top = self.home() / below
         for path in sorted(top.rglob("*")):
             name = path.relative_to(ROOT).as_posix()
@@ -241,7 +241,7 @@ def pretty(value: Any) -> str:
 
 
 def _marked(mark: str, text: str) -> list[str]:
-    """Lines with a mark. A JSON document in one line is shown in many, marked with `j` too."""
+    """Lines with a mark. A one-line JSON document is shown on many lines, marked with `j` too."""
     shown = []
     for line in text.splitlines():
         value = None
@@ -266,7 +266,7 @@ def _document(stream: Any) -> Any:
 
 
 def _descendants() -> set[int]:
-    """Processes below this one that have not ended."""
+    """Processes below this one that are still running."""
     children: dict[int, set[int]] = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         with suppress(OSError):
@@ -274,9 +274,9 @@ def _descendants() -> set[int]:
             state, parent = rest.split()[:2]
             if state != "Z":
                 children.setdefault(int(parent), set()).add(int(name.split()[0]))
-    found, left = set(), [os.getpid()]
+    descendants, left = set(), [os.getpid()]
     while left:
         below = children.get(left.pop(), set())
-        found |= below
+        descendants |= below
         left += below
-    return found
+    return descendants

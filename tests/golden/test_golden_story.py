@@ -1,4 +1,4 @@
-"""The golden story covers every surface: what the program gains, the story gains. Reads only what is stored."""
+"""The golden story covers every surface: additions to the program must be in it. It reads stored output only."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EXPECTED = Path(__file__).parent / "expected"
 RECORD = {path.stem: path.read_text(encoding="utf-8") for path in EXPECTED.glob("*.txt")}
 RAN = re.compile(r"^\w+:\w+ [\d-]+ [\d:]+ \$ (?:.*&& )?holdfast (.*)\n((?:  .*\n| j.*\n)*)", re.MULTILINE)
 ONLY_REFUSED = {"store admit", "store dismiss", "store share", "store unshare", "store partition"}  # for servers
-NO_DOCUMENT = {"hook", "mcp", "ui"}  # what they say is the other chapters'
-NEVER_FAIL = {"hook", "statusline"}  # whatever happens, agents go on
+NO_DOCUMENT = {"hook", "mcp", "ui"}  # their output is in other chapters
+NEVER_FAIL = {"hook", "statusline"}  # agents must continue whatever happens
 SERVERS = {"mcp", "ui"}
 
 
@@ -26,7 +26,7 @@ PRINTED = [ran for text in RECORD.values() for ran in RAN.findall(text) if not r
 
 
 def runs(command: str) -> set[tuple[bool, bool]]:
-    """How a command was run: as JSON or not, with success or without."""
+    """How a command was run: as JSON or not, successfully or not."""
     named = re.compile(rf"{command}\b(?!-)")
     return {
         ("--json" in words, not re.search(r"^  = ", printed, re.MULTILINE))
@@ -57,7 +57,7 @@ def test_story_opens_every_dialog(name: str) -> None:
 
 def test_story_calls_every_tool_and_reads_every_resource_and_prompt() -> None:
     text = RECORD["mcp"]
-    answers = [json.loads(found) for found in re.findall(r"^mcp < (\{\n.*?^\})$", text, re.MULTILINE | re.DOTALL)]
+    answers = [json.loads(body) for body in re.findall(r"^mcp < (\{\n.*?^\})$", text, re.MULTILINE | re.DOTALL)]
     offered = {kind: offer for answer in answers for kind, offer in answer.get("result", {}).items() if kind in KINDS}
     assert set(offered) == set(KINDS)
     for kind, (field, asked) in KINDS.items():
@@ -65,7 +65,7 @@ def test_story_calls_every_tool_and_reads_every_resource_and_prompt() -> None:
             assert asked.format(re.sub(r"\{\w+\}", "", item[field])) in text, f"{kind}: {item[field]}"
 
 
-# By the name of a list: what names an item of it, and how it is asked for.
+# By the name of a list: the key that names an item, and the request for it.
 KINDS = {
     "tools": ("name", '"tools/call", "params": {{"name": "{}"'),
     "prompts": ("name", '"prompts/get", "params": {{"name": "{}"'),
