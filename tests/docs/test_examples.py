@@ -244,13 +244,13 @@ def _run(page: Path) -> None:
             _run_in(PageShell(Path(scratch), devices, zone, around), page, served=served)
 
 
-def _run_in(room: PageShell, page: Path, *, served: bool) -> None:
+def _run_in(page_shell: PageShell, page: Path, *, served: bool) -> None:
     names = RunNames()
     try:
         for step in steps(page):
             source = step.source if step.python else in_command(names.in_command(step.source))
-            code, output = room.run_page(step._replace(source=source))
-            printed = in_answer(output) if served else said
+            code, output = page_shell.run_page(step._replace(source=source))
+            printed = in_answer(output) if served else output
             where = f"{page.relative_to(ROOT)}:{step.line}: {step.source.splitlines()[0]}"
             assert code == step.code, f"{where}\nended with {code}, not {step.code}, and printed:\n{printed}"
             lines = printed.rstrip("\n").split("\n") if printed.strip() else []
@@ -258,7 +258,7 @@ def _run_in(room: PageShell, page: Path, *, served: bool) -> None:
                 wanted = "\n".join(step.expected)
                 pytest.fail(f"{where}\nshould print:\n{wanted}\n\nand printed:\n{printed}", pytrace=False)
     finally:
-        room.close()
+        page_shell.close()
 
 
 @pytest.mark.parametrize(
