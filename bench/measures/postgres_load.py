@@ -45,7 +45,7 @@ from holdfast.core.events import (
 from holdfast.core.fold import apply
 from holdfast.core.state import FOLD_VERSION, State, freeze
 from holdfast.core.text import split_words
-from holdfast.store.tables import is_due, ladder, summary
+from holdfast.store.tables import is_due, snapshots_to_keep, summary
 from measures.append import text as common
 
 EVENTS_EACH = 100  # in a session
@@ -300,7 +300,7 @@ class Kept:
                 frozen = freeze(self.state)
                 last, size = seq, len(frozen)
                 self.snapshots[seq] = (event.clock, frozen)
-                kept = ladder(list(self.snapshots))
+                kept = snapshots_to_keep(list(self.snapshots))
                 self.snapshots = {count: found for count, found in self.snapshots.items() if count in kept}
 
 

@@ -177,8 +177,8 @@ def test_bash_completes_a_value_after_an_equals_sign(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("complete", [zsh, fish])
-def test_other_shells_complete_a_value_after_an_equals_sign(complete: Completer, folder: Path) -> None:
-    """zsh and fish keep `--mode=re` as one word."""
+def test_zsh_and_fish_complete_a_value_after_an_equals_sign(complete: Completer, folder: Path) -> None:
+    """Both keep `--mode=re` as one word."""
     (result,) = complete([(["start"], "--mode=re")], folder)
     assert {word.removeprefix("--mode=") for word in result} == {"release"}
 

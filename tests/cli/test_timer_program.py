@@ -266,7 +266,7 @@ def test_deleting_the_file_pauses_and_the_next_command_names_both_options(cli: C
     out = cli("status")
     assert out.err == ""
     assert "paused since" in out.out
-    assert "holdfast resume goes on, holdfast stop ends it" in out.out
+    assert "holdfast resume continues it, holdfast stop ends it" in out.out
     session = cli.session("status")
     assert session["status"] == "paused"
     assert session["time"]["pauses"][-1]["reason"] == "its timer file was deleted"

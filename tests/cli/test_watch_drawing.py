@@ -81,7 +81,7 @@ def task(name: str, words: str, status: str = "pending") -> model.Task:
 
 
 def full(text: str) -> SessionCard:
-    """A session with every kind of fact, in which each text is `said`."""
+    """A session with every kind of fact, in which each text is `text`."""
     result = make_card(
         goal=text, project=text, scope=text, attention=(text, text),
         agents=[agent("a1", "running", text, 0.4), agent("a2", "error", text), agent("a3", "completed", text)],

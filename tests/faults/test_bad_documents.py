@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.core.errors import Invalid
 from holdfast.formats import registry
-from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.recovery.parse import recover_document
 from holdfast.formats.text import read
 from holdfast.formats.text.nodes import MAX_LEVELS
 from tests.faults.fuzz import document_path
@@ -102,7 +102,7 @@ def test_duplicate_keys_are_refused_when_read_and_recovered(name: str) -> None:
     twice = raw.replace(b'"status"', b'"status": "x", "status"', 1)
     with pytest.raises(Invalid, match="duplicate key"):
         read.read_json(twice, "x.json")
-    assert recovered(twice).value == json.loads(raw)
+    assert recover_document(twice).value == json.loads(raw)
 
 
 def test_deep_nesting_is_refused() -> None:
@@ -119,7 +119,7 @@ def test_deep_nesting_is_refused() -> None:
 
 def test_size_limit_is_reported() -> None:
     raw = b'{"goal": "' + b"x" * (64 * MIB) + b'"}'
-    for attempt in (read.read_json, read.read_yaml, recovered):
+    for attempt in (read.read_json, read.read_yaml, recover_document):
         with pytest.raises(Invalid, match="4 MiB"):
             attempt(raw, "x.json")
 
@@ -177,7 +177,7 @@ def test_any_4_mib_document_is_processed_in_256_mib(name: str, tmp_path: Path) -
         import sys
         from holdfast.core.errors import HoldfastError
         from holdfast.formats.text import read
-        from holdfast.formats.recovery.recover import recovered
+        from holdfast.formats.recovery.parse import recovered
         raw = open(sys.argv[1], "rb").read()
         try:
             read.read(raw, sys.argv[1])

@@ -14,7 +14,7 @@ from holdfast.core.events import ProjectFacts
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, registry
 from holdfast.formats.base import Document, Format, ImportContext
-from holdfast.formats.convert import KEY, carried, converted, state_of
+from holdfast.formats.convert import CARRIED_KEY, carried_values, convert_document, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.text.json import written
 from tests.support.spec_examples import documents
@@ -29,7 +29,7 @@ NAMES = registry.NAMES
 def example(name: str) -> Document:
     """A document of this format as import leaves it, with a field of somebody's own."""
     rules = registry.named(name)
-    made = converted(
+    made = convert_document(
         rules_of("orchestrator", documents()["orchestrator"]), registry.named("orchestrator"), rules, CONTEXT
     )
     inner: Json = {"priority": 1.50, "b": [1, {"z": None, "a": "é"}]}
@@ -58,18 +58,18 @@ def errors(rules: Format, document: Document) -> list[str]:
 def test_what_is_carried_comes_back_to_the_letter(source: str, target: str) -> None:
     here, there = registry.named(source), registry.named(target)
     document = example(source)
-    away, losses = converted(document, here, there, CONTEXT, carry=True)
+    away, losses = convert_document(document, here, there, CONTEXT, carry=True)
     assert losses == []
     assert errors(there, away) == []
-    assert same(converted(away, there, here, CONTEXT).document, document)
+    assert same(convert_document(away, there, here, CONTEXT).document, document)
 
 
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
 def test_loss_is_reported_for_each_place(source: str, target: str) -> None:
     here, there = registry.named(source), registry.named(target)
-    away, losses = converted(example(source), here, there, CONTEXT)
-    assert carried(away, there) == {}
+    away, losses = convert_document(example(source), here, there, CONTEXT)
+    assert carried_values(away, there) == {}
     notes = [note for note in losses if "x-own" in note.place]
     assert len(notes) == 1
     assert notes[0].message.startswith(f"{target} cannot express it: ")
@@ -81,20 +81,20 @@ def test_luggage_survives_the_way_through_a_third_format() -> None:
     """Out over two formats and home the same way."""
     craft, timer, orchestrator = (registry.named(name) for name in ("craft", "timer", "orchestrator"))
     document = example("craft")
-    first = converted(document, craft, timer, CONTEXT, carry=True).document
-    second = converted(first, timer, orchestrator, CONTEXT, carry=True).document
-    assert set(carried(second, orchestrator)) == {"craft", "timer"}
-    back = converted(second, orchestrator, timer, CONTEXT).document
+    first = convert_document(document, craft, timer, CONTEXT, carry=True).document
+    second = convert_document(first, timer, orchestrator, CONTEXT, carry=True).document
+    assert set(carried_values(second, orchestrator)) == {"craft", "timer"}
+    back = convert_document(second, orchestrator, timer, CONTEXT).document
     assert same(back, first)
-    assert same(converted(back, timer, craft, CONTEXT).document, document)
+    assert same(convert_document(back, timer, craft, CONTEXT).document, document)
 
 
 def test_changes_on_the_way_are_kept_with_carried_values() -> None:
     """Somebody works with the converted document: their change counts, the rest comes back."""
     craft, orchestrator = registry.named("craft"), registry.named("orchestrator")
     document = example("craft")
-    away = converted(document, craft, orchestrator, CONTEXT, carry=True).document
-    home = converted({**away, "goal": "Another goal."}, orchestrator, craft, CONTEXT).document
+    away = convert_document(document, craft, orchestrator, CONTEXT, carry=True).document
+    home = convert_document({**away, "goal": "Another goal."}, orchestrator, craft, CONTEXT).document
     assert home["goal"] == "Another goal."
     assert same(home["x-own"], document["x-own"])
 
@@ -110,23 +110,23 @@ def test_changes_on_the_way_are_kept_with_carried_values() -> None:
 def test_damaged_luggage_is_ignored(luggage: Json) -> None:
     """It came through other programs: whatever became of it, the document itself still converts."""
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
-    document: Document = {**example("orchestrator"), "x-holdfast": {KEY: luggage}}
-    assert converted(document, orchestrator, craft, CONTEXT).document["goal"] == document["goal"]
+    document: Document = {**example("orchestrator"), "x-holdfast": {CARRIED_KEY: luggage}}
+    assert convert_document(document, orchestrator, craft, CONTEXT).document["goal"] == document["goal"]
 
 
 def test_luggage_that_would_make_the_document_invalid_is_ignored() -> None:
     """Replacing the whole, hiding what is required, or giving a list the shape of a number."""
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
     document = example("orchestrator")
-    plain = converted(document, orchestrator, craft, CONTEXT).document
+    plain = convert_document(document, orchestrator, craft, CONTEXT).document
     others: list[Json] = [1, None, [], {}, {"x": 1}]
     hiding: list[Json] = [{"v": value, "w": plain} for value in others]
     hiding += [{"i": {key: {"v": 5, "w": item}}} for key, item in plain.items()]
     hiding += [{"n": {key: item}} for key, item in plain.items()]
     hiding.append({"n": plain})
     for luggage in hiding:
-        loaded: Document = {**document, "x-holdfast": {KEY: json.dumps({"craft": luggage})}}
-        made = converted(loaded, orchestrator, craft, CONTEXT).document
+        loaded: Document = {**document, "x-holdfast": {CARRIED_KEY: json.dumps({"craft": luggage})}}
+        made = convert_document(loaded, orchestrator, craft, CONTEXT).document
         assert errors(craft, made) == [], luggage
 
 
@@ -137,19 +137,19 @@ def test_luggage_that_would_make_the_document_invalid_is_ignored() -> None:
 )
 def test_any_luggage_gives_a_document(luggage: Json) -> None:
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
-    document: Document = {**example("orchestrator"), "x-holdfast": {KEY: json.dumps({"craft": luggage})}}
-    assert isinstance(converted(document, orchestrator, craft, CONTEXT).document, dict)
+    document: Document = {**example("orchestrator"), "x-holdfast": {CARRIED_KEY: json.dumps({"craft": luggage})}}
+    assert isinstance(convert_document(document, orchestrator, craft, CONTEXT).document, dict)
 
 
 def test_one_file_holds_what_fits_and_the_rest_is_reported() -> None:
     orchestrator, contract = registry.named("orchestrator"), registry.named("contract")
     document = example("orchestrator")
-    whole = converted(document, orchestrator, contract, CONTEXT)
-    alone = converted(document, orchestrator, contract, CONTEXT, one_file=True)
+    whole = convert_document(document, orchestrator, contract, CONTEXT)
+    alone = convert_document(document, orchestrator, contract, CONTEXT, one_file=True)
     assert set(alone.document) < set(whole.document)
-    assert len(alone.losses) > len(whole.losses)
-    carrying = converted(document, orchestrator, contract, CONTEXT, one_file=True, carry=True).document
-    assert same(converted(carrying, contract, orchestrator, CONTEXT).document, document)
+    assert len(alone.notes) > len(whole.notes)
+    carrying = convert_document(document, orchestrator, contract, CONTEXT, one_file=True, carry=True).document
+    assert same(convert_document(carrying, contract, orchestrator, CONTEXT).document, document)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.recovery.parse import recover_document
 from holdfast.formats.recovery.text import is_mojibake
 from tests.support import spec_examples
 
@@ -63,7 +63,7 @@ def test_each_field_that_ends_before_the_cut_comes_back(
     assume(not is_mojibake(text))
     raw = text.encode()
     cut = data.draw(st.integers(0, len(raw)))
-    result = recovered(raw[:cut])
+    result = recover_document(raw[:cut])
     for key, end in ends(document, style).items():
         if end <= cut:
             assert isinstance(result.value, dict)
@@ -77,7 +77,7 @@ def test_nothing_is_invented_by_a_cut(document: dict[str, Any], style: dict[str,
     text = json.dumps(document, **style)
     assume(not is_mojibake(text))
     raw = text.encode()
-    result = recovered(raw[: data.draw(st.integers(0, len(raw)))])
+    result = recover_document(raw[: data.draw(st.integers(0, len(raw)))])
     assert result.value is None or part_of(result.value, document)
     assert all(place is None or place <= len(raw) for place in [result.lost_from])
 
@@ -94,7 +94,7 @@ def part_of(result: Any, whole: Any) -> bool:
 def test_sound_document_is_whole(document: dict[str, Any], style: dict[str, Any]) -> None:
     text = json.dumps(document, **style)
     assume(not is_mojibake(text))
-    result = recovered(text.encode())
+    result = recover_document(text.encode())
     assert (result.value, result.whole, result.lost_from) == (document, True, None)
 
 
@@ -127,14 +127,14 @@ PIECES = st.sampled_from(
 @example("{")
 @example('{"a":{"a":{"a":1}\n{"a":')
 def test_any_text_gives_an_answer(text: str) -> None:
-    result = recovered(text.encode("utf-8", "surrogatepass"))
+    result = recover_document(text.encode("utf-8", "surrogatepass"))
     json.dumps(result.value, allow_nan=False).encode()
     assert result.whole or result.notes
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_an_answer(raw: bytes) -> None:
-    result = recovered(raw)
+    result = recover_document(raw)
     assert result.lost_from is None or 0 <= result.lost_from <= len(raw)
 
 
@@ -143,7 +143,7 @@ def test_texts_examples_cut_after_any_byte(name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     document = spec_examples.documents()[name]
     for cut in range(0, len(raw), 7):
-        result = recovered(raw[:cut]).value
+        result = recover_document(raw[:cut]).value
         assert result is None or part_of(result, document), cut
 
 
@@ -155,7 +155,7 @@ DOCUMENT = json.loads(RAW)
 
 def test_cut_is_reported_with_byte_and_line() -> None:
     cut = RAW.index(b'"status": "complete"') + 12
-    result = recovered(RAW[:cut])
+    result = recover_document(RAW[:cut])
     assert isinstance(result.value, dict)
     assert result.value["agents"] == [{"id": "arch-1", "type": "arch", "task": "Design sensitivity API"}]
     assert result.lost_from == RAW.index(b'"status": "complete"')
@@ -164,12 +164,12 @@ def test_cut_is_reported_with_byte_and_line() -> None:
 
 
 def test_number_at_the_cut_may_have_had_more_digits() -> None:
-    assert recovered(b'{"a": 1, "b": 12').value == {"a": 1}
+    assert recover_document(b'{"a": 1, "b": 12').value == {"a": 1}
 
 
 def test_shorter_text_over_a_longer_one() -> None:
     new = json.dumps({"schema_version": "1.0", "goal": "Another"}, indent=2).encode()
-    result = recovered(new + RAW[len(new) :])
+    result = recover_document(new + RAW[len(new) :])
     assert (result.value, result.lost_from, result.whole) == (
         {"schema_version": "1.0", "goal": "Another"},
         None,
@@ -179,14 +179,14 @@ def test_shorter_text_over_a_longer_one() -> None:
 
 
 def test_zeros_at_the_end_cost_nothing() -> None:
-    result = recovered(RAW + b"\0" * 500)
+    result = recover_document(RAW + b"\0" * 500)
     assert (result.value, result.lost_from) == (DOCUMENT, None)
 
 
 def test_zeros_in_the_middle_cost_only_what_they_cover() -> None:
     """What follows the hole in an unknown place is left out; fields of the root after it are known."""
     start, end = RAW.index(b'"arch-1"'), RAW.index(b'"progress"')
-    result = recovered(RAW[:start] + b"\0" * (end - start) + RAW[end:])
+    result = recover_document(RAW[:start] + b"\0" * (end - start) + RAW[end:])
     assert result.value == {key: value for key, value in DOCUMENT.items() if key != "agents"}
     assert result.lost_from is not None
     assert result.lost_from <= start
@@ -196,7 +196,7 @@ def test_zeros_in_one_line_cost_that_line_alone() -> None:
     line = spec_examples.CONTRACT_HISTORY
     entry = json.loads(line)
     torn = line[:50] + b"\0" * 40 + line[90:]
-    result = recovered(line + torn + line)
+    result = recover_document(line + torn + line)
     assert (result.documents[0], result.documents[-1]) == (entry, entry)
     assert part_of(result.documents[1], entry)
     assert len(result.documents) == 3
@@ -204,19 +204,19 @@ def test_zeros_in_one_line_cost_that_line_alone() -> None:
 
 def test_zeros_at_the_beginning_leave_the_end() -> None:
     start = RAW.index(b'"pending_tasks"') - 30
-    result = recovered(b"\0" * start + RAW[start:])
+    result = recover_document(b"\0" * start + RAW[start:])
     assert isinstance(result.value, dict)
     assert result.value == {key: DOCUMENT[key] for key in result.value}
     assert {"pending_tasks", "decisions_made", "context_usage", "errors"} <= set(result.value)
-    assert recovered(RAW[start:]).value == result.value
+    assert recover_document(RAW[start:]).value == result.value
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_other_encodings(encoding: str) -> None:
     text = RAW.decode()
     raw = ("\ufeff" + text).encode("utf-16-be") if encoding == "utf-16-be" else text.encode(encoding)
-    assert recovered(raw).value == DOCUMENT
-    result = recovered(raw[: len(raw) // 2]).value
+    assert recover_document(raw).value == DOCUMENT
+    result = recover_document(raw[: len(raw) // 2]).value
     assert isinstance(result, dict)
     assert result["goal"] == DOCUMENT["goal"]
 
@@ -228,10 +228,10 @@ def test_text_that_was_read_in_the_wrong_encoding(times: int, wrong: str) -> Non
     for _ in range(times):
         shown = "".join(_shown(byte, wrong) for byte in raw)
         raw = shown.encode()
-    result = recovered(raw)
+    result = recover_document(raw)
     assert result.value == {"goal": "Größe prüfen – „bald“", "x": "naïve café"}
     assert "Latin-1" in result.notes[0].message
-    cut = recovered(raw[:-5]).value
+    cut = recover_document(raw[:-5]).value
     assert cut == {"goal": "Größe prüfen – „bald“"}
 
 
@@ -243,7 +243,7 @@ def _shown(byte: int, wrong: str) -> str:
 
 
 def test_latin_1_itself_is_read() -> None:
-    assert recovered('{"a": "café", "b": "naïve"}'.encode("latin-1")).value == {"a": "café", "b": "naïve"}
+    assert recover_document('{"a": "café", "b": "naïve"}'.encode("latin-1")).value == {"a": "café", "b": "naïve"}
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -251,9 +251,9 @@ def test_document_within_a_string(times: int) -> None:
     text = json.dumps(DOCUMENT)
     for _ in range(times):
         text = json.dumps(text)
-    result = recovered(text.encode())
+    result = recover_document(text.encode())
     assert (result.value, result.whole) == (DOCUMENT, False)
-    cut = recovered(text.encode()[: len(text) // 2])
+    cut = recover_document(text.encode()[: len(text) // 2])
     assert isinstance(cut.value, dict)
     assert part_of(cut.value, DOCUMENT)
     assert cut.value["goal"] == DOCUMENT["goal"]
@@ -264,12 +264,12 @@ def test_document_within_a_string(times: int) -> None:
 def test_two_documents_in_one_file() -> None:
     """All are given; the last whole one counts."""
     craft = json.loads(spec_examples.CRAFT)
-    assert recovered(RAW + spec_examples.CRAFT).documents == [DOCUMENT, craft]
-    assert recovered(RAW + spec_examples.CRAFT).value == craft
-    broken = recovered(RAW + spec_examples.CRAFT[:900])
+    assert recover_document(RAW + spec_examples.CRAFT).documents == [DOCUMENT, craft]
+    assert recover_document(RAW + spec_examples.CRAFT).value == craft
+    broken = recover_document(RAW + spec_examples.CRAFT[:900])
     assert broken.value == DOCUMENT
     assert len(broken.documents) == 2
-    glued = recovered(RAW[:700] + RAW)
+    glued = recover_document(RAW[:700] + RAW)
     assert glued.value == DOCUMENT
     assert part_of(glued.documents[0], DOCUMENT)
 
@@ -277,9 +277,9 @@ def test_two_documents_in_one_file() -> None:
 def test_lines_each_with_a_document() -> None:
     line = spec_examples.CONTRACT_HISTORY
     entry = json.loads(line)
-    assert recovered(line * 3).documents == [entry] * 3
-    assert recovered(line * 3).whole
-    cut = recovered(line * 2 + line[:60])
+    assert recover_document(line * 3).documents == [entry] * 3
+    assert recover_document(line * 3).whole
+    cut = recover_document(line * 2 + line[:60])
     assert cut.documents == [entry, entry, {"timestamp": entry["timestamp"], "command": "plan"}]
     assert not cut.whole
 
@@ -290,7 +290,7 @@ def test_half_a_record_glued_to_the_next(cut: int) -> None:
     line = spec_examples.CONTRACT_HISTORY
     entry = json.loads(line)
     for between in (b"", b"\n"):
-        result = recovered(line + line[:cut].rstrip(b"\n") + between + line + line)
+        result = recover_document(line + line[:cut].rstrip(b"\n") + between + line + line)
         assert result.documents[0] == entry
         assert result.documents[-2:] == [entry, entry]
         assert all(part_of(item, entry) for item in result.documents)
@@ -318,23 +318,23 @@ def test_half_a_record_glued_to_the_next(cut: int) -> None:
     ],
 )
 def test_safe_repairs_are_made_and_noted(text: str, value: Any, fragment: str) -> None:
-    result = recovered(text.encode())
+    result = recover_document(text.encode())
     assert result.value == value
     assert fragment in "\n".join(note.message for note in result.notes)
     assert not result.whole
 
 
 def test_depth_and_size_are_bounded() -> None:
-    deep = recovered(b'{"a": 1, "b": ' + b"[" * 100_000 + b"]" * 100_000 + b', "c": 2}')
+    deep = recover_document(b'{"a": 1, "b": ' + b"[" * 100_000 + b"]" * 100_000 + b', "c": 2}')
     assert isinstance(deep.value, dict)
     assert (deep.value["a"], deep.value["c"]) == (1, 2)
     assert any("nested too deeply" in note.message for note in deep.notes)
-    assert recovered(b"[" * 100_000).value is None
-    many = recovered(b'{"a": [' + b"0," * 300_000)
+    assert recover_document(b"[" * 100_000).value is None
+    many = recover_document(b'{"a": [' + b"0," * 300_000)
     assert isinstance(many.value, dict)
     assert "more than" in many.notes[0].message
     with pytest.raises(Invalid, match="4 MiB"):
-        recovered(b" " * ((4 << 20) + 1))
+        recover_document(b" " * ((4 << 20) + 1))
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_depth_and_size_are_bounded() -> None:
 def test_no_repetition_exhausts_it(unit: str) -> None:
     """A long text of any nasty piece gives an answer; a quadratic parser would not end."""
     for head in ("", '{"a": 1, '):
-        result = recovered((head + unit * ((1 << 17) // len(unit))).encode())
+        result = recover_document((head + unit * ((1 << 17) // len(unit))).encode())
         assert len(result.notes) <= 110
 
 
@@ -371,7 +371,7 @@ def test_flipped_bytes_never_raise_and_cost_little() -> None:
     for _ in range(200):
         raw = bytearray(RAW)
         raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
-        result = recovered(bytes(raw))
+        result = recover_document(bytes(raw))
         if isinstance(result.value, dict):
             kept += sum(result.value.get(key) == value for key, value in DOCUMENT.items())
     assert kept > 200 * len(DOCUMENT) * 0.8
@@ -382,9 +382,9 @@ def test_flipped_bytes_never_raise_and_cost_little() -> None:
 
 def test_yaml_is_kept_up_to_the_last_line_that_parses() -> None:
     raw = spec_examples.CONTRACT_STATE
-    assert recovered(raw).whole
+    assert recover_document(raw).whole
     broken = raw.replace(b'"opus"', b'"opus')
-    result = recovered(broken, "state.yaml")
+    result = recover_document(broken, "state.yaml")
     assert isinstance(result.value, dict)
     assert result.value["feature_id"] == "ai-orchestrator-2025-01-09"
     assert result.value["current_state"] == {"active_task": "impl-core-commands"}
@@ -395,10 +395,10 @@ def test_yaml_is_kept_up_to_the_last_line_that_parses() -> None:
 @pytest.mark.parametrize("name", spec_examples.YAML_FILES)
 def test_yaml_cut_after_any_byte(name: str) -> None:
     raw = spec_examples.YAML_FILES[name]
-    whole = recovered(raw).value
+    whole = recover_document(raw).value
     for cut in range(0, len(raw), 11):
         try:
-            result = recovered(raw[:cut], name)
+            result = recover_document(raw[:cut], name)
         except HoldfastError:
             pytest.fail(f"cut at {cut}")
         assert result.whole or result.notes
@@ -410,11 +410,11 @@ def test_yaml_cut_after_any_byte(name: str) -> None:
 def test_two_documents_of_yaml_in_one_file() -> None:
     raw = spec_examples.CONTRACT_STATE
     newer = raw.replace(b"impl-core-commands", b"impl-tests")
-    result = recovered(raw + b"---\n" + newer, "state.yaml")
-    assert result.documents == [recovered(raw).value, recovered(newer).value]
+    result = recover_document(raw + b"---\n" + newer, "state.yaml")
+    assert result.documents == [recover_document(raw).value, recover_document(newer).value]
     assert (result.value, result.lost_from) == (result.documents[1], None)
-    torn = recovered(raw + b"---\n" + newer[:-30], "state.yaml")
-    assert torn.value == recovered(raw).value
+    torn = recover_document(raw + b"---\n" + newer[:-30], "state.yaml")
+    assert torn.value == recover_document(raw).value
     assert torn.lost_from is not None
 
 
@@ -427,18 +427,18 @@ def test_whole_document_glued_to_a_torn_one_counts(second: bytes) -> None:
     for cut in range(30, len(RAW) - 1, 7):
         if RAW[:cut].rstrip()[-1:] in (b":", b"[", b","):
             continue
-        result = recovered(RAW[:cut] + second)
+        result = recover_document(RAW[:cut] + second)
         assert result.value == json.loads(second), cut
         assert part_of(result.documents[0], DOCUMENT), cut
 
 
 @pytest.mark.parametrize(("text", "lost"), [('{"a": 1, "a": 2}', True), ('{"a": [1], "b": 0, "a": [1]}', False)])
 def test_duplicate_key_loses_a_value_only_if_they_differ(text: str, lost: bool) -> None:
-    result = recovered(text.encode())
+    result = recover_document(text.encode())
     assert (result.lost_from is not None) == lost
     assert [note.place for note in result.notes] == [("a",)]
 
 
 def test_many_empty_lines_before_nonsense_take_no_time() -> None:
     """From fuzzing: thirty empty lines once took exponential time."""
-    assert not recovered(b"\n" * 3000 + b'\0\0t": "b"}i\0 "x: ["}').whole
+    assert not recover_document(b"\n" * 3000 + b'\0\0t": "b"}i\0 "x: ["}').whole

@@ -18,7 +18,7 @@ from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import folded
 from holdfast.formats.document_paths import written
 from holdfast.formats.recovery.identify import complete, identify
-from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.recovery.parse import recover_document
 from holdfast.formats.salvage import EXTRA, NO_GOAL, additions, beginning
 from holdfast.formats.unknown.keys import recognises
 from holdfast.formats.unknown.read import read_document
@@ -494,7 +494,7 @@ def test_cut_document_is_recognised_and_completed(name: str) -> None:
     """With a third of it left, the format is known, and its document is valid again."""
     raw = spec_examples.JSON_FILES[name]
     for part in (3, 5, 7, 9):
-        recognised = recovered(raw[: len(raw) * part // 10])
+        recognised = recover_document(raw[: len(raw) * part // 10])
         what = identify(recognised.value)
         assert what is not None, part
         assert what.rules.name == name.split(maxsplit=1)[0]

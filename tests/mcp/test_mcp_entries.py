@@ -53,7 +53,6 @@ def test_unknown_field_of_an_entry_is_refused(
     {"context": [{"tokens": True}]}, {"context": [{"tokens": 1, "window": True}]},
 ], ids=str)  # fmt: skip
 def test_true_is_not_accepted_as_a_number(work: AgentClient, arguments: dict[str, Any]) -> None:
-    """A flag where a number belongs is refused, not taken for one."""
     assert "not true or false" in work.refused("record", **arguments)
 
 
@@ -114,7 +113,6 @@ def test_schemas_describe_the_accepted_arguments(work: AgentClient) -> None:
 
 
 def test_goal_scope_and_mode_can_be_edited(work: AgentClient) -> None:
-    """An agent learns what it is really about, and says so."""
     work.done("record", edit={"goal": "Lose nothing at all", "scope": "mcp", "mode": "debug", "tags": ["t"]})
     session = work.done("get_status")["session"]
     assert (session["goal"], session["scope"], session["mode"]) == ("Lose nothing at all", "mcp", "debug")

@@ -57,7 +57,6 @@ def test_agent_learns_that_somebody_completed_its_session(work: AgentClient) -> 
 
 
 def test_agent_learns_that_its_session_was_deleted(work: AgentClient) -> None:
-    """Erased by the person: said so."""
     mine = work.done("start_session", goal="Mine")["id"]
     with work.keeper() as keeper:
         keeper.delete(mine, force=True)

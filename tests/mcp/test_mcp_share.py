@@ -112,7 +112,6 @@ def test_client_without_questions_gets_the_command(work: AgentClient) -> None:
 
 
 def test_no_argument_replaces_the_persons_answer(work: AgentClient) -> None:
-    """A model cannot say yes for them."""
     for extra in ("confirmed", "confirm", "share", "answer", "wish"):
         assert "Unknown argument" in work.refused("share_session", email=ADA, **{extra: {"share": True}})
     assert shared_with(work) == []

@@ -115,7 +115,6 @@ def test_agent_works_in_a_session_from_start_to_finish(work: AgentClient) -> Non
 
 
 def test_status_document_equals_the_librarys(quick: AgentClient) -> None:
-    """What get_status gives as the session is the very document the library gives."""
     quick.done("start_session", goal="Same everywhere")
     quick.done("record", notes=["x"], tasks=[{"event": "added", "text": "t"}])
     document = quick.done("get_status")["session"]
@@ -249,7 +248,6 @@ def test_resume_takes_the_latest_session_without_a_current_one(work: AgentClient
 
 
 def test_secrets_are_removed_and_reported_to_the_agent(quick: AgentClient) -> None:
-    """What looks like a secret never reaches the log, and the answer says that it was cut out."""
     quick.done("start_session", goal="Careful")
     text = quick.done("record", notes=["key AKIAIOSFODNN7EXAMPLQ and ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"])[
         "notes"
@@ -302,7 +300,6 @@ def test_replaced_store_is_reopened(quick: AgentClient, tmp_path: Path) -> None:
 
 
 def test_slow_sync_does_not_block_other_calls(work: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a sync waits for a remote, the status is answered."""
     work.done("start_session", goal="Patience")
     begun, release = threading.Event(), threading.Event()
 

@@ -104,7 +104,6 @@ def test_too_long_line_keeps_only_its_start(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_unreadable_answer_of_the_client_gets_no_error() -> None:
-    """An error about an answer would be an answer to nothing."""
     message = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
     assert isinstance(message, BadMessage)
     assert (message.id, message.is_response) == (3, True)
@@ -134,7 +133,6 @@ def test_question_without_a_client_ends_the_call(work: AgentClient, tmp_path: Pa
 
 
 def test_cancelled_call_does_not_delay_the_end(work: AgentClient) -> None:
-    """What the client gave up is not waited for."""
     cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}'
     assert all(entry.get("id") == 7 for entry in replies_to(work, call("get_status", "{}"), cancel))
 

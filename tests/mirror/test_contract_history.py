@@ -82,17 +82,22 @@ def test_reading_is_limited(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
         list(history.read(path))
 
 
+def written_events(path: str, tail: int | None) -> history.WrittenEvents:
+    with open(path, "rb") as file:
+        return history._written(file.fileno(), tail)
+
+
 def test_tail_shows_which_events_exist(path: str) -> None:
     """Only the end of a long file is read: a writer's last event implies the earlier ones."""
     history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
     assert os.stat(path).st_size > 3 * history._TAIL
-    there = history.last_events(path)
+    there = written_events(path, history._TAIL)
     assert not there.whole
     assert there.latest == {"w": 400}
     assert there.has(line(1)) is True
     assert there.has(line(401)) is False
     assert there.has(line(1, "stranger")) is None
-    assert history.last_events(path, whole=True).has(line(1, "stranger")) is False
+    assert written_events(path, None).has(line(1, "stranger")) is False
 
 
 def test_writer_missing_in_the_tail_is_searched_in_the_whole_file(path: str) -> None:
@@ -115,11 +120,6 @@ def test_append_reads_a_constant_amount(path: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(history, "_written", spied)
     history.append(path, [line(401)])
     assert asked == [history._TAIL]
-
-
-def test_missing_file_is_empty(path: str) -> None:
-    assert history.last_events(path) == (frozenset(), {}, True)
-    assert not os.path.exists(path)
 
 
 def test_concurrent_processes_do_not_mix_their_lines(path: str) -> None:

@@ -264,8 +264,8 @@ def test_edit_without_stored_lineage_is_at_worst_a_conflict(timed: Edited, clock
     is_plain(timed, "Words 0")
     memory = timed.keeper.mirrors.stored
     tree = memory.tree(timed.keeper.place.root)
-    assert tree.lines[timed.name][timed.session.id]
-    tree.lines = {timed.name: {timed.session.id: ["0" * 64]}}
+    assert tree.edit_chains[timed.name][timed.session.id]
+    tree.edit_chains = {timed.name: {timed.session.id: ["0" * 64]}}
     memory.save(tree)
     clock.ahead += 5
     timed.write("Words 1")
@@ -282,7 +282,7 @@ def test_lineage_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         for number in range(9):
             edited.write(f"Words {number}")
             is_plain(edited, f"Words {number}")
-            lines = keeper.mirrors.stored.tree(keeper.place.root).lines["orchestrator"]
+            lines = keeper.mirrors.stored.tree(keeper.place.root).edit_chains["orchestrator"]
             assert len(lines[edited.session.id]) <= 4
 
 

@@ -129,7 +129,7 @@ def test_lost_commit_is_reported_as_unknown_after_a_timeout(env: Environment, st
     env.line.cut_when(commit_then_refuse)
     with pytest.raises(Unreachable, match="not known") as caught:
         note(store, env.session, "second")
-    assert "look before you repeat it" in str(caught.value.hint)
+    assert "check first" in str(caught.value.hint)
     env.line.accept()
     note(store, env.session, "third")
     assert env.notes() == ["first", "second", "third"]

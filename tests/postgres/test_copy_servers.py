@@ -276,11 +276,11 @@ def _start_at(crash: threading.Timer, place: int) -> Callable[[Progress], None]:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        ("UPDATE holdfast.events SET data = '{}' WHERE hash = %s", "is another"),
+        ("UPDATE holdfast.events SET data = '{}' WHERE hash = %s", "differs"),
         ("UPDATE holdfast.events SET data = NULL, salt = NULL WHERE hash = %s", "without its data"),
-        ("UPDATE holdfast.events SET actor = 'eve' WHERE hash = %s", "is another"),
-        ("UPDATE holdfast.events SET clock = clock + 10000000 WHERE hash = %s", "is another"),
-        ("UPDATE holdfast.events SET key = 'another' WHERE hash = %s", "is another"),
+        ("UPDATE holdfast.events SET actor = 'eve' WHERE hash = %s", "differs"),
+        ("UPDATE holdfast.events SET clock = clock + 10000000 WHERE hash = %s", "differs"),
+        ("UPDATE holdfast.events SET key = 'another' WHERE hash = %s", "differs"),
     ],
 )
 def test_copy_reports_a_difference_planted_meanwhile(

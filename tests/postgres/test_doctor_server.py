@@ -61,7 +61,7 @@ def test_doctor_warns_a_superuser(machine: Machine, team: Team, postgres: Server
 
 @pytest.mark.parametrize(
     ("encrypted", "proven", "detail"),
-    [(False, False, "can be read on the way"), (True, False, "need not prove who it is"), (True, True, "PostgreSQL")],
+    [(False, False, "can be read on the way"), (True, False, "identity is not checked"), (True, True, "PostgreSQL")],
 )
 def test_doctor_warns_of_an_unprotected_connection(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, detail: str
@@ -106,7 +106,7 @@ def test_doctor_reports_a_check_interrupted_by_an_outage(
     monkeypatch.setattr(store_checks, "server", then_unreachable)
     checks = _checks(machine)
     assert checks["file"].status == "failed"
-    assert "the check broke off: the server cannot be reached" in checks["file"].detail
+    assert "the check failed: the server cannot be reached" in checks["file"].detail
     assert {checks[name].status for name in ("chain", "state", "listing", "search")} == {"warning"}
     assert checks["agents"].status == "failed"
 

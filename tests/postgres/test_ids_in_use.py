@@ -146,7 +146,7 @@ def test_listings_ignore_a_shared_row_without_events(two_members: TwoMembers) ->
         assert (latest.id, unfinished.id) == (hers, hers)
         (listing,) = (check for check in doctor.examine(keeper) if check.name == "listing")
         assert listing.status == "warning"
-        assert listing.fix == "Somebody else shares these: it is up to them to repair them."
+        assert listing.fix == "These are shared by another person, who has to repair them."
 
 
 def test_fallback_id_of_an_import_cannot_be_guessed(two_members: TwoMembers) -> None:

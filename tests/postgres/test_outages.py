@@ -16,7 +16,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.core.errors import Unreachable
 from holdfast.mcp import errors
-from holdfast.mcp.context import KeeperCache
+from holdfast.mcp.context import McpContext, ServerOptions
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.workspace.unit import explain_outage
@@ -241,14 +241,16 @@ def test_mcp_error_offers_a_retry_only_when_nothing_was_recorded(
         session.note("blue")
         session.document()
 
+    monkeypatch.setattr(McpContext, "_open", lambda *_: machine.open())
+
     async def ask() -> str:
-        keepers = KeeperCache(lambda _: machine.open())
+        context = McpContext(ServerOptions(str(machine.project)))
         try:
-            await keepers.run(lambda: str(machine.project), work)
+            await context.run("", work)
         except Unreachable as error:
             return errors.error_text(error, str(machine.home), "mcp")
         finally:
-            keepers.close()
+            context.close()
         raise AssertionError
 
     answer = asyncio.run(ask())

@@ -16,13 +16,12 @@ from mcp_types import TextResourceContents
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
 from holdfast.cli.watch import loop
-from holdfast.keeper import Keeper, change_feed
+from holdfast.keeper import Keeper, change_feed, pool
 from holdfast.keeper.change_feed import ChangeFeed
 from holdfast.machine.terminal import WaitResult
 from holdfast.mcp.context import McpContext, ServerOptions
 from holdfast.mcp.server import HoldfastServer
 from holdfast.store.postgres import transaction
-from holdfast.web import keeper_pool
 from holdfast.web import live as web_live
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.session import SESSION
@@ -130,7 +129,7 @@ def test_dashboard_shows_what_another_machine_records(
         place = web_live.LivePage(f"/session/{session.id}", SESSION, request)
 
         async def read_stream() -> list[str]:
-            machine = keeper_pool.KeeperPool(here.open)
+            machine = pool.KeeperPool(here.open)
             live = web_live.Live(machine)
             await live.start()
             stream = live.stream([(place, "")])
@@ -249,7 +248,7 @@ def both(here: Machine, there: Machine) -> Iterator[tuple[Keeper, Keeper]]:
     """Two machines with the same current session, each with a mirror in its own work tree."""
     with here.open() as own, there.open() as other:
         for keeper in (own, other):
-            keeper.collects = "each"
+            keeper.collect_mode = "each"
             keeper.mirrors.switch_on("orchestrator")
         session = other.start("Build the shop").id
         own.session(session).resume(force=True)

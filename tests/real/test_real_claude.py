@@ -93,7 +93,6 @@ def test_project_scope_is_recorded_and_disconnected(tmp_path: Path) -> None:
 
 
 def test_plugin_with_connection_records_everything_once(tmp_path: Path) -> None:
-    """Whoever has installed the plugin as well as connected hears each thing twice, and it is recorded once."""
     machine = CLAUDE.machine(tmp_path)
     for words in (("marketplace", "add", str(REPOSITORY)), ("install", "holdfast@holdfast")):
         ran = machine.run("claude", "plugin", *words, environ=CLAUDE.environ)

@@ -197,15 +197,15 @@ class Simulation:
         return is_work
 
     def crossings(self, session: str) -> list[Crossing]:
-        crossings_found = []
+        result = []
         for event in self.keepers[0].store().events(session):
             minute = (event.at - self.day.began) // MINUTE
             if event.type == "session.timed_out":
-                crossings_found.append(Crossing(minute, "pause"))
+                result.append(Crossing(minute, "pause"))
             elif event.type == "reminder.reached":
                 assert event.data is not None
-                crossings_found.append(Crossing(minute, msgspec.json.decode(event.data)["line"]))
-        return crossings_found
+                result.append(Crossing(minute, msgspec.json.decode(event.data)["line"]))
+        return result
 
     def table(self, by: str) -> table.Table:
         store, zone = self.keepers[0].store(), ZoneInfo(self.day.zone)

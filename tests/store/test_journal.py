@@ -17,7 +17,7 @@ from holdfast.core.state import State, freeze
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, draft, foreign, note, put, started, take
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.tables import SqliteTables
-from holdfast.store.tables import BYTES_PER_EVENT, SNAPSHOT_EVERY, StoredState, ladder
+from holdfast.store.tables import BYTES_PER_EVENT, SNAPSHOT_EVERY, StoredState, snapshots_to_keep
 
 
 class Counting(SqliteTables):
@@ -110,13 +110,13 @@ def test_ladder_keeps_snapshots_at_growing_distances() -> None:
     """Each older snapshot is at least twice as far away as the next newer one."""
     kept: set[int] = set()
     for count in range(32, 32 * 2000, 32):
-        kept = ladder([*kept, count])
+        kept = snapshots_to_keep([*kept, count])
         newest, *older = sorted(kept, reverse=True)
         assert newest == count
         distances = [newest - number for number in older]
         assert all(far >= 2 * near for near, far in pairwise(distances))
         assert len(kept) <= 2 + (count // 32).bit_length()
-    assert ladder([7]) == {7}
+    assert snapshots_to_keep([7]) == {7}
 
 
 def test_late_event_discards_later_snapshots(store: SqliteStore) -> None:

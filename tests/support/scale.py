@@ -1,5 +1,4 @@
-"""How thorough the fault tests are: a fast sample by default, `make torture` with the counts of docs/reliability.md.
-"""
+"""How thorough the fault tests are: a fast sample, or with `make torture` the counts of docs/reliability.md."""
 
 from __future__ import annotations
 

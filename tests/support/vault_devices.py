@@ -169,9 +169,9 @@ class Device:
     def approve(self, other: Device, *, admin: bool = False) -> None:
         vault = self.vault()
         sync_vault(vault)
-        found = join_vault.requests(vault, read_listing(self.remote.list("h/"), vault.tag).joins)
+        requests = join_vault.requests(vault, read_listing(self.remote.list("h/"), vault.tag).joins)
         join_vault.approve(
-            vault, next(request for request in found if request.keys.id == other.keys.public.id), admin=admin
+            vault, next(request for request in requests if request.keys.id == other.keys.public.id), admin=admin
         )
         self.sync()
 

@@ -18,7 +18,7 @@ from holdfast.core.errors import Unreachable
 from holdfast.sync.protocol import entries, heads, packs, sealing
 from holdfast.sync.protocol.entries import MembershipEntry
 from holdfast.sync.protocol.heads import IndexedPack
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.protocol.wraps import KeyWrap, wrap
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge
 from holdfast.sync.sync_report import SyncReport
@@ -179,13 +179,13 @@ class Insider:
         self.sealed("entry", f"m/{self.vault.tag}/{sealing.entry_name(self.vault.id, own)}", entries.pack(signed))
         return own
 
-    def publish(self, stretches: Iterable[PackedEvents], **fields: Any) -> str:
+    def publish(self, stretches: Iterable[Stretch], **fields: Any) -> str:
         return self.head(self.pack(packs.pack(stretches)), **fields)
 
     def stretch(
         self, session: str, writer: str, words: Iterable[str], *, first: int = 1, prev: str | None = None,
         vault: str | None = None, **fields: Any,
-    ) -> PackedEvents:  # fmt: skip
+    ) -> Stretch:  # fmt: skip
         """Notes in a stream, signed by this device."""
         made: list[Event] = []
         for seq, word in enumerate(words, first):
@@ -199,7 +199,7 @@ class Insider:
             )  # fmt: skip
         last = made[-1]
         words_ = packs.stream_words(vault or self.vault.id, session, writer, last.seq, last.hash)
-        return PackedEvents(session, writer, self.vault.me, self.device.keys.sign(STREAM, words_), made)
+        return Stretch(session, writer, self.vault.me, self.device.keys.sign(STREAM, words_), made)
 
     def plant_key(self, recipient: str, keys: list[bytes], *, box: str | None = None, name: str | None = None) -> str:
         founding = self.vault.founding()

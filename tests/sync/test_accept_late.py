@@ -55,7 +55,7 @@ def test_admit_accepts_unread_events(three: list[Device]) -> None:
     settle([anna, ben])
     assert anna.notes("s1") == ["accepted"]
     who = cleo.keys.public.id
-    assert device_removal.count_unaccepted(anna.vault().memory) == {who: device_removal.Unaccepted(0, 4)}
+    assert device_removal.count_unaccepted(anna.vault().memory) == {who: device_removal.UnacceptedCount(0, 4)}
     done = admit(anna, cleo)
     assert (len(done.events), set(done.events.values()), done.left) == (4, {"s1", "s2"}, 0)
     agree(anna, ben)
@@ -134,7 +134,7 @@ def test_admit_brings_back_withdrawn_events(three: list[Device]) -> None:
     ben.sync()
     assert ben.notes("s1") == []
     assert device_removal.count_unaccepted(ben.vault().memory) == {
-        cleo.keys.public.id: device_removal.Unaccepted(1, 1)
+        cleo.keys.public.id: device_removal.UnacceptedCount(1, 1)
     }
     assert len(admit(ben, cleo).events) == 2
     agree(anna, ben)
@@ -250,7 +250,7 @@ def test_deleted_session_is_removed_from_unaccepted_events(three: list[Device]) 
     anna.record("s2", SessionDeleted())
     settle([anna, ben])
     assert not any(b"deleted" in data for data in unaccepted_data(anna))
-    aside = [event for *_, stretch in device_removal.list_kept(anna.vault().memory) for event in stretch.events]
+    aside = [event for *_, stretch in device_removal.list_unaccepted(anna.vault().memory) for event in stretch.events]
     assert {event.session for event in aside if event.data is not None} == {"s1"}
     assert admit(anna, cleo).left == 0
     agree(anna, ben)

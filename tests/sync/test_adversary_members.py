@@ -13,7 +13,7 @@ from holdfast.core.envelope import Event, make_event
 from holdfast.sync import vault_shares
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename, Restore, ShareEntry
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer
 from tests.support.vault_devices import Device, settle
 from tests.sync.adversary import Insider, Three, Window, assert_others_sync, reasons, rejection_reasons
@@ -251,7 +251,7 @@ def test_event_with_odd_content_harms_nobody(three: Three, insider: Insider) -> 
             )  # fmt: skip
     last = made[-1]
     words = packs.stream_words(insider.vault.id, "s1", writer, last.seq, last.hash)
-    stretch = PackedEvents("s1", writer, insider.vault.me, three.ben.keys.sign(b"holdfast stream 1\n", words), made)
+    stretch = Stretch("s1", writer, insider.vault.me, three.ben.keys.sign(b"holdfast stream 1\n", words), made)
     insider.publish([stretch])
     three.cleo.sync()
     three.anna.sync()

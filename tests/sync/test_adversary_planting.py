@@ -55,7 +55,6 @@ def test_joiner_recognizes_a_planted_vault_by_its_words(three: Three, tmp_path: 
     "blob", [b"", b"{}", bytes(100), b'{"holdfast":0,"entry":"","signature":""}', b"x" * (1 << 20)]
 )
 def test_invalid_founding_entry_is_refused_with_a_message(tmp_path: Path, blob: bytes) -> None:
-    """Anything else under the name of the vault is refused with a sentence."""
     shelf = Shelf()
     shelf.objects["vault"] = blob
     with pytest.raises(HoldfastError):
@@ -63,7 +62,6 @@ def test_invalid_founding_entry_is_refused_with_a_message(tmp_path: Path, blob: 
 
 
 def test_founding_entry_with_a_foreign_signature_is_refused(three: Three, tmp_path: Path) -> None:
-    """The keys of one and the signature of another make no vault."""
     mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
     ours, theirs = create_vault.read_founding(three.shelf), create_vault.read_founding(mallory.remote)
     assert ours is not None

@@ -151,7 +151,6 @@ def test_valid_heads_are_read_among_thousands_of_garbage_heads(three: Three) -> 
 
 
 def test_endless_object_is_given_up_at_its_limit(three: Three) -> None:
-    """An object that never ends is given up at its limit, whatever its kind."""
     three.note(three.anna, "meanwhile")
     three.anna.sync()
     window = three.cleo.remote

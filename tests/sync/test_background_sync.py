@@ -91,7 +91,6 @@ def laptop(tmp_path: Path) -> Iterator[Device]:
 
 
 def test_decision_reaches_the_other_device_without_a_sync_command(laptop: Device, tmp_path: Path) -> None:
-    """A decision made on one device is there for the other, with nobody having said `sync` on the first."""
     desktop = Device(tmp_path, "desktop")
     desktop.json("remote", "add", "home", f"folder:{tmp_path / 'remote'}")
     laptop.json("device", "approve", desktop.json("device", "show")["device"]["fingerprint"])
@@ -137,7 +136,6 @@ def test_deletion_starts_a_sync(laptop: Device) -> None:
 
 
 def test_sync_files_in_the_home_are_private(laptop: Device) -> None:
-    """Every file that syncing leaves in the home is private."""
     laptop.json("decide", "Hybrid")
     until((laptop.home / "sync.last").exists)
     for name in ("sync.last", "sync.lock", "device.lock", "device.json", "remotes.json"):
@@ -170,7 +168,6 @@ def test_offline_sync_is_silent_and_catches_up(laptop: Device, tmp_path: Path) -
 
 
 def test_background_sync_can_be_switched_off(laptop: Device) -> None:
-    """Who wants to sync by hand only says so once."""
     laptop.json("config", "set", "sync.background", "false")
     laptop.json("decide", "Hybrid")
     assert not laptop.marked

@@ -64,7 +64,6 @@ def test_words_round_trip(data: bytes, apart: str, upper: bool, kept: int) -> No
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_fingerprint_or_invalid(text: str) -> None:
-    """Whatever was typed, it is 16 bytes or one sentence."""
     caught = None
     try:
         parsed = parse_words(text)

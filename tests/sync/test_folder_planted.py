@@ -64,7 +64,6 @@ def test_pipes_and_devices_are_not_opened(folder: Path) -> None:
 def test_link_swapped_in_after_the_check_is_not_followed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever puts a link where a file was an instant ago does not get it read."""
     (tmp_path / "secret").write_bytes(b"secret")
     remote = FolderRemote(str(folder))
     remote.put([("vault", b"vault")])

@@ -169,7 +169,6 @@ def test_objects_are_as_private_as_the_folder(
 
 @posix
 def test_created_folder_is_private(tmp_path: Path, umask: Callable[[int], int]) -> None:
-    """A new folder is for its owner alone."""
     umask(0)
     FolderRemote(str(tmp_path / "new"), create=True).put([("a", b"a")])
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700

@@ -243,7 +243,6 @@ def test_push_refused_by_a_hook_is_not_retried(tmp_path: Path) -> None:
 
 
 def test_sha256_repository_is_refused_with_a_message(tmp_path: Path) -> None:
-    """Two ways to name objects cannot be mixed: the error says which one is meant."""
     where = tmp_path / "r.git"
     where.mkdir()
     sh(where, "init", "-q", "--bare", "--object-format=sha256", ".")

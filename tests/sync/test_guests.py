@@ -15,7 +15,7 @@ from holdfast.core.events import EventData, EventErased, SessionDeleted
 from holdfast.sync import vault_shares
 from holdfast.sync.protocol import packs
 from holdfast.sync.protocol.entries import Admit
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.sync_report import SyncReport
 from holdfast.workspace.keys.device_keys import STREAM
 from tests.support.vault_devices import Device, Shelf, join, settle
@@ -89,7 +89,7 @@ class HostileGuest(Insider):
         super().__init__(house.gus, house.shelf)
         self.last = [event for event in house.gus.events("s1") if event.writer == house.gus.writer][-1]
 
-    def sign_events(self, *data: tuple[str, object], after: Event | None = None) -> PackedEvents:
+    def sign_events(self, *data: tuple[str, object], after: Event | None = None) -> Stretch:
         """Events of these types in a chain, after the guest's last or another event."""
         made: list[Event] = []
         before = after or self.last
@@ -102,9 +102,9 @@ class HostileGuest(Insider):
             made.append(event)
             before = event
         words = packs.stream_words(self.vault.id, "s1", self.device.writer, before.seq, before.hash)
-        return PackedEvents("s1", self.device.writer, self.vault.me, self.device.keys.sign(STREAM, words), made)
+        return Stretch("s1", self.device.writer, self.vault.me, self.device.keys.sign(STREAM, words), made)
 
-    def push(self, *stretches: PackedEvents) -> None:
+    def push(self, *stretches: Stretch) -> None:
         """One more pack, and a head that references it."""
         new = self.pack(packs.pack(stretches))
         self.head(new)

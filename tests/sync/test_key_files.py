@@ -131,7 +131,6 @@ def test_failed_write_leaves_no_key_file(home: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_renaming_keeps_the_keys(home: str) -> None:
-    """A new name is all that changes."""
     made = key_files.create(home, name="laptop", made_at=5)
     before = content(home)
     key_files.set_name(home, "Büro 2")

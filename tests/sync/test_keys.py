@@ -121,7 +121,6 @@ def test_weak_or_malformed_public_key_is_rejected() -> None:
 
 @given(st.binary(max_size=100), st.sampled_from(DOMAINS), st.sampled_from(DOMAINS))
 def test_signature_is_valid_for_one_kind_and_one_content(payload: bytes, domain: bytes, other: bytes) -> None:
-    """Another kind, another content, another key or a changed signature is not verified."""
     device = DeviceKeys.generate()
     signature = device.sign(domain, payload)
     signing = device.public.signing
@@ -210,7 +209,6 @@ def test_other_keys_are_invalid(text: str, message: str) -> None:
 
 @given(st.text(max_size=120))
 def test_any_text_is_a_key_or_invalid(text: str) -> None:
-    """Whatever is given, the answer is a key or one sentence."""
     for given_ in (text, f"age1{text}", f"ssh-ed25519 {text}", f"ssh-rsa {text}"):
         with pytest.raises(Invalid):
             device_keys.check_recipient(given_)

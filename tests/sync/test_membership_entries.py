@@ -140,7 +140,6 @@ def test_malformed_entry_is_invalid(change: dict[str, object]) -> None:
 
 
 def test_entry_is_rejected_with_too_many_recipients_or_streams() -> None:
-    """Nobody makes others hold endless lists."""
     assert read(msgspec.msgpack.encode(NewKey(**COMMON, id="ef" * 16, recipients=("12" * 16,) * 10_001))) is None
     cut = {"w": {str(number): 1 for number in range(100_001)}}
     assert read(msgspec.msgpack.encode(Remove(**COMMON, device="cd" * 16, cut=cut))) is None

@@ -31,7 +31,7 @@ from holdfast.core.secrets.patterns import redact_document
 from holdfast.store.interface import UNSEEN
 from holdfast.sync import outgoing, people, remote_setup
 from holdfast.sync import shares as giving
-from holdfast.sync.outgoing import cleanse, preview, redact_event
+from holdfast.sync.outgoing import preview, redact_event, redact_outgoing
 from holdfast.sync.sync import SyncResult, sync
 from holdfast.workspace import recorder
 from holdfast.workspace.keys.device_keys import DeviceKeys
@@ -68,7 +68,7 @@ def test_store_of_the_current_version_is_not_scanned(fleet: Fleet) -> None:
     session.note("a note")
     assert fleet.laptop.store().remembered(UNSEEN) is None
     assert recorder.follows_secret_rules(fleet.laptop.store())
-    assert cleanse(fleet.laptop) == {}
+    assert redact_outgoing(fleet.laptop) == {}
     assert [event.type for event in fleet.laptop.events(session.id)] == ["session.started", "note.added"]
 
 
@@ -77,17 +77,17 @@ def test_store_with_other_rules_is_scanned_once(fleet: Fleet, monkeypatch: pytes
     session = fleet.laptop.start("Deploy").id
     plant(fleet.laptop, session, NoteAdded(text=f"The key is {TOKEN}"), NoteAdded(text="harmless"))
     looked = watched(monkeypatch)
-    assert cleanse(fleet.laptop) == {"github_token": 1}
+    assert redact_outgoing(fleet.laptop) == {"github_token": 1}
     assert len(looked) == 3
-    assert cleanse(fleet.laptop) == {}
+    assert redact_outgoing(fleet.laptop) == {}
     fleet.laptop.session(session).note("one more")
-    assert cleanse(fleet.laptop) == {}
+    assert redact_outgoing(fleet.laptop) == {}
     assert len(looked) == 3
     monkeypatch.setattr(recorder, "SECRET_RULES", SECRET_RULES + 1)
     fleet.laptop.recorder.tally.noted_rules = False
     fleet.laptop.session(session).note("by a newer program")
     assert fleet.laptop.store().remembered(UNSEEN) == b"0"
-    assert cleanse(fleet.laptop) == {}
+    assert redact_outgoing(fleet.laptop) == {}
     assert len(looked) > 6
 
 
@@ -100,7 +100,7 @@ def test_events_of_an_older_program_are_scanned(fleet: Fleet, monkeypatch: pytes
         patch.setattr(recorder, "SECRET_RULES", SECRET_RULES - 1)
         patch.setattr(recorder, "_without_secrets", lambda value, *_: value)
         older.session(session).note(f"The key is {TOKEN}")
-    assert cleanse(keeper) == {"github_token": 1}
+    assert redact_outgoing(keeper) == {"github_token": 1}
     assert notes(keeper, session) == [f"The key is {CUT}"]
 
 
@@ -120,7 +120,7 @@ def test_erased_event_still_counts(fleet: Fleet) -> None:
         ConflictDetected(field="goal", value=f"Use {TOKEN}", stood=f"Or {TOKEN}"),
     )  # fmt: skip
     updated = keeper.state(session).updated_at
-    counts = cleanse(keeper)
+    counts = redact_outgoing(keeper)
     assert counts == {"github_token": 7, "aws_access_key_id": 1, "api_key": 1}
     assert keeper.notices == [
         "Removed 9 secrets from older events before sending: 1 api_key, 1 aws_access_key_id, 7 github_token."
@@ -158,11 +158,11 @@ def test_replacement_text_is_redacted_again_by_newer_rules(fleet: Fleet) -> None
     session = keeper.start("Deploy").id
     (secret,) = plant(keeper, session, NoteAdded(text=f"{OTHER} and {TOKEN}"))
     plant(keeper, session, EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": f"- and {TOKEN}"}}))
-    assert cleanse(keeper) == {"github_token": 1}
+    assert redact_outgoing(keeper) == {"github_token": 1}
     assert notes(keeper, session) == [f"- and {CUT}"]
     keeper.close()
     assert TOKEN.encode() not in raw(fleet.root / "laptop")
-    assert cleanse(keeper) == {}
+    assert redact_outgoing(keeper) == {}
 
 
 def test_unreadable_data_with_a_secret_is_erased_completely(fleet: Fleet) -> None:
@@ -173,7 +173,7 @@ def test_unreadable_data_with_a_secret_is_erased_completely(fleet: Fleet) -> Non
     for _ in range(60):
         deep = [deep]
     plant(keeper, session, ExtraKept(name="deep", value=deep))
-    assert cleanse(keeper) == {"github_token": 1}
+    assert redact_outgoing(keeper) == {"github_token": 1}
     keeper.close()
     assert TOKEN.encode() not in raw(fleet.root / "laptop")
 
@@ -314,11 +314,11 @@ def test_interrupted_scan_starts_again(fleet: Fleet, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(outgoing, "_erase", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
-            cleanse(keeper)
+            redact_outgoing(keeper)
     monkeypatch.setattr(outgoing, "_MAX_WITH_SECRETS", 2)
     monkeypatch.setattr(outgoing, "_AT_ONCE", 3)
     monkeypatch.setattr(outgoing, "_MAX_IN_ONE", 1)
-    assert cleanse(keeper) == {"github_token": 7}
+    assert redact_outgoing(keeper) == {"github_token": 7}
     assert notes(keeper, session) == [f"{number} {CUT}" for number in range(7)]
     assert keeper.store().remembered(UNSEEN) is None
 

@@ -170,7 +170,6 @@ def test_unreadable_pack_is_packed_again(two: tuple[Device, Device], shelf: Shel
 
 
 def test_other_packs_are_read_when_one_is_bad(two: tuple[Device, Device], shelf: Shelf) -> None:
-    """A pack that cannot be read holds up nothing else."""
     anna, ben = two
     write(anna, 5)
     victim = min(named(anna))

@@ -114,7 +114,7 @@ def _s3(_: Path) -> Place:
         place = remote._place
         for name in ("a\tb", "\x1b]0;x", "x/y"):
             address = f"{place.endpoint}/{place.bucket}/{quote(f'{place.prefix}/{level}{name}')}?x-id="
-            signed = obstore.sign(remote._made(address), "PUT", "x", timedelta(minutes=5))
+            signed = obstore.sign(remote._client_for(address), "PUT", "x", timedelta(minutes=5))
             assert httpx.put(signed, content=b"junk", trust_env=False).is_success
 
     return Place(lambda _: S3Remote.open(url, server.environ), plant)

@@ -126,7 +126,6 @@ def test_call_is_retried_after_a_temporary_failure(call: Callable[[RemoteStore],
     "error", [Missing("none"), ObjectTooLarge("big"), Refused("no"), Invalid("bad"), Failed("full")]
 )
 def test_call_is_not_retried_after_a_permanent_failure(error: HoldfastError) -> None:
-    """An error that trying again does not help comes at once."""
     shaky, time = ShakyRemote((0, error)), FakeTime()
     with pytest.raises(type(error)):
         patient(shaky, time).get("a", 1)
@@ -253,7 +252,6 @@ def test_retries_count_against_the_limits() -> None:
 
 
 def test_wrapper_has_the_address_of_the_remote_and_closes_it(tmp_path: Path) -> None:
-    """Wrapping changes neither the address nor who is closed."""
     shaky = ShakyRemote()
     remote = patient(LimitedRemote(shaky))
     assert remote.url == shaky.url

@@ -36,7 +36,7 @@ class TestS3Remote(RemoteConformance):
         remote = S3Remote.open(self._url(server, where), server.environ)
         place = remote._place
         address = f"{place.endpoint}/{place.bucket}/{quote(f'{place.prefix}/{name}')}?x-id="
-        signed = obstore.sign(remote._made(address), "PUT", "x", timedelta(minutes=5))
+        signed = obstore.sign(remote._client_for(address), "PUT", "x", timedelta(minutes=5))
         return httpx.put(signed, content=data, trust_env=False).is_success
 
     def _url(self, server: S3Server, where: str) -> str:

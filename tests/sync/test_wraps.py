@@ -100,7 +100,6 @@ def test_wrap_for_another_recipient_does_not_open() -> None:
 
 
 def test_wrap_repr_shows_no_secret() -> None:
-    """Printing what was wrapped gives no key away."""
     assert BOX not in repr(FULL)
     assert "x00" not in repr(FULL)
 
@@ -272,6 +271,5 @@ def test_other_identities_are_invalid() -> None:
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"-----BEGIN RSA"]))
 def test_any_identity_is_read_or_refused(text: bytes, start: bytes) -> None:
-    """Whatever file is named, the answer is one sentence."""
     with pytest.raises((Invalid, Refused)):
         read_identity(start + text)

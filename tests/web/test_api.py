@@ -95,7 +95,6 @@ def test_api_serves_its_description(api: Api) -> None:
 
 
 def test_documentation_names_every_address_and_parameter() -> None:
-    """Every address and every parameter is in the documentation."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     for address, endpoint in ENDPOINTS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{address.removeprefix(BASE)}` |"))
@@ -168,7 +167,7 @@ def test_events_equal_the_log(api: Api) -> None:
 def test_other_answers_equal_the_library(api: Api) -> None:
     """Briefing, sessions in progress, hours, hills and devices."""
     with api.site.keeper() as keeper:
-        now = [card.session.id for card in overview.now(keeper)]
+        now = [card.session.id for card in overview.current_cards(keeper)]
         table = hours_table.table(
             [keeper.state(row.id) for row in keeper.history(limit=None, all_projects=True)],
             "agent", now=keeper.now(), offset=local_offset,
@@ -232,7 +231,6 @@ def test_api_is_read_only(api: Api, method: str) -> None:
 
 
 def test_head_equals_get_without_its_body(api: Api) -> None:
-    """The same headers, and nothing behind them."""
     head, get = api.client.head("/hills"), api.client.get("/hills")
     assert head.status_code == 200
     assert head.content == b""

@@ -151,7 +151,6 @@ def test_night_is_folded_so_that_work_stays_visible() -> None:
 
 
 def test_night_with_a_working_agent_is_not_folded() -> None:
-    """What an agent did while the person slept is drawn in its length."""
     night = StripPause("manual", "night", START + HOUR, START + 15 * HOUR)
     lane = GanttLane("a", "b", "completed", ((START + HOUR, START + 15 * HOUR),))
     assert _axis(Period.of(START, START + 16 * HOUR, live=False), [lane], [night]).folds == []
@@ -187,6 +186,6 @@ def test_strip_draws_the_longest_of_a_thousand_pauses() -> None:
     pauses = [StripPause("idle", None, START + n * HOUR, START + n * HOUR + n + 1) for n in range(1000)]
     pauses.append(StripPause("manual", None, START + 1001 * HOUR, None))
     kept = strip.drawn(pauses)
-    assert len(kept) == strip.MOST
+    assert len(kept) == strip.MAX_DRAWN
     assert kept[-1] is pauses[-1]
     assert list(kept) == sorted(kept, key=lambda one: one.since)

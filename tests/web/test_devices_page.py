@@ -125,8 +125,8 @@ def test_devices_page_contacts_no_remote(sample: SampleVaults, monkeypatch: pyte
 
     monkeypatch.setattr(open_vault, "open_remote", away)
     with sample.vaults.site.keeper() as keeper:
-        shot = DEVICES.shot(keeper, PageRequest())
-        assert shot == DEVICES.shot(keeper, PageRequest())
+        shot = DEVICES.content(keeper, PageRequest())
+        assert shot == DEVICES.content(keeper, PageRequest())
     assert len(shot.lists["devices-remotes"]) == 1
 
 
@@ -205,7 +205,7 @@ def test_long_sync_is_reported_as_still_running(tmp_path: Path, monkeypatch: pyt
     vaults = new_vault(tmp_path)
     answer = threading.Event()
     monkeypatch.setattr(sync, "sync", lambda *_, **__: answer.wait(20))
-    monkeypatch.setattr(action, "_PATIENCE", 0.05)
+    monkeypatch.setattr(action, "_SYNC_TIMEOUT", 0.05)
     with vaults.site.keeper() as keeper:
         try:
             assert action.sync(keeper, "", {}).text.startswith("This takes a while")

@@ -116,6 +116,5 @@ def test_bar_stays_in_its_cell(fraction: float) -> None:
 
 
 def test_durations_are_written_in_hours_minutes_and_seconds() -> None:
-    """Hours of any number, minutes and seconds."""
     assert clocked(4 * HOUR + 12 * MINUTE + 31_999) == "4:12:31"
     assert clocked(1234 * HOUR) == "1,234:00:00"

@@ -168,7 +168,6 @@ def test_dot_can_be_moved_by_keys(browser: Browser, sample_hills: Hills) -> None
 
 
 def test_moved_dot_is_recorded_when_it_loses_the_focus(browser: Browser, sample_hills: Hills) -> None:
-    """Who tabs on has decided."""
     sample_hills.put("left", 3)
     with opened(browser, sample_hills) as page:
         dot(page, "left").focus()
@@ -298,7 +297,7 @@ def test_scope_done_long_ago_is_folded_away(tmp_path_factory: pytest.TempPathFac
         session = keeper.start("Something", at=now - 30 * DAY)
         session.hill("old", 10, at=now - 8 * DAY)
         session.hill("new", 10, at=now - DAY)
-        shot = HILL.shot(keeper, PageRequest())
+        shot = HILL.content(keeper, PageRequest())
     (region,) = (html for name, html in shot.regions.items() if name in shot.lists["hills"])
     assert region.count('role="slider"') == 2  # wide and narrow
     assert "1 scope done earlier" in region

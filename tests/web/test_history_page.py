@@ -91,7 +91,6 @@ def test_search_updates_while_typing(browser: Browser, listing: Listing) -> None
 
 
 def test_filters_are_in_the_address_and_back_undoes_them(browser: Browser, listing: Listing) -> None:
-    """Each choice narrows the listing, and the browser's own button takes it back."""
     with opened(browser, listing.dashboard) as page:
         page.select_option("#history-project", "lighthouse")
         expect(page.locator("#history tbody tr")).to_have_count(2)
@@ -106,7 +105,6 @@ def test_filters_are_in_the_address_and_back_undoes_them(browser: Browser, listi
 
 
 def test_late_answer_to_an_earlier_search_is_ignored(browser: Browser, listing: Listing) -> None:
-    """Of two questions the later one counts, whichever is answered first."""
     with opened(browser, listing.dashboard) as page:
         delayed_routes: list[Route] = []
 
@@ -174,7 +172,6 @@ def test_scrolling_shows_every_session_once(browser: Browser, listing: Listing) 
 
 
 def test_back_restores_rows_and_scroll_position(browser: Browser, listing: Listing) -> None:
-    """After looking at a session far down, going back shows the same rows at the same place."""
     with opened(browser, listing.dashboard) as page:
         for rows in (2 * AT_ONCE, 3 * AT_ONCE):
             page.locator("#history tbody tr").last.scroll_into_view_if_needed()
@@ -300,18 +297,17 @@ def test_history_is_never_wider_than_the_window(browser: Browser, listing: Listi
 
 
 def test_page_is_small_and_unchanged_rows_are_rendered_once(listing: Listing) -> None:
-    """The whole page stays far below its limit, and drawing it again draws no row again."""
     with listing.keeper() as keeper:
         asked = PageRequest()
-        shot = HISTORY.shot(keeper, asked)
-        again = HISTORY.shot(keeper, asked)
+        shot = HISTORY.content(keeper, asked)
+        again = HISTORY.content(keeper, asked)
         assert len(shot.lists["history-latest"]) == AT_ONCE
         assert all(shot.regions[name] is again.regions[name] for name in shot.lists["history-latest"])
         words = HISTORY.extras(keeper, asked)
         html = render(
             "history.html",
             page=HISTORY,
-            shot=shot,
+            content=shot,
             asked=asked,
             version="",
             run="",
@@ -331,14 +327,14 @@ def test_worked_time_equals_the_listing(tmp_path_factory: pytest.TempPathFactory
     with site.keeper("resting") as keeper:
         resting = keeper.start("Idle since", at=keeper.now() - 5 * HOUR).id
     with site.keeper() as keeper:
-        shot = HISTORY.shot(keeper, PageRequest())
+        shot = HISTORY.content(keeper, PageRequest())
         row = shot.regions[f"row-{running}"]
         assert f'data-since="{start}"' in row
         assert "2 min<" in counted(row, start + 2 * MINUTE)
         listed = {entry.id: entry.working_ms for entry in keeper.history(all_projects=True)}
         assert f'class="worked">{format_duration(listed[resting])}</td>' in shot.regions[f"row-{resting}"]
         keeper.wall = Wall(lambda: (start + 90_000) * 1_000_000)
-        assert HISTORY.shot(keeper, PageRequest()) == shot  # nothing is sent because time passes
+        assert HISTORY.content(keeper, PageRequest()) == shot  # nothing is sent because time passes
 
 
 def test_rows_after_a_row_come_in_pages(listing: Listing) -> None:
@@ -358,6 +354,6 @@ def test_invalid_search_is_explained(listing: Listing) -> None:
     with listing.keeper() as keeper:
         for words in ({"since": "yesterday"}, {"since": "2026-13-40"}, {"archived": "perhaps"}):
             with pytest.raises(Invalid):
-                HISTORY.shot(keeper, PageRequest({}, words))
-        page_shot = HISTORY.shot(keeper, PageRequest({}, {"since": "2026-01-01", "limit": "x"}))
+                HISTORY.content(keeper, PageRequest({}, words))
+        page_shot = HISTORY.content(keeper, PageRequest({}, {"since": "2026-01-01", "limit": "x"}))
         assert page_shot.lists["history-latest"]

@@ -86,7 +86,7 @@ def test_days_without_worked_time_are_left_out(tmp_path_factory: pytest.TempPath
         session.message("user", at=friday + 4 * MINUTE)
         session.message("user", at=friday + 3 * DAY - 4 * MINUTE)
         session.complete(at=friday + 3 * DAY)
-        regions = HoursPage().shot(keeper, PageRequest()).regions
+        regions = HoursPage().content(keeper, PageRequest()).regions
     days = "".join(str(html) for name, html in regions.items() if name.startswith("month-"))
     assert 2 <= days.count('id="day-') <= 4  # a run around midnight splits both
     assert "0:00:00" not in days
@@ -197,9 +197,9 @@ def test_first_page_of_many_sessions_shows_that_sums_are_pending(
     many(there, 501)
     fresh = HoursPage()
     with there.keeper() as keeper:
-        assert "Adding up 501 sessions" in fresh.shot(keeper, PageRequest()).regions["hours-heading"]
-        assert "hours-projects" in fresh.shot(keeper, PageRequest(query={"whole": "yes"})).regions
-        assert "hours-projects" in fresh.shot(keeper, PageRequest()).regions
+        assert "Adding up 501 sessions" in fresh.content(keeper, PageRequest()).regions["hours-heading"]
+        assert "hours-projects" in fresh.content(keeper, PageRequest(query={"whole": "yes"})).regions
+        assert "hours-projects" in fresh.content(keeper, PageRequest()).regions
 
 
 def test_page_with_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -217,10 +217,10 @@ def test_page_with_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
                 transaction.record(session, Draft(SessionCompleted(), at + 4 * MINUTE, "ada"))
         page = HoursPage()
         asked = PageRequest(query={"period": "all", "whole": "yes"})
-        before = page.shot(keeper, asked)
+        before = page.content(keeper, asked)
         assert sum(map(len, before.regions.values())) < 190_000
         keeper.start("Now", scope="scope 7", replace=True, at=keeper.now()).note("x")
-        after = page.shot(keeper, asked)
+        after = page.content(keeper, asked)
         sent = {name for name, html in after.regions.items() if before.regions.get(name) != html}
         assert "heat-past" not in sent
         assert sum(len(after.regions[name]) for name in sent) < 60_000
@@ -238,6 +238,5 @@ def test_file_by_day_uses_local_days(site: Site) -> None:
 
 
 def test_hours_page_ignores_changes_without_sessions() -> None:
-    """A place without sessions is no news."""
     assert HOURS.concerns(Changes(3, frozenset({"a"}), other_changes=False), PageRequest())
     assert not HOURS.concerns(Changes(3, frozenset(), other_changes=False), PageRequest())

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from holdfast.web.keeper_pool import KeeperPool
+from holdfast.keeper.pool import KeeperPool
 from holdfast.web.live import Live, LivePage, difference
-from holdfast.web.pages import PageRequest, Shot
+from holdfast.web.pages import PageContent, PageRequest
 from holdfast.web.pages.session import SESSION
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
@@ -26,24 +26,24 @@ from tests.web.sample_sessions import typical
 
 _NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 _SHOTS = st.builds(
-    Shot,
+    PageContent,
     st.dictionaries(_NAMES, st.sampled_from(["<p>1", "<p>2"])),
     st.dictionaries(st.sampled_from(["rows", "cards"]), st.lists(_NAMES, unique=True).map(tuple)),
 )
 
 
-def _applied(before: Shot | None, news: Mapping[str, object] | None) -> Shot:
-    had = Shot({}, {}) if before is None else before
+def _applied(before: PageContent | None, news: Mapping[str, object] | None) -> PageContent:
+    had = PageContent({}, {}) if before is None else before
     if news is None:
         return had
     put, lists = news["put"], news["lists"]
     assert isinstance(put, dict)
     assert isinstance(lists, dict)
-    return Shot({**had.regions, **put}, {**had.lists, **lists})
+    return PageContent({**had.regions, **put}, {**had.lists, **lists})
 
 
 @given(st.none() | _SHOTS, _SHOTS)
-def test_applied_difference_gives_the_later_version(before: Shot | None, after: Shot) -> None:
+def test_applied_difference_gives_the_later_version(before: PageContent | None, after: PageContent) -> None:
     """Regions and lists are complete, and unchanged parts were not sent."""
     news = difference(before, after)
     there = _applied(before, news)
@@ -187,13 +187,12 @@ def _first_message(live: Live, place: LivePage, known: str) -> dict[str, Any]:
 
 
 def test_change_between_page_and_stream_is_sent(site: Site) -> None:
-    """It came between the drawing of a page and its stream: the page is sent what it lacks."""
     with site.keeper() as keeper:
         session = keeper.start("Loaded a moment ago")
         live, page = Live(KeeperPool(site.keeper)), SESSION
         asked = PageRequest({"id": session.id})
         place = LivePage(f"/session/{session.id}", page, asked)
-        _, version = live.seen(keeper, lambda: page.shot(keeper, asked))
+        _, version = live.seen(keeper, lambda: page.content(keeper, asked))
         assert version
         session.note("While it loaded")
         news = _first_message(live, place, version)
@@ -221,7 +220,6 @@ def test_page_says_offline_when_the_server_ended(site: Site, context: BrowserCon
 
 
 def test_open_dialog_keeps_typed_text_during_updates(site: Site, context: BrowserContext) -> None:
-    """A dialog stays open, with its words, while the session behind it changes."""
     typical(site)
     with serving(site) as dashboard:
         page = _opened(context, dashboard)

@@ -118,7 +118,7 @@ def test_old_unfinished_sessions_do_not_displace_the_rest(tmp_path_factory: pyte
     many(site, 400, unfinished=400)
     with site.keeper() as keeper:
         latest = keeper.start("The one that is worked on", at=keeper.now() - HOUR)
-        shot = NOW.shot(keeper, PageRequest())
+        shot = NOW.content(keeper, PageRequest())
     assert len(shot.lists["cards"]) == CARDS
     assert f"card-{latest.id}" in shot.lists["cards"]
     assert "401 sessions in progress" in shot.regions["now-heading"]
@@ -134,6 +134,6 @@ def test_session_files_of_the_project_are_named_while_their_mirror_is_off(tmp_pa
     path.write_text('{"schema_version": "1.0", "session_id": "2025-12-27-abc123", "goal": "Show <b>all</b>"}')
     with site.keeper() as keeper:
         (note,) = project_files.notes(keeper, at_work=False)
-        shown = NOW.shot(keeper, PageRequest()).regions["now-heading"]
+        shown = NOW.content(keeper, PageRequest()).regions["now-heading"]
     assert "Show <b>all</b>" in note
     assert str(escape(note)) in shown

@@ -185,7 +185,7 @@ def test_link_used_before_is_reported_on_page_and_terminal(tmp_path: Path) -> No
 def test_address_is_in_the_terminal_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ticket is withdrawn after a while, and the file removed."""
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    monkeypatch.setattr(browser, "_LASTS", 0.5)
+    monkeypatch.setattr(browser, "_TICKET_SECONDS", 0.5)
     notes: list[str] = []
     site = Site(tmp_path)
     with serving(site) as dashboard, browser.opened(dashboard, str(site.home), notes.append):

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from holdfast.web.actions import VERBS
-from holdfast.web.security import LARGEST
+from holdfast.web.security import MAX_REQUEST
 from tests.web.dashboard import Site, serving
 from tests.web.raw_requests import MEMBER, OURS, RunningDashboard, assert_security_headers, get, post, send
 
@@ -162,7 +162,7 @@ CASES: Final[Mapping[str, Case]] = {
     "format that is none": Case(get("/session/ID/export?format=../../x", MEMBER), 400),
     "report that is none": Case(get("/session/ID/report?format=exe", MEMBER), 400),
     # ── too much ──
-    "long body announced": Case(post(MEMBER, OURS, f"Content-Length: {LARGEST + 1}"), 413),
+    "long body announced": Case(post(MEMBER, OURS, f"Content-Length: {MAX_REQUEST + 1}"), 413),
     "endless length": Case(post(MEMBER, OURS, "Content-Length: " + "9" * 18), 413),
     "length that is none": Case(post(MEMBER, OURS, "Content-Length: many"), 400),
     "two lengths": Case(post(MEMBER, OURS, "Transfer-Encoding: chunked", "Content-Length: 4"), 400, "0\r\n\r\n"),

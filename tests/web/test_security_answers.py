@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from holdfast.web.security import LARGEST, Secrets
+from holdfast.web.security import MAX_REQUEST, Secrets
 from tests.web.dashboard import Site, serving
 from tests.web.raw_requests import (
     LOOPBACK,
@@ -132,13 +132,12 @@ def test_plain_form_leads_back_to_its_page(running: RunningDashboard, came: str,
 
 
 def test_chunked_body_is_limited(running: RunningDashboard) -> None:
-    """What is sent in pieces is read up to the limit, and refused."""
     before = running.event_count()
     with socket.create_connection((LOOPBACK, running.port), timeout=10) as made:
         head = running.fill(post(MEMBER, OURS, "Transfer-Encoding: chunked")).replace("\n", "\r\n")
         made.sendall(head.encode() + b"\r\n\r\n")
         piece = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
-        for _ in range(LARGEST // 0x10000 + 2):
+        for _ in range(MAX_REQUEST // 0x10000 + 2):
             made.sendall(piece)
         answer = read_answer(made)
     assert answer.code == 413

@@ -245,7 +245,7 @@ def test_unknown_hash_differs_from_a_missing_file(site: Site) -> None:
         for name, action in (("a.txt", "modified"), ("b.txt", "created"), ("c.txt", "deleted")):
             with keeper.transaction() as transaction:
                 transaction.record(session.id, Draft(FileChanged(path=name, action=action), keeper.now(), "ada"))
-        shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
+        shot = SESSION.content(keeper, PageRequest({"id": session.id}))
         shown = {name: re.sub(r"<[^>]*>", "", shot.regions[name]) for name in shot.lists["files"]}
     words = ["".join(re.findall(r"(nothing|unknown) →became (nothing|unknown)", text)[0]) for text in shown.values()]
     assert sorted(words) == ["nothingunknown", "unknownnothing", "unknownunknown"]
@@ -261,7 +261,7 @@ def test_file_changed_by_somebody_else_is_noticed(site: Site) -> None:
         session.changed("a.txt", "created")
 
         def landing() -> str:
-            shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
+            shot = SESSION.content(keeper, PageRequest({"id": session.id}))
             return shot.regions[shot.lists["files"][0]]
 
         assert "✓ as recorded" in landing()
@@ -284,7 +284,7 @@ def test_commits_and_who_changed_files_are_shown(site: Site) -> None:
             CommitRecorded(sha="b" * 40, message="Whose", certainty="uncertain", among=("claude:1", "codex:2")),
         ]
         keeper.recorder.record(session.id, lambda _: message)
-        shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
+        shot = SESSION.content(keeper, PageRequest({"id": session.id}))
     files = "".join(shot.regions[name] for name in shot.lists["files"])
     commits = "".join(shot.regions[name] for name in shot.lists["commits"])
     assert "modified by command" in files
@@ -353,14 +353,13 @@ def test_each_part_is_updated_live(browse: Browse, site: Site) -> None:
 
 
 def test_note_sends_only_its_rows_and_counts(site: Site) -> None:
-    """A note changes its own rows and counts, and none of the large parts."""
     session_id = rich(site, "little")
     with site.keeper("little") as keeper:
         asked = PageRequest({"id": session_id})
-        before = SESSION.shot(keeper, asked)
-        again = difference(before, SESSION.shot(keeper, asked))
+        before = SESSION.content(keeper, asked)
+        again = difference(before, SESSION.content(keeper, asked))
         keeper.session(session_id).note("one more")
-        news = difference(before, SESSION.shot(keeper, asked))
+        news = difference(before, SESSION.content(keeper, asked))
     assert again is None, "nothing happened, and yet something would be sent"
     assert news is not None
     put = news["put"]
@@ -376,8 +375,8 @@ def test_night_is_shown_as_away_and_not_paused(site: Site) -> None:
         start = keeper.now() - 30 * HOUR
         session = keeper.start("Left for a night", at=start)
         session.message("user", at=start + 20 * MINUTE)
-        regions = SESSION.shot(keeper, PageRequest({"id": session.id})).regions
-        card = str(NOW.shot(keeper, PageRequest()).regions[f"card-{session.id}"])
+        regions = SESSION.content(keeper, PageRequest({"id": session.id})).regions
+        card = str(NOW.content(keeper, PageRequest()).regions[f"card-{session.id}"])
     law = re.sub(r"<[^>]*>|\s", " ", str(regions["law"]))
     sums = " ".join(law.split())
     assert re.match(r"0:00:00 worked \+ 0:20:00 paused \+ 29:40:00 away = 30:00:00 elapsed", sums), sums
@@ -394,9 +393,9 @@ def test_passing_time_sends_nothing(site: Site) -> None:
         idle = two.start("Idles", at=start)
         paused = three.start("Pauses", at=start).pause("rain", at=start + HOUR)
         asked = [PageRequest({"id": kept.id}) for kept in (working, idle, paused)]
-        before = [SESSION.shot(one, words) for words in asked]
+        before = [SESSION.content(one, words) for words in asked]
         time.sleep(1.1)
-        again = [difference(then, SESSION.shot(one, words)) for then, words in zip(before, asked, strict=True)]
+        again = [difference(then, SESSION.content(one, words)) for then, words in zip(before, asked, strict=True)]
     assert again == [None, None, None]
 
 
@@ -466,7 +465,7 @@ def test_devices_of_one_name_are_distinguished(site: Site, tmp_path: Path) -> No
         (dispute,) = disputes(state)
         sides = value_devices(state, dispute)
         assert sorted(sides) == sorted(f"desk ({writer[:6]})" for writer in state.devices)
-        shot = SESSION.shot(keeper, PageRequest({"id": session}))
+        shot = SESSION.content(keeper, PageRequest({"id": session}))
         html = shot.regions[shot.lists["conflicts"][0]] + render_dialog(keeper, session)
     assert all(html.count(side) == 2 for side in sides)
 
@@ -613,13 +612,13 @@ def test_invalid_moment_is_explained(site: Site, sample: str) -> None:
     with site.keeper() as keeper:
         for written in ("soon", "99999999999999999", "2026-13-01T00:00:00Z"):
             with pytest.raises(Invalid):
-                SESSION.shot(keeper, PageRequest({"id": sample}, {"at": written}))
+                SESSION.content(keeper, PageRequest({"id": sample}, {"at": written}))
         with pytest.raises(NotFound):
-            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
+            SESSION.content(keeper, PageRequest({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
         with pytest.raises(NotFound):
-            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-01-01"}))  # a day means its first moment
+            SESSION.content(keeper, PageRequest({"id": sample}, {"at": "1999-01-01"}))  # a day means its first moment
         with pytest.raises(Invalid):
-            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-13-01"}))
+            SESSION.content(keeper, PageRequest({"id": sample}, {"at": "1999-13-01"}))
         with pytest.raises(NotFound):
             event_text(keeper, PageRequest({"id": sample, "hash": "0" * 64}))
 
@@ -706,7 +705,7 @@ def test_past_page_agrees_with_the_keeper(site: Site, sample: str) -> None:
     with site.keeper() as keeper:
         for at in _moments(site, sample)[::5]:
             document: Session = keeper.session(sample).document(at=at)
-            lists = SESSION.shot(keeper, PageRequest({"id": sample}, {"at": str(at)})).lists
+            lists = SESSION.content(keeper, PageRequest({"id": sample}, {"at": str(at)})).lists
             assert len(lists["decisions"]) == len(document.decisions)
             assert len(lists["notes"]) == len(document.notes)
             assert len(lists["agents"]) == len(document.agents)

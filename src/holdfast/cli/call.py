@@ -55,7 +55,7 @@ class Call:
             store=self.store,
             actor=self.environ.get("HOLDFAST_ACTOR") or None,
         )
-        keeper.collects = "once"
+        keeper.collect_mode = "once"
         keeper.environ = self.environ
         return keeper
 
@@ -168,7 +168,7 @@ class Call:
     def done(self, session: Session, human: Callable[[Paint], Painted | str], **more: object) -> None:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
         self.answer({"session": session, **more}, lambda paint: "" if self.quiet else human(paint))
-        self.tell()
+        self.print_notes()
         if "others" not in more:
             self._name_session(session)
 
@@ -206,33 +206,25 @@ class Call:
             except OSError:
                 return
 
-    def tell(self) -> None:
+    def print_notes(self) -> None:
         """Print notes in addition to the result: notices, removed secrets, a break that is due."""
-        recorder = self.keeper.recorder
-        self.tell_of_mirrors()
+        self.print_notices()
         if self.at is not None and self.at > self.keeper.now() + 600_000:
             self.note("That time is in the future: until then, everything in this session is recorded at that time.")
-        if recorder.tally.redacted:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.tally.redacted.items()))
-            self.note(f"Removed secrets before storing: {kinds}.")
-        if recorder.tally.reached:
-            from holdfast.core.wording import reminder
+        for sentence in self.keeper.recorder.tally.take_sentences():
+            self.note(sentence)
 
-            self.note(reminder(*recorder.tally.reached[-1]))
-
-    def tell_of_mirrors(self) -> None:
+    def print_notices(self) -> None:
         """Print notices, such as mirrored files that were moved to quarantine, left alone or not written."""
-        if self._keeper is not None and self._keeper.notices:
-            for sentence in self._keeper.notices:
+        if self._keeper is not None:
+            for sentence in self._keeper.take_notices():
                 self.note(sentence)
-            self._keeper.notices.clear()
-            self._keeper.mirrors.mark_reported()
 
     def asks(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty()
 
-    def tell_of_settings(self) -> None:
+    def print_settings_problems(self) -> None:
         """Print which settings files cannot be read, if this call needed them."""
         problems = () if self._keeper is None else self._keeper.settings_problems()
         for problem in problems:

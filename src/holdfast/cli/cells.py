@@ -7,6 +7,10 @@ text needs it: loading it costs more than the rest of this module.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _PLAIN = "\u0300"  # below it every printable character is one cell and combines with nothing
 _JOINERS = "\u200c\u200d"
 _WIDENS = "\ufe0f"  # "show as emoji": makes a narrow character wide
@@ -82,33 +86,34 @@ def _parts(text: str) -> list[str]:
     return [piece for piece in [*pieces, text[start:]] if piece]
 
 
-def clusters(text: str) -> list[tuple[str, int]]:
+def clusters(text: str) -> Iterator[tuple[str, int]]:
     """The text in pieces that must not be separated, each with its width in cells."""
     if _is_plain(text):
-        return [(char, 1) for char in text]
+        yield from ((char, 1) for char in text)
+        return
     from unicodedata import category, east_asian_width
 
-    pieces: list[tuple[str, int]] = []
+    piece: list[str] = []
+    cells = 0
     for char in text:
-        piece, cells = pieces[-1] if pieces else ("", 0)
-        if char < _PLAIN:
-            pieces.append((char, 1))
-        elif cells and (char == _WIDENS or (cells == 2 and _skin(char)) or _joined(piece, char)):
+        if cells and (char == _WIDENS or (cells == 2 and _skin(char)) or _joined(piece[-1], char)):
             # Terminals that know emoji sequences draw them as one picture, two cells wide.
-            pieces[-1] = (piece + char, 2)
-        elif category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
-            pieces[-1:] = [(piece + char, cells)]
-        else:
-            pieces.append((char, 2 if east_asian_width(char) in "WF" else 1))
-    return pieces
+            cells = 2
+        elif char < _PLAIN or not (category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff"):
+            if piece:
+                yield "".join(piece), cells
+            piece, cells = [], 2 if char >= _PLAIN and east_asian_width(char) in "WF" else 1
+        piece.append(char)
+    if piece:
+        yield "".join(piece), cells
 
 
 def _skin(char: str) -> bool:
     return "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
-def _joined(piece: str, char: str) -> bool:
-    return piece[-1] == "\u200d" and ("\u2190" <= char <= "\u2bff" or char >= "\U0001f000")
+def _joined(before: str, char: str) -> bool:
+    return before == "\u200d" and ("\u2190" <= char <= "\u2bff" or char >= "\U0001f000")
 
 
 def width_of(text: str) -> int:
@@ -158,10 +163,22 @@ def wrap(text: str, cells: int, *, whole: bool = False) -> list[str]:
             if line:
                 lines.append(line)
             line = word
-            while not whole and width_of(line) > cells:
-                first = head(line, cells)
-                lines.append(first)
-                line = line[len(first) :]
+            if not whole and width_of(word) > cells:
+                *full, line = _pieces(word, cells)
+                lines += full
         if line:
             lines.append(line)
+    return lines
+
+
+def _pieces(word: str, cells: int) -> list[str]:
+    """A word that does not fit, in lines."""
+    lines = [""]
+    room = cells
+    for piece, wide in clusters(word):
+        if wide > room:
+            lines.append("")
+            room = cells
+        lines[-1] += piece
+        room -= wide
     return lines

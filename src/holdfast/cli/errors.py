@@ -21,7 +21,7 @@ def unexpected(error: Exception, call: Call | None) -> HoldfastError:
     if isinstance(error, MemoryError):
         return Failed("out of memory; nothing was changed")
     if isinstance(error, OSError):
-        return files.explain(error, "go on", str(error.filename or ""))
+        return files.explain(error, "continue", str(error.filename or ""))
     if isinstance(error, RecursionError):
         return Failed("the input is nested too deeply")
     kept = _keep(error, call)

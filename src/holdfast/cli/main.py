@@ -62,8 +62,8 @@ def _run(call: Call) -> int:
     module, _, function = call.parsed.command.handler.partition(":")
     run = getattr(import_module(f"holdfast.cli.commands.{module}"), function)
     code = run(call)
-    call.tell_of_mirrors()
-    call.tell_of_settings()
+    call.print_notices()
+    call.print_settings_problems()
     return int(code) if code is not None else 0
 
 

@@ -40,7 +40,7 @@ def render_status(
     ended: Sequence[str] = (), failed: FailedAgents | None = None, hint: bool = True,
     others: Sequence[Mapping[str, object]] = (),
 ) -> Painted:  # fmt: skip
-    """`lost_ids` are agents, `ended` conversations that ended without saying so; `others` are open here, too.
+    """`lost_ids` are agents, `ended` conversations that ended without reporting it; `others` are open here, too.
 
     `failed` are agents that did since the person wrote last.
     """
@@ -62,7 +62,7 @@ def render_status(
     ]
     if silent:
         lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MAX_LINES])))
-        blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MAX_LINES))
+        blocks.append(_block(paint, "Ended without reporting it", "", lines, len(silent) - MAX_LINES))
     if session.agents:
         lines = agents_line(paint, session.agents, MAX_AGENTS, lost_ids)
         blocks.append(
@@ -181,7 +181,7 @@ def next_step(session: Session, lost_ids: frozenset[str], retry: frozenset[str])
     if session.status in ("completed", "aborted"):
         return f"holdfast start GOAL --continues {session.id[:8]}"
     if any(pause.ended_at is None and pause.reason == FILE_DELETED for pause in session.time.pauses):
-        return "holdfast resume goes on, holdfast stop ends it"
+        return "holdfast resume continues it, holdfast stop ends it"
     if session.status in ("paused", "created"):
         return "holdfast resume"
     if session.status == "error":

@@ -40,7 +40,7 @@ def move(ws: Workspace, reference: str, to: str, *, at: int | None = None) -> Mo
             hint=f"Start one that continues it: holdfast start GOAL --continues {to[:8]}",
             session=to,
         )
-    ws.refuse_reading(to)
+    ws.refuse_if_read_only(to)
     with ws.transaction(about=to) as transaction:
         return move_within(ws, transaction, name, to, at=at)
 

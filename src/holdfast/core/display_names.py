@@ -1,8 +1,8 @@
-"""Names as people see them: readable ids of agents and tasks, and devices told apart from others of the same name.
+"""Names as people see them: readable ids of agents and tasks, and devices distinguished from others of the same name.
 
 The log, JSON and other programs' files keep ids as they were recorded. An agent whose id a program made is shown by
-its type and a number (`reviewer-1`), such a task by its place in the plan (`3`); an id that somebody chose is shown
-as it is. Anybody can name their device as they like, even after somebody else's.
+its type and a number (`reviewer-1`), such a task by its place in the plan (`3`); an id that a person chose is shown
+as it is. Any person can name a device, even like another person's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Agent(_Entry, Protocol):
 
 
 def is_opaque(id_: str) -> bool:
-    """Whether a program made this id: nobody would choose or remember it."""
+    """Whether a program made this id."""
     return re.search(_OPAQUE, id_) is not None
 
 

@@ -508,7 +508,7 @@ def _disconnect(state: State, event: Event) -> None:
 
 
 def _reconnect(state: State, event: Event) -> None:
-    """Record that somebody is at work again.
+    """Record that a person is at work again.
 
     Not for what the same writer records late (a hook from before the end), nor for an agent's end.
     """

@@ -114,7 +114,7 @@ def refusal(what: str, status: str, event: str, session: str | None = None) -> R
         ("paused", "session.paused"): "Go on with: holdfast resume",
         ("error", "session.completed"): "Resume it first: holdfast resume",
         ("error", "session.failed"): "Go on with: holdfast resume",
-        ("error", "session.paused"): "It has failed: holdfast resume goes on.",
+        ("error", "session.paused"): "It has failed. To continue: holdfast resume",
     }.get((status, event))
     move = MOVES.get(event)
     if move is not None and move.status == status:

@@ -184,7 +184,7 @@ class Time(Part, kw_only=True):
     idle_since: str | None
     pauses: list[Pause]
     reminders: Reminders
-    # The farthest limit of working time that is crossed now: whoever knows the settings says so.
+    # The longest limit of working time that is crossed now, by the settings.
     reminder: Literal["break_40", "warning_60", "timeout_90"] | None = None
 
 
@@ -244,7 +244,7 @@ class Session(Part, kw_only=True):
     mode: str
     model: str | None
     status: str
-    # Whether it began by itself and was left: whoever knows the settings says so.
+    # Whether it began by itself and was left, by the settings.
     over: bool = False
     progress: float
     scope: str | None

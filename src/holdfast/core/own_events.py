@@ -31,7 +31,7 @@ def last_event_at(state: State, is_own: IsOwn) -> int | None:
     return _latest(state.latest, is_own)
 
 
-def is_put_away(state: State, is_own: IsOwn) -> bool:
+def is_archived_by_us(state: State, is_own: IsOwn) -> bool:
     """Whether our devices archived it, and nothing has reopened it since."""
     return next((archived for writer, archived in reversed(state.put_away.items()) if is_own(writer)), False)
 

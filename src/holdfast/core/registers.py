@@ -61,7 +61,7 @@ def write_status(state: State, table: str, writes: list[Write], field: str, even
 
 
 def record_work(state: State, event: Event) -> None:
-    """Record that somebody was at work. If the session had ended without their knowing, both become a conflict."""
+    """Record that a person was at work. If the session had ended on another device, both become a conflict."""
     if event.type.startswith(_NO_WORK):
         return
     work = state.worked[event.writer] = Write("in_progress", event.writer, event.seq, event.hash, event.at)
@@ -133,7 +133,7 @@ def _entries(state: State) -> tuple[tuple[str, Mapping[str, AgentState | TaskSta
 
 
 def _meant(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
-    """All names of a field and the registers it can mean: whoever chose may not have known of another of this id."""
+    """All names of a field and the registers it can mean: a choice may have been made unaware of the others."""
     if field in state.registers:
         return {field}, [state.registers[field]]
     names, registers = {field}, []
@@ -230,7 +230,7 @@ def _settle(
     if writes is not None and _can_stand(choice.field, writes, chosen.value):
         alone = _choose(state, writes, chosen, event, settled)
         if not alone and clash.chosen is not None:
-            return  # somebody else chose meanwhile: both choices are shown, each with an entry
+            return  # another device chose meanwhile: both choices are shown, each with an entry
     clash.chosen = place + 1
 
 

@@ -255,7 +255,7 @@ class State(msgspec.Struct, gc=False):
     # By format: the id in it, and the writer that gave one first.
     aliases: dict[str, str] = {}
     aliased_by: dict[str, str] = {}
-    # None: nobody archived or unarchived it, and age decides.
+    # None: it was not archived or unarchived, and age decides.
     archived: bool | None = None
     deleted: bool = False
     outcome: str | None = None
@@ -299,7 +299,7 @@ class State(msgspec.Struct, gc=False):
     put_away: dict[str, bool] = {}
     # Whether a conversation began it, reported by hooks or read in a transcript.
     captured: bool = False
-    # Whether somebody replaced the goal that hooks or a transcript gave it.
+    # Whether a person replaced the goal that hooks or a transcript gave it.
     renamed: bool = False
     # What transcripts say about conversations, by the keys of `native`.
     conversations: dict[str, ConversationState] = {}

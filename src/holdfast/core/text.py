@@ -16,7 +16,7 @@ MAX_TEXT_LENGTH = 1 << 20  # characters; a note is not a file
 MAX_NAME_LENGTH = 200
 MAX_PATH_LENGTH = 4096
 MAX_WORD_LENGTH = 40
-MAX_WORDS = 2_000  # of one text; nobody searches for a later word of a pasted log
+MAX_WORDS = 2_000  # of one text; later words of a pasted log are not searched for
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -207,7 +207,7 @@ def session(state: State, now: int) -> Session:
         device=device_of(state),
         devices=sorted(set(state.devices.values())),
         cost_usd=_cost(state, conversations),
-        # In an ended session, nobody waits for an answer.
+        # In an ended session, nothing waits for an answer.
         waiting=[
             Waiting(at=format_time(wait.at), for_=wait.for_, text=wait.text)
             for wait in state.waiting.values() if end is None
@@ -296,7 +296,7 @@ def _cost(state: State, conversations: list[Conversation]) -> float | None:
 def _commits(state: State) -> list[Commit]:
     """The commits that no amend or rebase has replaced.
 
-    Whoever amends or rebases a commit does not become its author: its first version says who made it.
+    Amending or rebasing a commit does not change its author: its first version says who made it.
     """
     replaced = {sha for commit in state.commits.values() for sha in (commit.replaces, *commit.folded)}
     shown = [commit for commit in state.commits.values() if commit.sha not in replaced]

@@ -55,13 +55,13 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164
 
 
 def reminder(line: str, limit: int, pauses: bool, only_resume: bool) -> str:
-    """Tell the person that working time has reached a limit (in milliseconds).
+    """The sentence for the person when working time has reached a limit (in milliseconds).
 
     `pauses`: the limit paused the session; `only_resume`: the person's next message does not end that pause.
     """
     if pauses:
-        way_on = "holdfast resume goes on." if only_resume else "Your next message goes on, or holdfast resume."
-        return (_PAUSED_BY_LIMIT + way_on).format(f"{limit / MINUTE:g}")
+        advice = "To continue: holdfast resume" if only_resume else "To continue: write a message, or holdfast resume"
+        return (_PAUSED_BY_LIMIT + advice).format(f"{limit / MINUTE:g}")
     return _REMINDERS[line].format(f"{limit / MINUTE:g}")
 
 
@@ -154,7 +154,7 @@ def time_words(time: Time) -> str:
 
 
 def open_pause(session: Session) -> Pause | None:
-    """The pause that has not ended, if there is one; of several, the one somebody set."""
+    """The pause that has not ended, if there is one; of several, the one that a person set."""
     lasting = [pause for pause in session.time.pauses if pause.ended_at is None]
     if session.ended_at is not None or not lasting:
         return None

@@ -158,7 +158,7 @@ def _corrected(worked: list[Span], rest: WorkPause, stop: int) -> Iterable[WorkP
     for low, high in _without((rest.since, rest.since + rest.length), worked):
         lasts = rest.until is None and high == stop
         yield WorkPause(rest.kind, rest.reason, low, None if lasts else high, high - low)
-    # After entered work, an explicit pause goes on, even at the moment at which the work ends.
+    # After entered work, an explicit pause continues, even at the moment at which the work ends.
     if rest.until is None and rest.kind != "idle" and not lasts:
         yield WorkPause(rest.kind, rest.reason, stop, None, 0)
 
@@ -168,9 +168,9 @@ def _marked(
 ) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
     """Explicit pauses and those of the limit: opened by a mark, ended by the next `resumed` in log order.
 
-    Log order and not time, because devices' clocks differ: whoever resumed had seen the pause. (Or had not; then the
-    session goes on, as its status says.) The latest comes first, so that an open pause is never hidden; pauses that
-    were entered afterwards come last.
+    Log order and not time, because devices' clocks differ: the one that resumed had seen the pause. (Or had not; then
+    the session continues, as its status says.) The latest comes first, so that an open pause is never hidden; pauses
+    that were entered afterwards come last.
     """
     pauses: list[tuple[list[PauseMark], int | None]] = []
     is_open = False

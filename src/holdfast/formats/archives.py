@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 FOLDER: Final = (".claude", "orchestrator-history")
-_MAX_LISTED: Final = 1_000  # nobody reads more
+_MAX_LISTED: Final = 1_000  # a longer list is not read
 _MAX_SIZE: Final = 4 << 20  # bytes
 
 

@@ -154,7 +154,7 @@ class Format(ABC):
     def render(self, state: State) -> Document:
         """The state as a document, as of its last event."""
 
-    def with_sync(self, document: Document, travel: SyncFacts) -> Document:  # noqa: ARG002
+    def with_sync(self, document: Document, facts: SyncFacts) -> Document:  # noqa: ARG002
         """A rendering with the session's sync status, if the format has fields for it."""
         return document
 

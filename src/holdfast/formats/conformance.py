@@ -22,7 +22,7 @@ from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TimedEvent
-from holdfast.formats.convert import carried, converted, state_of
+from holdfast.formats.convert import carried_values, convert_document, state_of
 from holdfast.formats.document_paths import covered
 from holdfast.formats.entries import named, same
 from holdfast.formats.merge import merged
@@ -104,10 +104,10 @@ class FormatConformance:
     def test_round_trip_through_another_format_is_exact_with_carry(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         there = registry.named(other)
-        away = converted(document, self.rules, there, CONTEXT, carry=True).document
+        away = convert_document(document, self.rules, there, CONTEXT, carry=True).document
         assert not any(problem.severity == "error" for problem in _problems(there, away))
         assert same(there.tidy(away, CONTEXT).document, away)
-        assert same(converted(away, there, self.rules, CONTEXT).document, document)
+        assert same(convert_document(away, there, self.rules, CONTEXT).document, document)
 
     @pytest.mark.parametrize("other", registry.NAMES)
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -115,9 +115,9 @@ class FormatConformance:
     def test_without_carry_each_loss_is_reported(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         there = registry.named(other)
-        away, losses = converted(document, self.rules, there, CONTEXT)
-        assert carried(away, there) == {}
-        home = converted(away, there, self.rules, CONTEXT).document
+        away, losses = convert_document(document, self.rules, there, CONTEXT)
+        assert carried_values(away, there) == {}
+        home = convert_document(away, there, self.rules, CONTEXT).document
         assert same(home, document) or losses or remainder(home, document, self.rules.identities) is not None
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────

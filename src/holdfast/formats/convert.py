@@ -41,13 +41,14 @@ def folded(events: Iterable[TimedEvent], session: str) -> State:
     return state
 
 
-KEY: Final = "kept"
+CARRIED_KEY: Final = "kept"
 _MAX_SHOWN_LENGTH: Final = 60
 
 
-class Converted(NamedTuple):
+class Conversion(NamedTuple):
     document: Document
-    losses: list[FormatNote]
+    # On what the target cannot express, and on repairs of the source.
+    notes: list[FormatNote]
 
 
 def state_of(document: Document, source: Format, context: ImportContext) -> State:
@@ -56,7 +57,7 @@ def state_of(document: Document, source: Format, context: ImportContext) -> Stat
     return folded(events, format_names.imported_id(source.name, source.alias(document), events[0].at))
 
 
-def converted(
+def convert_document(
     document: Document,
     source: Format,
     target: Format,
@@ -64,38 +65,38 @@ def converted(
     *,
     carry: bool = False,
     one_file: bool = False,
-) -> Converted:
+) -> Conversion:
     """A tidy document in another format; only what fits into one file if `one_file`."""
-    luggage = carried(document, source)
+    carried = carried_values(document, source)
     shown = target.render(state_of(document, source, context))
     used = False
-    if target.name in luggage:
+    if target.name in carried:
         # It passed through other programs: what they left of it counts only if it is still valid.
         with suppress(Invalid):
-            shown = target.tidy(restored(shown, luggage[target.name], target.identities), context).document
+            shown = target.tidy(restored(shown, carried[target.name], target.identities), context).document
             used = True
     if one_file:
         shown = target.single_file(shown)
     back = source.render(state_of(shown, target, context))
     if not carry:
-        return Converted(shown, _lost(back, document, luggage, source, target, used=used))
+        return Conversion(shown, _lost(back, document, carried, source, target, used=used))
     kept = remainder(back, document, source.identities)
     if kept is not None:
-        luggage = {name: other for name, other in luggage.items() if name != target.name}
-        shown = _with_luggage(shown, target, {**luggage, source.name: kept})
-    return Converted(shown, [])
+        carried = {name: other for name, other in carried.items() if name != target.name}
+        shown = _with_carried(shown, target, {**carried, source.name: kept})
+    return Conversion(shown, [])
 
 
 def _lost(
-    back: Document, document: Document, luggage: dict[str, Json], source: Format, target: Format, *, used: bool
+    back: Document, document: Document, carried: dict[str, Json], source: Format, target: Format, *, used: bool
 ) -> list[FormatNote]:
     """Notes on what the target cannot express, except what was carried for it."""
-    bare = _without(document, (*source.carries_at, KEY)) if luggage else document
+    bare = _without(document, (*source.carries_at, CARRIED_KEY)) if carried else document
     lost = [
         FormatNote(place, _cannot_express(value, target))
         for place, value in losses(remainder(back, bare, source.identities))
     ]
-    for name in luggage:
+    for name in carried:
         if name == target.name and not used:
             lost.append(FormatNote(source.carries_at, f"what was carried for {name} no longer fits and was not used"))
         elif name != target.name:
@@ -105,27 +106,27 @@ def _lost(
     return lost
 
 
-def carried(document: Document, source: Format) -> dict[str, Json]:
+def carried_values(document: Document, source: Format) -> dict[str, Json]:
     """What a document carries for other formats, by their names."""
-    text = document_paths.at(document, (*source.carries_at, KEY))
+    text = document_paths.at(document, (*source.carries_at, CARRIED_KEY))
     if not isinstance(text, str):
         return {}
     try:
-        luggage = msgspec.json.decode(text)
+        carried = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return {}
-    return luggage if isinstance(luggage, dict) else {}
+    return carried if isinstance(carried, dict) else {}
 
 
-def _with_luggage(document: Document, target: Format, luggage: dict[str, Json]) -> Document:
-    """The document with its luggage, as text, so that key order and spelling of numbers survive any program."""
-    return _with(document, (*target.carries_at, KEY), _text(luggage))
+def _with_carried(document: Document, target: Format, carried: dict[str, Json]) -> Document:
+    """The document with what it carries, as text, so that key order and spelling of numbers survive any program."""
+    return _with(document, (*target.carries_at, CARRIED_KEY), _text(carried))
 
 
-def _text(luggage: dict[str, Json]) -> str:
+def _text(carried: dict[str, Json]) -> str:
     import json
 
-    return json.dumps(luggage, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(carried, ensure_ascii=False, separators=(",", ":"))
 
 
 def _with(document: Document, place: tuple[str | int, ...], value: Json) -> Document:
@@ -154,11 +155,6 @@ def _cannot_express(value: Json, target: Format) -> str:
     return f"{target.name} cannot express it: {shorten(written, _MAX_SHOWN_LENGTH)}"
 
 
-class Conversion(NamedTuple):
-    document: Document
-    notes: list[FormatNote]
-
-
 def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: bool, one_file: bool) -> Conversion:
     """Convert a document: as tolerant as an import, with notes."""
     here = import_context(ws)
@@ -167,5 +163,5 @@ def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: boo
     except HoldfastError as error:
         error.file = error.file or source.path
         raise
-    made, losses = converted(document, source.rules, target, here, carry=carry, one_file=one_file)
-    return Conversion(made, [*source.notes, *notes, *losses])
+    converted = convert_document(document, source.rules, target, here, carry=carry, one_file=one_file)
+    return converted._replace(notes=[*source.notes, *notes, *converted.notes])

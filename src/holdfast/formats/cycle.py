@@ -23,7 +23,7 @@ from holdfast.machine import files
 from holdfast.machine.wall import local_offset
 from holdfast.sessions import format_names, history
 from holdfast.sessions.hours.overlaps import OverlapTimeline, messages_in, person_of
-from holdfast.sessions.hours.table import Line, SessionHours, Sums, by_midnight, day_of, share
+from holdfast.sessions.hours.table import Line, SessionHours, Sums, by_midnight, day_of, session_hours
 from holdfast.sessions.report import inline
 
 if TYPE_CHECKING:
@@ -155,8 +155,10 @@ def _make_cycle(
     ws: Workspace, states: list[State], others: list[State], first: date, weeks: int, *, now: int
 ) -> Cycle:
     since, until = first.isoformat(), (first + timedelta(days=7 * weeks - 1)).isoformat()
-    shares = [_within(share(state, now=now, offset=local_offset), since, until) for state in [*states, *others]]
-    shown = {hours.session: (state, hours) for state, hours in zip(states, shares, strict=False) if hours.pieces}
+    all_hours = [
+        _within(session_hours(state, now=now, offset=local_offset), since, until) for state in [*states, *others]
+    ]
+    shown = {hours.session: (state, hours) for state, hours in zip(states, all_hours, strict=False) if hours.pieces}
     store = ws.existing_store()
     sums = Sums(mixed=False)
     elsewhere = dict.fromkeys(shown, 0)
@@ -164,13 +166,13 @@ def _make_cycle(
     for _, hours in shown.values():
         sums.add(hours)
     messages = messages_in(ws)
-    for hours in shares:
+    for hours in all_hours:
         assert store is not None
         timeline = timelines.setdefault(person_of(store, hours.session), OverlapTimeline(messages))
         for overlap in timeline.add(hours):
-            if overlap.share.session in shown:
+            if overlap.hours.session in shown:
                 sums.take(overlap, local_offset)
-                elsewhere[overlap.share.session] += overlap.until - overlap.since
+                elsewhere[overlap.hours.session] += overlap.until - overlap.since
     sessions = [
         CycleSession(
             session, state.aliases.get("timer") or session[:8], hours.pieces[0].day, hours.scope,

@@ -56,7 +56,7 @@ _HAND_MADE: Final = frozenset((
     "blockers", "git_branch", "branch", "notes", "context", "last_session", "lastSession", "last_updated",
     "lastUpdated", "decisions", "files_changed", "key_files", "phase", "milestone", "progress_notes", "handoff",
 ))  # fmt: skip
-_ENOUGH: Final = 3
+_MIN_SIGNS: Final = 3
 # The key for the text of notes. Keys with a leading underscore are about the file and have no meaning.
 NOTES: Final = "_text"
 
@@ -149,7 +149,7 @@ def why_foreign(value: Json) -> str | None:
     there = frozenset(value)
     known = max(len(there & keys) for keys in _OWN_KEYS.values())
     own = [key for key in value if key in _HAND_MADE]
-    if known >= _ENOUGH and len(own) <= known:
+    if known >= _MIN_SIGNS and len(own) <= known:
         return None
     shown = ", ".join(f"{shorten(key, 30)!a}" for key in (own or list(value))[:4])
     return f"it looks hand-made: keys such as {shown} are not in any of the formats {', '.join(registry.NAMES)}"

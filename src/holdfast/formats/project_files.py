@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `status` loads this module
     from holdfast.core.canonical import Json
     from holdfast.core.errors import HoldfastError
     from holdfast.formats.base import Format
-    from holdfast.formats.recover import Rescue
+    from holdfast.formats.recover_files import RecoveredFile
     from holdfast.workspace.workspace import Workspace
 
 # Formats with one session in one file.
@@ -279,37 +279,37 @@ def _set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
 def _examined(ws: Workspace, file: ProjectFile) -> Iterator[ProjectFile]:
     """The file with its contents; nothing if the log has all of it."""
     from holdfast.core.errors import Damaged, HoldfastError, Invalid
-    from holdfast.formats.recover import recover
+    from holdfast.formats.recover_files import recover
 
     try:
-        (rescue,) = recover(ws, file.path)
+        (recovered,) = recover(ws, file.path)
     except HoldfastError as error:
         file.error = error
         yield file
         return
-    if rescue.known is not None and rescue.more is None:
+    if recovered.known is not None and recovered.more is None:
         return
-    file.rules, file.document, file.known = rescue.rules, rescue.document, rescue.known
-    file.recoverable, file.newer = rescue.has_content and rescue.error is None, rescue.version is not None
-    if rescue.contents is not None:
-        file.goal, file.status = rescue.contents.goal, rescue.contents.status
-    if rescue.version is not None or rescue.error is not None:
-        file.error = Invalid((rescue.version or rescue.error or Invalid("")).message)
-    elif not rescue.whole:
-        file.error = Damaged(_damage(rescue))
-    elif rescue.rules is None:
+    file.rules, file.document, file.known = recovered.rules, recovered.document, recovered.known
+    file.recoverable, file.newer = recovered.has_content and recovered.error is None, recovered.version is not None
+    if recovered.contents is not None:
+        file.goal, file.status = recovered.contents.goal, recovered.contents.status
+    if recovered.version is not None or recovered.error is not None:
+        file.error = Invalid((recovered.version or recovered.error or Invalid("")).message)
+    elif not recovered.whole:
+        file.error = Damaged(_damage(recovered))
+    elif recovered.rules is None:
         file.foreign = True
-    elif rescue.contents is not None:
-        file.changed = rescue.contents.updated_at
+    elif recovered.contents is not None:
+        file.changed = recovered.contents.updated_at
     yield file
 
 
-def _damage(rescue: Rescue) -> str:
-    if not rescue.has_content:
+def _damage(recovered: RecoveredFile) -> str:
+    if not recovered.has_content:
         return "nothing in it can be read"
-    if rescue.lost_from is None:
+    if recovered.lost_from is None:
         return "parts of it cannot be read"
-    return f"it cannot be read from byte {rescue.lost_from:,} (line {rescue.lost_line or 1:,}) on"
+    return f"it cannot be read from byte {recovered.lost_from:,} (line {recovered.lost_line or 1:,}) on"
 
 
 def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
@@ -368,7 +368,7 @@ def _one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
     from holdfast.formats.convert import state_of
     from holdfast.formats.import_context import import_context
     from holdfast.formats.mirror.contract.feature_files import gathered
-    from holdfast.formats.recover import contents_of
+    from holdfast.formats.recover_files import contents_of
     from holdfast.formats.text.read import LIMIT, read
     from holdfast.machine.files import read_limited
 

@@ -191,11 +191,11 @@ def losses(kept: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
 
 
 def render_with_remainder(
-    state: State, rules: Format, travel: SyncFacts | None = None, path: str | None = None
+    state: State, rules: Format, facts: SyncFacts | None = None, path: str | None = None
 ) -> Document:
     """The session in a format as of its last event: as it was imported, with all changes since.
 
-    `travel`: its present sync status, which replaces the imported one. `path`: the project's path on this device,
+    `facts`: its present sync status, which replaces the imported one. `path`: the project's path on this device,
     which replaces the imported one as soon as something has happened.
     """
     kept = _kept(state, rules)
@@ -207,7 +207,7 @@ def render_with_remainder(
         document = again if isinstance(again, dict) else document
     if path is not None and not (untouched and kept is not None and not kept.get("edited")):
         document = rules.with_path(document, path)
-    return document if travel is None else rules.with_sync(document, travel)
+    return document if facts is None else rules.with_sync(document, facts)
 
 
 def remainder_event(

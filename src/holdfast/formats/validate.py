@@ -34,6 +34,26 @@ if TYPE_CHECKING:
     from holdfast.formats.text.read import ReadDocument
 
 
+LINES_LIMIT: Final = limits.MAX_HISTORY_SIZE
+MAX_PROBLEMS: Final = 1_000  # reported per file
+
+_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+_READ_SIZE: Final = 1 << 16
+# Contract files that make a session by themselves.
+_SESSION_PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
+# The state used to try a history line, which does not make a session by itself.
+_EXAMPLE_STATE: Final[dict[str, Json]] = {
+    "version": "1.0", "feature_id": "any-2000-01-01",
+    "current_state": {
+        "active_task": None, "model_in_use": "sonnet", "started_at": "2000-01-01T00:00:00Z",
+        "last_updated": "2000-01-01T00:00:00Z",
+    },
+}  # fmt: skip
+
+
 def import_problems(value: Json, rules: Format, context: ImportContext) -> list[Problem]:
     """Why an import would refuse this document; empty when it would not."""
     try:
@@ -48,7 +68,7 @@ def import_problems(value: Json, rules: Format, context: ImportContext) -> list[
         for wrong, message in _invalid_texts(data):
             if wrong not in reported:
                 reported.add(wrong)
-                problems += _placed(document, wrong, message)
+                problems += _locate(document, wrong, message)
     return sorted(set(problems), key=lambda problem: tuple(map(str, problem.place)))
 
 
@@ -77,7 +97,7 @@ def _invalid_texts(data: EventData) -> Iterator[tuple[str, str]]:
             yield "", error.message
 
 
-def _placed(document: Document, text: str, message: str) -> list[Problem]:
+def _locate(document: Document, text: str, message: str) -> list[Problem]:
     """The places of a text; for one composed of others, the places of the bad ones."""
     if not text:
         return [Problem((), message)]
@@ -99,26 +119,6 @@ def _texts(value: Json, place: Place) -> Iterator[tuple[Place, str]]:
     elif isinstance(value, list):
         for position, inner in enumerate(value):
             yield from _texts(inner, (*place, position))
-
-
-LINES_LIMIT: Final = limits.MAX_HISTORY_SIZE
-MAX_PROBLEMS: Final = 1_000  # reported per file
-
-_FLAGS: Final = (
-    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-)  # fmt: skip
-_USUAL: Final = 1 << 16
-# Contract files that make a session by themselves.
-_PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
-# The state used to try a history line, which does not make a session by itself.
-_ANY_STATE: Final[dict[str, Json]] = {
-    "version": "1.0", "feature_id": "any-2000-01-01",
-    "current_state": {
-        "active_task": None, "model_in_use": "sonnet", "started_at": "2000-01-01T00:00:00Z",
-        "last_updated": "2000-01-01T00:00:00Z",
-    },
-}  # fmt: skip
 
 
 class FileProblem(msgspec.Struct):
@@ -147,7 +147,7 @@ class FileVerdict(msgspec.Struct):
     problems: list[FileProblem]
 
 
-class _Broken(NamedTuple):
+class _BrokenFile(NamedTuple):
     """An unreadable file that does not show what it was."""
 
     path: str
@@ -174,7 +174,7 @@ class Validator:
                     f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path
                 )
             refuse_link_loop(path)
-        verdicts = [verdict for path in named for verdict in self._below(path)]
+        verdicts = [verdict for path in named for verdict in self._check_directory(path)]
         for verdict in verdicts:
             feature = detect.feature_at(os.path.abspath(verdict.path)) if verdict.format == "contract" else None
             for problem in verdict.problems:
@@ -186,9 +186,9 @@ class Validator:
                 problem.feature_id = problem.feature_id or feature
         return verdicts
 
-    def _below(self, path: str) -> list[FileVerdict]:
+    def _check_directory(self, path: str) -> list[FileVerdict]:
         if path == "-" or not os.path.isdir(path):
-            return [self._named(path)]
+            return [self._check_named_file(path)]
         walked = find_session_files(path)
         verdicts = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.unreadable]
         features: dict[str, list[tuple[str, str]]] = {}
@@ -198,13 +198,13 @@ class Validator:
             if format_name == "contract":
                 features.setdefault(os.path.dirname(file), []).append((file, kind))
             else:
-                verdicts.append(self._placed(file, format_name, kind))
-        verdicts += self._features(features)
+                verdicts.append(self._check_known_path(file, format_name, kind))
+        verdicts += self._check_features(features)
         if not self._lenient and self._only in (None, registry.named("contract")):
             from holdfast.formats.validate_features import missing
 
             verdicts += missing(walked.homes, walked.features)
-        loose = [self._loose(file) for file in walked.loose]
+        loose = [self._check_if_recognised(file) for file in walked.loose]
         suspect = among_sessions(
             path, [item.path for item in loose if isinstance(item, FileVerdict) and item.format is not None]
         )
@@ -212,7 +212,7 @@ class Validator:
             if isinstance(item, FileVerdict):
                 verdicts.append(item)
             elif item is not None and not walked.placed and suspect(item.path) and not _is_foreign(item):
-                verdicts.append(self._carefully(item.raw, item.path))
+                verdicts.append(self._full_check(item.raw, item.path))
         if not verdicts:
             what = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
@@ -225,19 +225,19 @@ class Validator:
 
     # ── one file ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _placed(self, path: str, format_name: str, kind: str) -> FileVerdict:
+    def _check_known_path(self, path: str, format_name: str, kind: str) -> FileVerdict:
         try:
-            raw = _quick_read(path)
+            raw = _read_walked_file(path)
         except OSError as error:
             return _unreadable(path, explain(error, "read", path), format_name)
         if plain(raw) is not None and registry.named(format_name).is_sound(raw, kind):
             return FileVerdict(path, format_name, True, [])
-        return self._carefully(raw, path)
+        return self._full_check(raw, path)
 
-    def _loose(self, path: str) -> FileVerdict | _Broken | None:
+    def _check_if_recognised(self, path: str) -> FileVerdict | _BrokenFile | None:
         """Check a file that is a session file only if it looks like one; a broken one may be, by its directory."""
         try:
-            raw = _quick_read(path)
+            raw = _read_walked_file(path)
         except OSError as error:
             return _unreadable(path, explain(error, "read", path))
         value = plain(raw)
@@ -246,15 +246,15 @@ class Validator:
             kind = likely.detects(value)
             if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
                 return FileVerdict(path, likely.name, True, [])
-        read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
+        read = None if path.endswith(".jsonl") else _read_or_error(raw, path)
         if isinstance(read, NotADocument) or read is None:
             if detect.has_session_signs(raw):
-                return self._carefully(raw, path)
-            return None if read is None else _Broken(path, raw)
+                return self._full_check(raw, path)
+            return None if read is None else _BrokenFile(path, raw)
         known = detect.recognise(read.value, os.path.abspath(path))
-        return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
+        return None if known is None or self._only not in (None, known[0]) else self._check_document(read, path)
 
-    def _named(self, path: str) -> FileVerdict:
+    def _check_named_file(self, path: str) -> FileVerdict:
         try:
             raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="a session file")
         except NotFound:
@@ -266,20 +266,20 @@ class Validator:
             owner, kind = registry.named(place[0]), place[1]
             if owner.is_sound(raw, kind):
                 return FileVerdict(path, owner.name, True, [])
-        return self._carefully(raw, path)
+        return self._full_check(raw, path)
 
-    def _carefully(self, raw: bytes, path: str) -> FileVerdict:
+    def _full_check(self, raw: bytes, path: str) -> FileVerdict:
         if path.endswith(".jsonl"):
-            return self._lines(raw, path)
-        read = _read_or_say(raw, path)
+            return self._check_lines(raw, path)
+        read = _read_or_error(raw, path)
         if isinstance(read, NotADocument):
             place = detect.format_at(os.path.abspath(path))
             owner = self._only.name if self._only is not None else place[0] if place is not None else None
             return FileVerdict(path, owner, False, [FileProblem("$", read.why, "error", read.line)])
-        return self._document(read, path)
+        return self._check_document(read, path)
 
-    def _document(self, read: ReadDocument, path: str) -> FileVerdict:
-        known = self._recognised(read.value, path)
+    def _check_document(self, read: ReadDocument, path: str) -> FileVerdict:
+        known = self._recognise(read.value, path)
         if known is None:
             from holdfast.formats.unknown.keys import recognises
 
@@ -290,7 +290,7 @@ class Validator:
         owner, kind = known
         problems = [] if self._lenient else owner.problems(read.value, kind)
         if all(problem.severity != "error" for problem in problems):
-            problems = [*problems, *self._refused(read.value, owner, kind)]
+            problems = [*problems, *self._import_problems(read.value, owner, kind)]
         reported = [_file_problem(problem, read.line) for problem in problems[:MAX_PROBLEMS]]
         if owner.name == "contract":
             for problem, line in zip(problems, reported, strict=False):
@@ -299,7 +299,7 @@ class Validator:
             reported += [FileProblem("$", note.message, "warning") for note in read.notes]
         return _verdict(path, owner, reported)
 
-    def _recognised(self, value: Json, path: str) -> tuple[Format, str] | None:
+    def _recognise(self, value: Json, path: str) -> tuple[Format, str] | None:
         if self._only is None:
             return detect.recognise(value, os.path.abspath(path))
         place = detect.format_at(os.path.abspath(path))
@@ -307,16 +307,16 @@ class Validator:
             return self._only, place[1]
         return self._only, self._only.detects(value) or self._only.kinds[0]
 
-    def _refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+    def _import_problems(self, value: Json, owner: Format, kind: str) -> list[Problem]:
         """Problems of an import; only tried with what makes a session by itself."""
         if owner.name != "contract":
             return import_problems(value, owner, self._context) if kind == owner.kinds[0] else []
         if kind == "contract-history":
-            document: Json = {"state": _ANY_STATE, "history": [value]}
-        elif kind in _PARTS:
-            document = {_PARTS[kind]: value}
+            document: Json = {"state": _EXAMPLE_STATE, "history": [value]}
+        elif kind in _SESSION_PARTS:
+            document = {_SESSION_PARTS[kind]: value}
         else:
-            return self._entries_refused(value, owner)
+            return self._entry_import_problems(value, owner)
         # Places are relative to the part, or the line.
         steps = 2 if kind == "contract-history" else 1
         return [
@@ -324,7 +324,7 @@ class Validator:
             for problem in import_problems(document, owner, self._context)
         ]
 
-    def _entries_refused(self, value: Json, owner: Format) -> list[Problem]:
+    def _entry_import_problems(self, value: Json, owner: Format) -> list[Problem]:
         """Problems of importing each entry of a registry with its feature."""
         entries = value.get("active_features") if isinstance(value, dict) else None
         if not isinstance(entries, list):
@@ -332,7 +332,7 @@ class Validator:
         problems: list[Problem] = []
         for number, entry in enumerate(entries[:MAX_PROBLEMS]):
             named = entry.get("feature_id") if isinstance(entry, dict) else None
-            document: Json = {"state": {**_ANY_STATE, "feature_id": named}, "entry": entry}
+            document: Json = {"state": {**_EXAMPLE_STATE, "feature_id": named}, "entry": entry}
             problems += [
                 Problem(("active_features", number, *problem.place[1:]), problem.message)
                 for problem in import_problems(document, owner, self._context)
@@ -345,7 +345,7 @@ class Validator:
         project = ProjectFacts(id="project", name=os.path.basename(here) or "project", path=here)
         return ImportContext(project, "device", self._now, self._offset)
 
-    def _lines(self, raw: bytes, path: str) -> FileVerdict:
+    def _check_lines(self, raw: bytes, path: str) -> FileVerdict:
         from holdfast.formats.text.read import read_lines
 
         owner = self._only or registry.named("contract")
@@ -360,24 +360,27 @@ class Validator:
                 problems = [] if self._lenient else owner.problems(read.value, kind)
                 reported += [
                     FileProblem(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
-                    for problem in problems or self._line_refused(read.value, owner, kind)
+                    for problem in problems or self._line_import_problems(read.value, owner, kind)
                 ]
             if len(reported) >= MAX_PROBLEMS:
                 break
         return _verdict(path, owner, reported)
 
-    def _line_refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
-
-        return self._refused(value, owner, kind) if has_unstorable_text(value) else []
+    def _line_import_problems(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+        return self._import_problems(value, owner, kind) if has_unstorable_text(value) else []
 
     # ── the contract's features ──────────────────────────────────────────────────────────────────────────
 
-    def _features(self, features: dict[str, list[tuple[str, str]]]) -> Iterator[FileVerdict]:
+    def _check_features(self, features: dict[str, list[tuple[str, str]]]) -> Iterator[FileVerdict]:
         if not features:
             return
         from holdfast.formats.validate_features import together
 
-        verdicts = {file: self._placed(file, "contract", kind) for files in features.values() for file, kind in files}
+        verdicts = {
+            file: self._check_known_path(file, "contract", kind)
+            for files in features.values()
+            for file, kind in files
+        }
         if not self._lenient:
             together(verdicts, features)
         yield from verdicts.values()
@@ -386,11 +389,12 @@ class Validator:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _quick_read(path: str) -> bytes:
+def _read_walked_file(path: str) -> bytes:
+    """A file's content, in one call for most: `user_input.read_limited` takes six, for each of thousands of files."""
     fd = os.open(path, _FLAGS)
     try:
-        raw = os.read(fd, _USUAL)
-        if len(raw) < _USUAL:
+        raw = os.read(fd, _READ_SIZE)
+        if len(raw) < _READ_SIZE:
             return raw
         parts = [raw]
         left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
@@ -402,7 +406,7 @@ def _quick_read(path: str) -> bytes:
         os.close(fd)
 
 
-def _is_foreign(file: _Broken) -> bool:
+def _is_foreign(file: _BrokenFile) -> bool:
     from holdfast.formats.recovery.identify import is_foreign
 
     return is_foreign(file.raw, file.path)
@@ -411,7 +415,7 @@ def _is_foreign(file: _Broken) -> bool:
 # ── reporting ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_or_say(raw: bytes, path: str) -> ReadDocument | NotADocument:
+def _read_or_error(raw: bytes, path: str) -> ReadDocument | NotADocument:
     from holdfast.formats.discover import read_document
 
     try:

@@ -38,5 +38,5 @@ def run(home: str) -> None:
         return  # another sync is running; the mark stays
     except HoldfastError as error:
         error_log.note(home, "sync", error.message)
-    except Exception as error:  # noqa: BLE001 (nobody watches this process: the log gets it)
+    except Exception as error:  # noqa: BLE001 (there is no output to watch: it goes to the log)
         error_log.note(home, "sync", f"{type(error).__name__}: {error}")

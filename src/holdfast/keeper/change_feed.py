@@ -144,7 +144,7 @@ class ChangeFeed:
     def __enter__(self) -> Self:
         # A store that cannot be read now is reported from its beginning, once it can.
         with contextlib.suppress(HoldfastError), self._open() as ws:
-            ws.hurry = SERVER_TIMEOUT
+            ws.timeout = SERVER_TIMEOUT
             self._file = ws.address.stamp()
             store = ws.existing_store()
             self._local_state = _local_state_version(ws, store)
@@ -162,7 +162,7 @@ class ChangeFeed:
         while not self._stop.is_set():
             try:
                 with self._open() as ws:
-                    ws.hurry, ws.collects = SERVER_TIMEOUT, "each"
+                    ws.timeout, ws.collect_mode = SERVER_TIMEOUT, "each"
                     self._watch(ws)
             except HoldfastError:
                 self._was_unreadable = True
@@ -229,7 +229,7 @@ class ChangeFeed:
 
 def _collect(ws: Workspace, trees: MirroredTrees) -> None:
     for workspace in (ws, *trees.trees.values()):
-        # The next command there reports errors; the feed goes on.
+        # The next command there reports errors; the feed continues.
         with contextlib.suppress(Exception):
             workspace.collect()
         workspace.notices.clear()

@@ -73,7 +73,7 @@ def _guarded(
         if store is None and opened is not None and error.message in opened.detail:
             return Check(name, "warning", NOT_OPENED)  # the check of the store reports why
         return Check(name, "failed", error.message, error.hint)
-    except Exception as error:  # noqa: BLE001 (a doctor that crashes helps nobody)
+    except Exception as error:  # noqa: BLE001 (the doctor must not crash)
         return Check(name, "failed", f"it could not be checked ({store_checks.unexpected(ws, error)})", None)
 
 
@@ -102,7 +102,7 @@ def _modes(ws: Workspace, _: Store | None) -> Check:
 
 
 def _ours(ws: Workspace) -> list[str]:
-    """Everything in the home, and the store with what is next to it; links are left alone, as somebody made them."""
+    """Everything in the home, and the store with what is next to it; links are left alone."""
     paths: list[str] = []
     if os.path.isdir(ws.home.path) and not os.path.islink(ws.home.path):
         paths.append(ws.home.path)
@@ -220,7 +220,12 @@ def _agents(_: Workspace, store: Store | None) -> Check:
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
         return Check("agents", "ok", "every agent at work has its process")
-    return Check("agents", "warning", f"recorded as running, but gone: {', '.join(dead[:10])}", "holdfast resume")
+    return Check(
+        "agents",
+        "warning",
+        f"recorded as running, but ended without finishing: {', '.join(dead[:10])}",
+        "holdfast resume",
+    )
 
 
 def _git(ws: Workspace, _: Store | None) -> Check:

@@ -69,7 +69,7 @@ def status_of_conversation(home: str, name: str, directory: str, *, store: str) 
             ws = Keeper.open(place, home=home, store=store or None)
         except HoldfastError:
             continue
-        ws.hurry = server_outage.HOOK_PATIENCE
+        ws.timeout = server_outage.HOOK_PATIENCE
         try:
             with ws:
                 return status_cache_writer.cache_conversation(ws, name, directory, store=store)
@@ -124,7 +124,7 @@ def _briefly(
     """Do something that is not worth a long wait. The first process to notice an outage of the server notes it."""
     try:
         with _keeper(home, cwd, store) as ws:
-            ws.patience = ws.hurry = patience
+            ws.patience = ws.timeout = patience
             done = do(ws)
             waits = spool.has_entries(home, ws.spool_tag)
     except Unreachable as error:
@@ -156,6 +156,6 @@ def _keeper(home: str, cwd: str | None, store: str | None) -> Keeper:
                 ws = Keeper.open(directory, home=home, store=store)
             except HoldfastError:
                 continue
-            ws.collects = "once"
+            ws.collect_mode = "once"
             return ws
     return Keeper.open(os.sep, home=home, store=store)

@@ -4,6 +4,7 @@ environment: surfaces pass in home, store, actor and clock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,14 @@ class Keeper(Workspace):
         from holdfast.sync.sync import sync
 
         return sync(self, remote)
+
+    def sync_first(self) -> list[str]:
+        """Sync before a session is continued, if there is a remote; returns sentences for the person."""
+        if not os.path.lexists(self.home.remotes):
+            return []  # without loading the code of sync
+        from holdfast.sync.background import catch_up
+
+        return catch_up(self)
 
     def send_soon(self) -> None:
         """Retry to send what could not be sent when it was recorded."""

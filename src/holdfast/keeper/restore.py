@@ -29,7 +29,7 @@ _DECIDING: Final = _ERASING.union(*SESSION.values())
 def restore(ws: Workspace, path: str, *, erase: bool = False) -> CopyResult:
     """Add the events of a backup; returns how many were new, and which sessions were left as they are.
 
-    Whoever made the file could have written anything in anybody's name. So it deletes, erases or displaces events, or
+    The file may contain anything, in any person's name. So it deletes, erases or displaces events, or
     adds events of this person's devices, only if the person agrees (`erase`).
     """
     new = ws.store().restore(path, lambda session, events: _refusal(ws, session, events, erase=erase))

@@ -133,7 +133,7 @@ class SessionHandle(Work):
         return ContinuedSession(SessionHandle(self.keeper, session), resumed, message)
 
     def import_plan(self, plan: ImportedPlan, *, at: int | None = None) -> Self:
-        """Add the phases and tasks of a plan; what is there already stays as it is."""
+        """Add the phases and tasks of a plan; existing ones stay as they are."""
         return self._record_with(plan.missing_from, at=at)
 
     def resolve(self, conflict: str, take: int, *, at: int | None = None) -> Conflict:

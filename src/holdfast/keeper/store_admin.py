@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 HOME_STORE: Final = "home"  # the word for the home's own store, where a URL is expected
 _MAX_VAULT_LENGTH: Final = 63  # characters of a vault's name
 _OWNER: Final = "Only the owner of the tables can do this: the role that ran holdfast store init."
-_SETTER: Final = (
-    "The role needs CREATE on the database, and CREATEROLE unless somebody has created the role holdfast_member."
-)
+_SETTER: Final = "The role needs CREATE on the database, and CREATEROLE unless the role holdfast_member exists."
 _MOVE: Final = "Teams keep sessions on a server: holdfast store init URL, then holdfast store copy home URL."
 
 
@@ -175,7 +173,7 @@ def admit(ws: Workspace, person: str) -> bool:
 def dismiss(ws: Workspace, person: str, to: str | None = None) -> int:
     """Remove a person from the vault. Their sessions stay in it, or are given to another member.
 
-    Returns how many sessions were handed over; those of somebody dismissed before still can be.
+    Returns how many sessions were handed over; those of a person dismissed before still can be.
     """
     where = _server(ws, "it has no members")
     from holdfast.store.postgres import admin
@@ -321,7 +319,7 @@ def named(home: Home, word: str) -> Address:
 
 @contextlib.contextmanager
 def _opened(home: Home, where: Address) -> Iterator[Store]:
-    """A store by itself, with a `Home` of its own, which caches the writer of one store only."""
+    """A store by itself, with a separate `Home`, which caches the writer of one store only."""
     own = Home(home.path)
     if not where.is_there():
         own.prepare()

@@ -44,12 +44,12 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
         if isinstance(error, NotFound):
             return None, Check("store", "ok", NOTHING_STORED)
         return None, Check("store", "failed", error.message, error.hint or REPAIR_COMMAND)
-    except Exception as error:  # noqa: BLE001 (a doctor that crashes helps nobody)
+    except Exception as error:  # noqa: BLE001 (the doctor must not crash)
         return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR_COMMAND)
     shown = ws.address.path or ws.address.url
     if store is None:
         if os.path.lexists(ws.home.binding(ws.address.key)):
-            missing = f"{shown} is gone, although this home has written to it"
+            missing = f"{shown} is missing, although this home has written to it"
             return None, Check("store", "warning", missing, "holdfast restore FILE brings back a backup.")
         return None, Check("store", "ok", NOTHING_STORED)
     return store, Check("store", "ok", f"{shown} opens")
@@ -98,7 +98,7 @@ def server(store: Store | None) -> Iterator[Check]:
         )  # fmt: skip
     elif not info.local and not info.proven:
         yield Check(
-            "server", "warning", "the server need not prove who it is: somebody on the way could pose as it",
+            "server", "warning", "the server's identity is not checked: another machine could pose as it",
             "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
         )  # fmt: skip
     else:
@@ -142,8 +142,8 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
             damage.setdefault(finding.check, []).append(finding)
     except Unreachable as error:
         away = error
-    except Exception as error:  # noqa: BLE001 (a doctor that crashes helps nobody)
-        damage["file"].append(Damage("file", f"the check broke off ({unexpected(ws, error)})"))
+    except Exception as error:  # noqa: BLE001 (the doctor must not crash)
+        damage["file"].append(Damage("file", f"the check failed ({unexpected(ws, error)})"))
     for name, findings in damage.items():
         theirs = (
             away is None
@@ -152,12 +152,12 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
         )
         if findings and theirs:
             yield Check(
-                name, "warning", _listed(findings), "Somebody else shares these: it is up to them to repair them."
+                name, "warning", _listed(findings), "These are shared by another person, who has to repair them."
             )
         elif findings:
             yield Check(name, "warning" if name in WARNINGS else "failed", _listed(findings), _remedy(ws, name))
         elif away is not None and name == "file":
-            yield Check(name, "failed", f"the check broke off: {away.message}", away.hint)
+            yield Check(name, "failed", f"the check failed: {away.message}", away.hint)
         elif away is not None:
             yield Check(name, "warning", "not checked to the end: the server went away")
         elif name == "erasure" and path is not None and os.path.lexists(path + ".erasing"):
@@ -210,7 +210,7 @@ def _repair_on_server(ws: Workspace) -> Iterator[str]:
         finally:
             if lost:
                 ws.close()
-                _begin_anew(ws)
+                _forget_writer(ws)
     except HoldfastError as error:
         yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
     except Exception as error:  # noqa: BLE001 (the rest of the home can still be repaired)
@@ -238,7 +238,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
         yield f"The store was not repaired ({unexpected(ws, error)})."
     finally:
         if (quarantine.entries(path), host.inode(path)) != before:
-            _begin_anew(ws)
+            _forget_writer(ws)
 
 
 def _damage(ws: Workspace) -> list[Damage] | None:
@@ -250,7 +250,7 @@ def _damage(ws: Workspace) -> list[Damage] | None:
         return None
 
 
-def _begin_anew(ws: Workspace) -> None:
+def _forget_writer(ws: Workspace) -> None:
     """Forget the writer: events that others have seen may be lost, and their numbers must not be used again."""
     path = ws.home.binding(ws.address.key)
     if os.path.lexists(path):

@@ -1,1 +1,1 @@
-"""The MCP server: agents keep their own sessions through it. It has no rules of its own."""
+"""The MCP server: agents record their sessions through it. It contains no rules."""

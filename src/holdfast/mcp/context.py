@@ -1,105 +1,41 @@
-"""What every tool works with: open keepers, the agent's own session, and which project or session a call means.
-
-A keeper serves one thread at a time, so callers take turns. Keepers are closed after some time and after errors:
-settings change, and stores are repaired.
-"""
+"""The context of tool calls: open keepers, the agent's own session, and the project or session that a call means."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import anyio
 from anyio import to_thread
 
 from holdfast.core import view
-from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused
+from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import MAX_PATH_LENGTH, check_text, shorten
 from holdfast.core.wording import STATUS, one_line
 from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.pool import KeeperPool
 from holdfast.keeper.session import SessionHandle
 from holdfast.machine.files import display_path
-from holdfast.machine.wall import monotonic
 from holdfast.sessions import work_trees
 from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.home import default_home
-from holdfast.workspace.unit import explain_outage, name_feature
+from holdfast.workspace.unit import explain_outage
 
 Result = TypeVar("Result")
 
-_MAX_OPEN: Final = 8
+_MAX_PROJECTS: Final = 8  # with open keepers
 _MAX_AGE: Final = 30.0  # seconds
-
-
-class _OpenKeeper(NamedTuple):
-    keeper: Keeper
-    until: float
-    # Identifies the store's file: a repair or a restored backup replaces it.
-    file: int | None
-
-
-class KeeperCache:
-    """Open keepers by directory, used one at a time."""
-
-    def __init__(self, open_keeper: Callable[[str], Keeper]) -> None:
-        self._open = open_keeper
-        self._cached: dict[str, _OpenKeeper] = {}
-        self._turn = anyio.Lock(fast_acquire=True)
-
-    async def run(self, directory: Callable[[], str], work: Callable[[Keeper], Result]) -> Result:
-        async with self._turn:
-            return await to_thread.run_sync(self._run, directory, work)
-
-    def close(self) -> None:
-        for entry in self._cached.values():
-            entry.keeper.close()
-        self._cached.clear()
-
-    def _run(self, which: Callable[[], str], work: Callable[[Keeper], Result]) -> Result:
-        directory = which()
-        try:
-            keeper = self._keeper(directory)
-            keeper.outcome.begin()
-            return work(keeper)
-        except HoldfastError as error:
-            if (entry := self._cached.get(directory)) is not None:
-                name_feature(entry.keeper, error)
-            if error.kind in ("damaged", "busy"):
-                self._drop(directory)
-            if error.kind == "unreachable" and entry is not None:
-                raise explain_outage(entry.keeper, error, writes=False) from None
-            raise
-        except BaseException:
-            self._drop(directory)
-            raise
-
-    def _keeper(self, directory: str) -> Keeper:
-        now = monotonic()
-        entry = self._cached.pop(directory, None)
-        if entry is not None and (now > entry.until or entry.keeper.address.stamp() != entry.file):
-            entry.keeper.close()
-            entry = None
-        if entry is None:
-            entry = _OpenKeeper(keeper := self._open(directory), now + _MAX_AGE, keeper.address.stamp())
-            while len(self._cached) >= _MAX_OPEN:
-                self._drop(next(iter(self._cached)))
-        self._cached[directory] = entry
-        return entry.keeper
-
-    def _drop(self, directory: str) -> None:
-        entry = self._cached.pop(directory, None)
-        if entry is not None:
-            entry.keeper.close()
 
 
 _ENDS = ("session.completed", "session.aborted")
 
 
 class OwnSessions:
-    """The session the agent works in, by work tree, while the server runs: it serves one client."""
+    """The sessions that the agent works in, by work tree, while the server runs: it serves one client."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
@@ -123,7 +59,7 @@ class OwnSessions:
         return session
 
     def displaced(self, keeper: Keeper, current: SessionHandle | None) -> Refused | None:
-        """The refusal if the agent's own session is not the current one; None if all is well."""
+        """The refusal if the agent's own session is not the current one, else None."""
         own = self._sessions.get(keeper.place.root)
         if own is None or (current is not None and current.id == own):
             return None
@@ -134,7 +70,7 @@ class OwnSessions:
             return Refused(ended, hint=f"Start a new one: start_session.{instead}", session=own)
         yours = _named(SessionHandle(keeper, own))
         now = "none is current here" if current is None else f"{other} is current here now"
-        hint = f"To go on with yours, pass session {own[:8]}, or make it current again: resume_session."
+        hint = f"To continue yours, pass session {own[:8]}, or make it current again: resume_session."
         if current is not None:
             hint += f" To work in the other one, resume_session with session {current.id[:8]}."
         return Refused(f"your session is {yours}, but {now}", hint=hint, session=own)
@@ -162,7 +98,7 @@ def _named(session: SessionHandle) -> str:
 
 
 class ServerOptions(NamedTuple):
-    """What the command passes on: the library reads no environment."""
+    """Options of the command; the environment too, which the library does not read itself."""
 
     directory: str = "."
     home: str | None = None
@@ -175,28 +111,47 @@ class McpContext:
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
         self.own_sessions = OwnSessions()
-        self._writers = KeeperCache(self._open)
-        self._readers = KeeperCache(self._open)
+        self._pools: dict[str, KeeperPool] = {}  # by directory, the latest last
+        self._writing, self._reading = anyio.Lock(fast_acquire=True), anyio.Lock(fast_acquire=True)
 
     async def run(self, project: str, work: Callable[[Keeper], Result]) -> Result:
         """Run quick work with the keeper of a directory; the server's own if none is named."""
-        return await self._writers.run(lambda: self._directory(project), work)
+        async with self._writing:
+            return await self._ask(project, work)
 
     async def read(self, project: str, work: Callable[[Keeper], Result]) -> Result:
         """Run work that records nothing, while others may write."""
-        return await self._readers.run(lambda: self._directory(project), work)
+        async with self._reading:
+            return await self._ask(project, work)
 
     async def run_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
-        """Run work that may take long with a keeper of its own, so that other calls go on."""
+        """Run work that may take long with a separate keeper, so that other calls need not wait."""
         return await to_thread.run_sync(self._run_apart, project, work)
 
     def close(self) -> None:
-        self._writers.close()
-        self._readers.close()
+        for pool in self._pools.values():
+            pool.close()
 
     def home(self) -> str:
         """Holdfast's home, for the error log."""
         return default_home() if self.options.home is None else self.options.home
+
+    async def _ask(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+        def explained(keeper: Keeper) -> Result:
+            keeper.outcome.begin()
+            try:
+                return work(keeper)
+            except Unreachable as error:
+                raise explain_outage(keeper, error, writes=False) from None
+
+        return await self._pool(self._directory(project)).ask(explained)
+
+    def _pool(self, directory: str) -> KeeperPool:
+        pool = self._pools.pop(directory, None) or KeeperPool(partial(self._open, directory), max_age=_MAX_AGE)
+        self._pools[directory] = pool
+        if len(self._pools) > _MAX_PROJECTS:
+            self._pools.pop(next(iter(self._pools))).close()
+        return pool
 
     def _run_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
         with self._open(self._directory(project)) as keeper:
@@ -262,7 +217,7 @@ def at_its_place(keeper: Keeper, session: SessionHandle) -> SessionHandle:
     return SessionHandle(work_trees.at_its_place(keeper, session.id), session.id)
 
 
-def looked_at(keeper: Keeper, reference: str) -> SessionHandle:
+def session_to_read(keeper: Keeper, reference: str) -> SessionHandle:
     """A session to read: its project need not be on this machine."""
     session = keeper.session(reference)
     try:

@@ -112,8 +112,8 @@ def _unexpected(error: BaseException, home: str, where: str) -> HoldfastError:
     if isinstance(error, RecursionError):
         return Failed("the input is nested too deeply")
     if isinstance(error, OSError):
-        explained = files.explain(error, "go on", str(error.filename or ""))
-        explained.message = explained.message.replace("go on :", "go on:", 1)  # an error without a file name
+        explained = files.explain(error, "continue", str(error.filename or ""))
+        explained.message = explained.message.replace("continue :", "continue:", 1)  # an error without a file name
         return explained
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = ", ".join(f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames)

@@ -1,6 +1,6 @@
 """The tool `record`: everything that happened since the last call is recorded, or nothing is.
 
-Each entry is typed and bounded, and knows the keeper's verb it stands for.
+Each entry is typed and bounded, and knows its verb of the keeper.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class TaskNews(_RecordEntry):
     text: Annotated[Text, Field(description="added: what is to be done")] = ""
     phase: Annotated[Name, Field(description="added: the phase of the plan")] = ""
     agent: Annotated[Name, Field(description="added: the agent that does it")] = ""
-    outcome: Annotated[Text, Field(description="what came of it")] = ""
+    outcome: Annotated[Text, Field(description="its result")] = ""
     artifacts: Annotated[list[File], Field(description="files it made", max_length=MAX_ENTRIES)] = []
 
     def kind(self) -> str:
@@ -275,7 +275,7 @@ class RecordTool:
         edit: Annotated[
             EditNews | None, Field(description="What the session is about, where that has changed.")
         ] = None,
-        away: Annotated[list[AwayNews], Field(description="Pauses nobody recorded in time.", max_length=20)] = [],  # noqa: B006
+        away: Annotated[list[AwayNews], Field(description="Pauses to add afterwards.", max_length=20)] = [],  # noqa: B006
         session: Reference = "",
         project: Project = "",
     ) -> CallToolResult:
@@ -329,5 +329,5 @@ def record_tool(context: McpContext) -> Tool:
         "tasks of the plan, decisions with their reasons, files changed, notes, context used, progress, a "
         "changed goal or scope (edit), pauses after the fact (away). Several at once in one call, which is "
         "recorded whole or, if anything in it is refused, not at all: then mend that entry and send everything "
-        "again. Call it after each step that whoever goes on needs to know of.",
+        "again. Call it after each step that the next person or agent needs to know.",
     )  # fmt: skip

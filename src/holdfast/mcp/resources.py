@@ -1,4 +1,4 @@
-"""Resources (sessions, briefings and history by address) and prompts (go on, hand over, wrap up)."""
+"""Resources (sessions, briefings and history by address) and prompts (continue, hand over, wrap up)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
 from holdfast.mcp import errors
 from holdfast.mcp.answers import Found, Standing
-from holdfast.mcp.context import McpContext, looked_at
+from holdfast.mcp.context import McpContext, session_to_read
 from holdfast.mcp.results import NO_SESSION, most_urgent, short_rows, trim
 from holdfast.mcp.tool import Name, Text
 from holdfast.sessions.overview import session_card
 
-_MAX_CHARS: Final = 30_000  # more than a tool returns: whoever reads a resource wants detail
+_MAX_CHARS: Final = 30_000  # more than a tool returns: a resource is read for its detail
 _ROWS: Final = 50
 _JSON: Final = "application/json"
 _MARKDOWN: Final = "text/markdown"
@@ -48,7 +48,7 @@ def add_resources(server: MCPServer[Any], context: McpContext) -> None:
 
     @server.resource(
         "holdfast://briefing/current", name="current-briefing", title="The current briefing", mime_type=_MARKDOWN,
-        description="Where the current session stands: the text an agent needs to go on.",
+        description="The briefing of the current session: the text an agent needs to continue it.",
     )  # fmt: skip
     async def current_briefing() -> str:
         return await read(lambda keeper: briefing_of(keeper.current()))
@@ -65,21 +65,21 @@ def add_resources(server: MCPServer[Any], context: McpContext) -> None:
         description="Any session as JSON, by its id, a unique prefix of it, or an alias.",
     )  # fmt: skip
     async def session(id: str) -> str:  # noqa: A002 (the name in the address)
-        return await read(lambda keeper: _document(looked_at(keeper, id)))
+        return await read(lambda keeper: _document(session_to_read(keeper, id)))
 
     @server.resource(
         "holdfast://briefing/{id}", name="briefing", title="A session's briefing", mime_type=_MARKDOWN,
-        description="Where a session stands, by its id, a unique prefix of it, or an alias.",
+        description="The briefing of a session, by its id, a unique prefix of it, or an alias.",
     )  # fmt: skip
     async def briefing(id: str) -> str:  # noqa: A002
-        return await read(lambda keeper: briefing_of(looked_at(keeper, id)))
+        return await read(lambda keeper: briefing_of(session_to_read(keeper, id)))
 
 
 def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
     async def prompt(words: str, session: str, remark: str) -> list[UserMessage]:
         def work(keeper: Keeper) -> str:
             return briefing_of(
-                looked_at(keeper, session) if session else keeper.current() or keeper.latest_unfinished()
+                session_to_read(keeper, session) if session else keeper.current() or keeper.latest_unfinished()
             )
 
         try:
@@ -88,12 +88,12 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
             raise MCPError(INVALID_PARAMS, errors.error_text(error, context.home(), "mcp prompt")) from None
         return [UserMessage("\n\n".join([words, *([remark] if remark else []), briefing]))]
 
-    @server.prompt(name="continue", title="Go on", description="Go on with the session where it stopped.")
-    async def go_on(
+    @server.prompt(name="continue", title="Continue", description="Continue the session where it stopped.")
+    async def continue_(
         session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
     ) -> list[UserMessage]:
         return await prompt(
-            "Go on with this session. Call resume_session first; it settles what an interruption left behind and "
+            "Continue this session. Call resume_session first; it settles what an interruption left behind and "
             "gives the latest briefing. Say in two sentences where things stand and what you will do next, then do "
             "it, and call record after each step.",
             session, remark,
@@ -110,7 +110,7 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
         return await prompt(
             "Hand this session over. Look at what was really done since the briefing below, and call record with "
             "what is missing in it: tasks done and left, decisions and their reasons, files changed, and one note "
-            "that tells whoever goes on what to do first and what to beware of. Then call pause_session, and show "
+            "that tells the next one what to do first and what to beware of. Then call pause_session, and show "
             "me that note.",
             session, remark,
         )  # fmt: skip

@@ -36,8 +36,8 @@ from holdfast.mcp.streams import Wires
 INSTRUCTIONS: Final = (
     "Holdfast keeps the sessions of coding agents: what is worked on survives crashes, is resumed where it stopped,"
     " and travels to other devices. Call get_status when you begin. If a session is in progress there or the person"
-    " wants to go on with earlier work, call resume_session and read its briefing; for a new piece of work, "
-    "start_session with its goal. While working, call record after each step somebody else would need to know: "
+    " wants to continue earlier work, call resume_session and read its briefing; for a new piece of work, "
+    "start_session with its goal. While working, call record after each step that others would need to know: "
     "tasks, decisions and their reasons, files changed, agents started and ended, context used. pause_session when "
     "work stops for now, finish_session when the goal is reached. search_history finds what was done before. "
     "sync and share_session are for when the person asks. What these tools return was recorded earlier: facts to "
@@ -127,7 +127,7 @@ _WRITE_SIZE: Final = 4096  # bytes a pipe accepts without blocking once it is wr
 
 
 def serve(options: ServerOptions, wires: Wires) -> int:
-    """Serve until the client is gone."""
+    """Serve until the client disconnects."""
     for name, code in (("SIGTERM", 0), ("SIGHUP", 0), ("SIGINT", 130)):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays in force

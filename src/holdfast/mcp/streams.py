@@ -1,6 +1,6 @@
 """Reserves standard input and output for the protocol. Loaded before anything that might print.
 
-The protocol gets descriptors of its own. Whatever prints later (a library, a child process) writes to standard error,
+The protocol gets separate descriptors. Whatever prints later (a library, a child process) writes to standard error,
 and whatever reads finds the end of input.
 """
 

@@ -1,6 +1,6 @@
 """Tools that reach beyond this machine: sync, and share once the person has agreed.
 
-A share leaves this device for somebody else, so an argument is not enough: the client asks the person (elicitation),
+A share leaves this device for another person, so an argument is not enough: the client asks the person (elicitation),
 and one that cannot gets the command to run instead. The answer is good for exactly what was asked: another session,
 person or permission is another question.
 
@@ -142,7 +142,7 @@ class SingleUseCodec:
         return fresh
 
 
-# The answer that came with the current call: every call has a context of its own.
+# The answer that came with the current call: every call has a separate context.
 _answering: ContextVar[tuple[SingleUseCodec, str] | None] = ContextVar("answering", default=None)
 
 
@@ -262,6 +262,6 @@ def share_tool(mcp_context: McpContext) -> Tool:
     return make_tool(
         share_session, Shared, title="Share a session with a person", destroys=True, outside=True,
         description="Let one person, whom the person here added with `holdfast people add`, read this session or "
-        "go on with it. The person here is asked to confirm, each time; where that is not possible nothing is "
+        "continue it. The person here is asked to confirm, each time; where that is not possible nothing is "
         "shared, and the answer names the command they can run themselves.",
     )  # fmt: skip

@@ -35,7 +35,7 @@ from holdfast.machine.process import identify
 if TYPE_CHECKING:
     from holdfast.sessions.work import Work
 
-MOST_PID = 2**31 - 1
+MAX_PID = 2**31 - 1
 
 
 class AgentHandle:
@@ -182,7 +182,7 @@ def start(
 
 def process(pid: int | None) -> Process | None:
     """Identify the process while it runs: its number alone may soon be reused."""
-    if pid is not None and not 0 < pid <= MOST_PID:
+    if pid is not None and not 0 < pid <= MAX_PID:
         raise Invalid(f"{pid} is not a process id")
     if pid is None:
         return None

@@ -12,7 +12,7 @@ of its states from the repository alone, never from a note of ours that could be
     no session branch                  done, if the old branch has a commit with this message
 
 Mirror files are Holdfast's own and do not count as dirt. Where git tracks them they would still stop a switch,
-so they are kept under a ref of this work tree meanwhile, and restored where nobody wrote in between.
+so they are kept under a ref of this work tree meanwhile, and restored where nothing was written in between.
 """
 
 from __future__ import annotations

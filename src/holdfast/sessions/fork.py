@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = None) -> str:
-    """Start a session that continues this one with its open tasks, and make it current here; gives its id."""
+    """Start a session that continues this one with its open tasks, and make it current here; returns its id."""
     ws.existing_store()  # the store knows the time where the machine's clock is wrong
     moment = ws.recorder.moment(at, None)
     seen = projects.observe(ws.place, "", ws.notices)
@@ -54,21 +54,21 @@ def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = 
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session)
         names = device_names(state, origin.guests(transaction, session))
-        taken = _Taken(state, transaction.writer(), ws.device(), names)
+        events = _ForkEvents(state, transaction.writer(), ws.device(), names)
         project = projects.find_project(ws.store(), seen)
-        begins = taken.start(project, ws.settings.timer, gathers=gathers)
+        begins = events.start(project, ws.settings.timer, gathers=gathers)
         begins = _storable(begins)
         transaction.record(forked, Draft(ws.recorder.prepare(begins), moment, ws.recorder.actor))
         transaction.remember_project(project)
-        ws.recorder.within(transaction, forked, lambda _: map(_storable, taken.rest()), at=at)
+        ws.recorder.within(transaction, forked, lambda _: map(_storable, events.rest()), at=at)
         make_current(ws, transaction, forked)
     return forked
 
 
-def carried(state: State, writer: str, device: str) -> Iterator[EventData]:
-    """The events that a session continuing this one starts with: the open part of the plan."""
+def open_plan_events(state: State, writer: str, device: str) -> Iterator[EventData]:
+    """The open part of the plan, as events for a session that continues this one."""
     if tasks.open_count(state):
-        yield from map(_storable, _Taken(state, writer, device, device_names(state)).plan())
+        yield from map(_storable, _ForkEvents(state, writer, device, device_names(state)).plan())
 
 
 _Kind = TypeVar("_Kind", bound=EventData)
@@ -90,7 +90,7 @@ def _storable(data: _Kind) -> _Kind:
     return msgspec.structs.replace(data, **changes) if changes else data
 
 
-class _Taken:
+class _ForkEvents:
     """The events that a fork takes over, as one device sees the session."""
 
     def __init__(self, state: State, writer: str, device: str, names: Mapping[str, str]) -> None:

@@ -35,11 +35,11 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
         except NotFound:
             continue
         was = view.shown_status(state)
-        put_away = ws.is_archived(state, at=at, after=after)
+        archived_now = ws.is_archived(state, at=at, after=after)
         if (
             (wanted.status is not None and was != wanted.status)
             or (wanted.unfinished and was in FINISHED)
-            or (wanted.archived is not None and put_away != wanted.archived)
+            or (wanted.archived is not None and archived_now != wanted.archived)
         ):
             continue
         shown.append(
@@ -47,7 +47,7 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
                 id=row.id, goal=view.text_value(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
                 updated_at=format_time(state.updated_at), working_ms=view.worktime(state, at).working,
-                archived=put_away, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
+                archived=archived_now, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
             )
         )  # fmt: skip
     return shown
@@ -276,7 +276,7 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
             # Guests in our sessions, too, can choose their dates, and unarchive a session.
             is_own = own_test(ws, session)
             last_event = own_events.last_event_at(state, is_own)
-            is_shown = is_shown and not own_events.is_put_away(state, is_own)
+            is_shown = is_shown and not own_events.is_archived_by_us(state, is_own)
             updated_at = updated_at if last_event is None else format_time(last_event)
         own_rank = (is_ours, is_shown, updated_at, session)
         best = own_rank if best is None else max(best, own_rank)

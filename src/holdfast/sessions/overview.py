@@ -1,4 +1,4 @@
-"""All projects at once: every unfinished session with what in it waits for the person, and how far scopes are.
+"""All projects at once: unfinished sessions with what waits for the person in them, and the progress of scopes.
 
 A scope is on a hill: uphill while people find out how to do it, downhill while they do it.
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-_MOST: Final = 3  # lines of one kind before they are summed up
-_AT_ONCE: Final = 500  # sessions whose versions are fetched at once; beyond that, each state is read
-_LONGEST: Final = 200  # characters of a quoted text
+_MAX_LINES: Final = 3  # lines of one kind; the rest are summed up
+_MAX_VERSIONS: Final = 500  # sessions whose versions are fetched at once; beyond that, each state is read
+_MAX_QUOTE: Final = 200  # characters of a quoted text
 _FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
 
 
@@ -98,7 +98,9 @@ class SessionCards:
         self._known = cards  # cards no longer shown are dropped
 
 
-def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards | None = None) -> list[SessionCard]:
+def current_cards(
+    ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards | None = None
+) -> list[SessionCard]:
     """The cards of unfinished sessions, or of these rows: those that need attention first, then the latest."""
     rows = unfinished(ws) if rows is None else rows
     store = ws.existing_store()
@@ -106,7 +108,7 @@ def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards 
         return []
     memo = memo or SessionCards()
     local_version, minute = store.local_state_version(), ws.now() // MINUTE
-    versions = store.versions([row.id for row in rows[:_AT_ONCE]])
+    versions = store.versions([row.id for row in rows[:_MAX_VERSIONS]])
     cards: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
     for row in rows:
         mark = (versions.get(row.id, -1), minute, local_version)
@@ -124,7 +126,6 @@ def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards 
 
 
 def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionCard:
-
     document = described(ws, state, ws.now() if at is None else at)
     lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
@@ -140,12 +141,12 @@ def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionC
 
 def _resume(ws: Workspace, store: Store, session_id: str, where: str | None) -> str:
     short = session_id[:8]
-    command = f"{_elsewhere(ws)}holdfast resume {short if len(store.find(short)) < 2 else session_id}"
+    command = f"{_env_prefix(ws)}holdfast resume {short if len(store.find(short)) < 2 else session_id}"
     # A path with unprintable characters cannot be pasted into a terminal.
     return command if where is None or not where.isprintable() else f"cd {shlex.quote(where)} && {command}"
 
 
-def _elsewhere(ws: Workspace) -> str:
+def _env_prefix(ws: Workspace) -> str:
     """The variables that a command needs where home or store are not the default ones."""
     variables = []
     if ws.home.path != os.path.abspath(default_home()):
@@ -164,14 +165,14 @@ def _attention(session: Session, unattended: frozenset[str], ended: Sequence[str
         for wait in session.waiting:
             yield f"Waits for {_quoted(wait.for_)}" + (f": {_quoted(wait.text)}" if wait.text else "")
     disputed = [conflict.field for conflict in session.conflicts if conflict.chosen is None]
-    for field in disputed[:_MOST]:
+    for field in disputed[:_MAX_LINES]:
         yield f"Devices disagree on {_quoted(field)}"
-    if len(disputed) > _MOST:
-        yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
+    if len(disputed) > _MAX_LINES:
+        yield f"Devices disagree on {count(len(disputed) - _MAX_LINES, 'more thing')}"
     if session.ended_at is None:
         yield from _failures(session, unattended)
-        for name in ended[:_MOST]:
-            yield f"{name} ended without saying so"
+        for name in ended[:_MAX_LINES]:
+            yield f"{name} ended without reporting it"
         yield from _reminder(session)
         if session.context.level == "compress":
             yield f"The context is {session.context.percent or 0:g}% full: compress it"
@@ -184,15 +185,15 @@ def _failures(session: Session, unattended: frozenset[str]) -> Iterator[str]:
         why = session.errors[-1].message if session.errors else None
         yield "Stopped by an error" + (f": {_quoted(why)}" if why else "")
     failed = [agent for agent in session.agents if agent.id in unattended]
-    for agent in failed[:_MOST]:
+    for agent in failed[:_MAX_LINES]:
         yield _failed(agent)
-    if len(failed) > _MOST:
-        yield f"{count(len(failed) - _MOST, 'more agent')} failed"
+    if len(failed) > _MAX_LINES:
+        yield f"{count(len(failed) - _MAX_LINES, 'more agent')} failed"
 
 
 def _failed(agent: Agent) -> str:
     if agent.status not in _FAILED:
-        return f"Agent {_quoted(agent.id)} is gone without having finished"
+        return f"Agent {_quoted(agent.id)} ended without finishing"
     why = agent.error.message if agent.error is not None and agent.status == "error" else None
     return f"Agent {_quoted(agent.id)} {_FAILED[agent.status]}" + (f": {_quoted(why)}" if why else "")
 
@@ -206,13 +207,13 @@ def _reminder(session: Session) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    return shorten(one_line(text), _LONGEST)
+    return shorten(one_line(text), _MAX_QUOTE)
 
 
 # ── hills ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_RECENT: Final = 200  # recent sessions, besides unfinished ones, that are searched for moved scopes
+_MAX_RECENT: Final = 200  # recent sessions, besides unfinished ones, that are searched for moved scopes
 
 
 class Hill(NamedTuple):
@@ -234,10 +235,10 @@ def hills(ws: Workspace) -> list[Hill]:
     if store is None:
         return []
     shown = Filter(archived=False, now=ws.now(), archive_after=ws.home_settings.archive_after)
-    unfinished = store.rows(shown._replace(unfinished=True))
-    recent = store.rows(shown._replace(limit=_RECENT))
+    open_rows = store.rows(shown._replace(unfinished=True))
+    recent = store.rows(shown._replace(limit=_MAX_RECENT))
     placed: dict[tuple[str, str], Hill] = {}
-    for session in dict.fromkeys(row.id for row in (*unfinished, *recent)):
+    for session in dict.fromkeys(row.id for row in (*open_rows, *recent)):
         state = store.state(session)
         if state is not None and not state.deleted:
             _add_scopes(placed, state)

@@ -1,11 +1,10 @@
-"""The timeline of a report as SVG: the person's time on top, one bar for each agent, round times below."""
+"""A session's report as HTML, with an SVG timeline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from html import escape
-from html import escape as escaped
 
 from holdfast.core.model import Session
 from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, format_duration, parse_time
@@ -32,7 +31,7 @@ from holdfast.sessions.report import (
 )
 
 _WIDE, _LEFT, _RIGHT, _ROW, _TOP = 960, 150, 10, 24, 22
-_MOST = 200
+_MAX_AGENTS = 200
 _STEPS = (
     SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR,
     6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 28 * DAY, 91 * DAY, 364 * DAY,
@@ -40,12 +39,12 @@ _STEPS = (
 
 
 def chart(session: Session) -> str:
-    """The timeline as SVG; empty where no time has passed."""
+    """The timeline as SVG, with the person's time on top and one bar for each agent; empty if no time has passed."""
     since = parse_time(session.started_at or session.created_at)
     until = since + session.time.elapsed_ms
     if until - since < SECOND:
         return ""
-    agents = [agent for agent in session.agents if agent.started_at is not None][:_MOST]
+    agents = [agent for agent in session.agents if agent.started_at is not None][:_MAX_AGENTS]
     scale = (_WIDE - _LEFT - _RIGHT) / (until - since)
 
     def x(moment: int) -> float:
@@ -140,7 +139,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
   tr, li, blockquote { break-inside: avoid; } .wide { overflow: visible; } svg { min-width: 0; } }
 """
 
-_KEY = (
+_LEGEND = (
     ("work", "worked"), ("manual", "paused"), ("idle", "idle"), ("task", "waiting for an agent"),
     ("run", "agent at work"), ("failed", "agent failed"),
 )  # fmt: skip
@@ -149,24 +148,24 @@ _KEY = (
 def page(session: Session) -> str:
     title = one_line(session.goal) or "Session"
     status = STATUS.get(session.status, session.status)
-    troubled = [agent.error is not None for agent in session.agents]
+    has_error = [agent.error is not None for agent in session.agents]
     body = [
         f"<h1>{_text(title)}</h1>",
-        f'<p class="lead">{escaped(status)}, {escaped(percent(session.progress))} complete.',
-        f"{escaped(zone_words(session))}</p>",
+        f'<p class="lead">{escape(status)}, {escape(percent(session.progress))} complete.',
+        f"{escape(zone_words(session))}</p>",
         f'<div class="meter"><i style="width: {min(max(session.progress, 0), 1) * 100:.1f}%"></i></div>',
         _facts([fact for fact in facts(session) if fact[0] != "Status"]),
         _section("Time", _facts(time_table(session))),
         _section("Timeline", _timeline(session)),
         _section("Pauses", _table(PAUSE_HEAD, pause_rows(session))),
-        _section("Agents", _table(AGENT_HEAD, agent_rows(session), troubled)),
+        _section("Agents", _table(AGENT_HEAD, agent_rows(session), has_error)),
         _section("Plan", _plan(session)),
         _section("Decisions", _decisions(session)),
         _section("Files", _table(FILE_HEAD, file_rows(session))),
         _section("Commits", _table(COMMIT_HEAD, commit_rows(session))),
         _section("Context", _facts(context_words(session))),
         _section("Notes", "".join(
-            f'{_time(note.at)}<blockquote dir="auto">{escaped(visible(note.text, lines=True))}</blockquote>'
+            f'{_time(note.at)}<blockquote dir="auto">{escape(visible(note.text, lines=True))}</blockquote>'
             for note in session.notes
         )),
         _section("Errors", _list(f"{_time(at)} {_text(message)}" for at, message in error_lines(session))),
@@ -180,19 +179,19 @@ def page(session: Session) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escaped(title[:120])}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title[:120])}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(part for part in body if part)
-        + f"\n<footer>Made by Holdfast from its log, as of {escaped(as_of(session))}.</footer>\n</body>\n</html>\n"
+        + f"\n<footer>Made by Holdfast from its log, as of {escape(as_of(session))}.</footer>\n</body>\n</html>\n"
     )
 
 
 def _text(value: str) -> str:
-    """Stored text, escaped and in its own text direction."""
-    return f"<bdi>{escaped(one_line(value))}</bdi>"
+    """Stored text, escape and in its own text direction."""
+    return f"<bdi>{escape(one_line(value))}</bdi>"
 
 
 def _time(moment: str) -> str:
-    return f'<time datetime="{escaped(moment)}">{escaped(stamp(moment))}</time>'
+    return f'<time datetime="{escape(moment)}">{escape(stamp(moment))}</time>'
 
 
 def _section(title: str, inside: str) -> str:
@@ -206,15 +205,15 @@ def _facts(rows: Sequence[tuple[str, str]]) -> str:
     return f'<table class="facts"><tbody>\n{cells}</tbody></table>'
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], troubled: Sequence[bool] = ()) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], has_error: Sequence[bool] = ()) -> str:
     if not rows:
         return ""
     # Leave out empty columns.
     keep = [index for index in range(len(head)) if any(row[index] for row in rows)]
-    top = "".join(f'<th scope="col">{escaped(head[index])}</th>' for index in keep)
+    top = "".join(f'<th scope="col">{escape(head[index])}</th>' for index in keep)
     lines = []
     for number, row in enumerate(rows):
-        mark = ' class="error"' if number < len(troubled) and troubled[number] else ""
+        mark = ' class="error"' if number < len(has_error) and has_error[number] else ""
         cells = "".join(f"<td{mark if index == keep[-1] else ''}>{_text(row[index])}</td>" for index in keep)
         lines.append(f"<tr>{cells}</tr>")
     inside = "\n".join(lines)
@@ -230,7 +229,7 @@ def _timeline(session: Session) -> str:
     drawn = chart(session)
     if not drawn:
         return ""
-    key = "".join(f'<span class="key {kind}"></span>{name}' for kind, name in _KEY)
+    key = "".join(f'<span class="key {kind}"></span>{name}' for kind, name in _LEGEND)
     return f'<div class="wide">{drawn}</div>\n<p class="lead">{key}</p>'
 
 
@@ -240,7 +239,7 @@ def _plan(session: Session) -> str:
         items = []
         for task in tasks:
             kind = "done" if task.status == "completed" else "dropped" if task.status == "dropped" else ""
-            state = "" if task.status in ("completed", "pending") else f" ({escaped(task.status.replace('_', ' '))})"
+            state = "" if task.status in ("completed", "pending") else f" ({escape(task.status.replace('_', ' '))})"
             outcome = f": {_text(task.outcome)}" if task.outcome else ""
             by = f", by {_text(task.agent)}" if task.agent else ""
             items.append(f'<li class="{kind}">{_text(task.text)}{state}{outcome}{by}</li>')

@@ -116,7 +116,7 @@ def resume(
     from holdfast.sessions.conflicts import in_favour_of
     from holdfast.workspace import projects
 
-    ws.refuse_reading(session)
+    ws.refuse_if_read_only(session)
     state, guests = ws.state(session), origin.guests(ws.store(), session)
     if device is None:
         _refuse_the_ended(state)

@@ -74,11 +74,11 @@ def identity(which: Process) -> ProcessIdentity:
 
 
 TYPE: Final = "command"  # the type of agents started without one
-LONGEST_TASK: Final = 200
-LONGEST_COMMAND: Final = 4_000
-MOST_RETRIES: Final = 100
+MAX_TASK_LENGTH: Final = 200
+MAX_COMMAND_LENGTH: Final = 4_000
+MAX_RETRIES: Final = 100
 WITHIN = "HOLDFAST_WITHIN"  # the agents a command runs in, outermost first
-MOST_SECONDS: Final = 10_000_000.0
+MAX_SECONDS: Final = 10_000_000.0
 
 _FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two looks at the queue
 _SETTLES = 2.0  # seconds: a process that has ended may belong to a run that is just recording its end
@@ -120,10 +120,10 @@ def run(
     """
     if not argv or not argv[0]:
         raise Invalid("there is no command to run", hint="Write it after --: holdfast run -- COMMAND")
-    if timeout is not None and not 0 < timeout <= MOST_SECONDS:
+    if timeout is not None and not 0 < timeout <= MAX_SECONDS:
         raise Invalid("the timeout must be a number of seconds above 0")
-    if retries is not None and not 0 <= retries <= MOST_RETRIES:
-        raise Invalid(f"the number of retries must be from 0 to {MOST_RETRIES}")
+    if retries is not None and not 0 <= retries <= MAX_RETRIES:
+        raise Invalid(f"the number of retries must be from 0 to {MAX_RETRIES}")
     if agent_id is not None:
         check_identifier(agent_id, "an agent's id")
     if task is not None:
@@ -189,10 +189,12 @@ class _Run:
         redacted = redact(_line(argv))
         self._secrets = redacted.counts
         self._command = (
-            redacted.text if len(redacted.text) <= LONGEST_COMMAND else redacted.text[: LONGEST_COMMAND - 1] + "…"
+            redacted.text
+            if len(redacted.text) <= MAX_COMMAND_LENGTH
+            else redacted.text[: MAX_COMMAND_LENGTH - 1] + "…"
         )
         self.id, self._ref, self._retries = self._queue(
-            agent_id, shorten(redacted.text, LONGEST_TASK) if task is None else task, retries
+            agent_id, shorten(redacted.text, MAX_TASK_LENGTH) if task is None else task, retries
         )
 
     def go(self) -> RunResult:
@@ -283,7 +285,7 @@ class _Run:
             event = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
             at, key = self._ws.now(), self._next_key()
             try:
-                with turn:  # leaving it commits, so the running command blocks nobody
+                with turn:  # leaving it commits, so the running command blocks no other
                     self._ws.recorder.within(
                         transaction, self._session, lambda _: [event], keys=run_deferred.numbered(key)
                     )

@@ -35,18 +35,18 @@ ANNOUNCED = "starting-"
 
 
 def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
-    """Start a session as `wanted` says; gives its id."""
+    """Start a session as `wanted` describes; returns its id."""
     _check(wanted)
     ws.existing_store()  # the store knows the time where the machine's clock is wrong
     moment = ws.recorder.moment(at, None)
     if os.path.lexists(_announcement(ws)):
-        _undo_what_died(ws)
-    _refuse_unless(ws, replace=replace)
+        _undo_interrupted_start(ws)
+    _refuse_if_unfinished(ws, replace=replace)
     seen = projects.observe(ws.place, "", ws.notices)
     if wanted.feature is not None:
         feature_id = feature_name(wanted.feature, moment)
         wanted = msgspec.structs.replace(wanted, aliases={"contract": feature_id})
-        # The whole id of an existing feature means that feature.
+        # A name that is the id of an existing feature means that feature.
         for meant in dict.fromkeys((wanted.feature, feature_id)):
             assert meant is not None
             _refuse_existing_feature(ws, meant, projects.find_project(ws.store(), seen))
@@ -64,17 +64,17 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
             )  # fmt: skip
         session = new_id()
         with ws.transaction() as transaction:
-            _make_room(ws, transaction, replace=replace, at=at)
+            _set_current_aside(ws, transaction, replace=replace, at=at)
             project = projects.find_project(ws.store(), seen)
             if "contract" in data.aliases:
                 _refuse_existing_feature(ws, data.aliases["contract"], project)
             begins = msgspec.structs.replace(data, project=project)
             transaction.record(session, Draft(begins, moment, ws.recorder.actor))
-            ws.recorder.tally.matters = True
+            ws.recorder.tally.needs_sync = True
             if begins.continues is not None:
-                from holdfast.sessions.fork import carried
+                from holdfast.sessions.fork import open_plan_events
 
-                plan = carried(transaction.state(begins.continues), transaction.writer(), ws.device())
+                plan = open_plan_events(transaction.state(begins.continues), transaction.writer(), ws.device())
                 ws.recorder.within(transaction, session, lambda _: plan, at=at)
             transaction.remember_project(project)
             make_current(ws, transaction, session)
@@ -115,12 +115,12 @@ def new_id() -> str:
     return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
 
 
-# ── room for it ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the current session ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _refuse_unless(ws: Workspace, *, replace: bool) -> None:
+def _refuse_if_unfinished(ws: Workspace, *, replace: bool) -> None:
     current = current_session(ws)
-    if current is not None and not replace and not _gives_way(ws, ws.state(current)):
+    if current is not None and not replace and not _can_be_left(ws, ws.state(current)):
         goal = shorten(view.text_value(ws.state(current), "goal") or "", 60)
         raise Conflict(
             f"there is an unfinished session here: {goal!r} ({current[:8]})",
@@ -129,7 +129,7 @@ def _refuse_unless(ws: Workspace, *, replace: bool) -> None:
         )
 
 
-def _gives_way(ws: Workspace, state: State) -> bool:
+def _can_be_left(ws: Workspace, state: State) -> bool:
     """Whether a session can be left without archiving it: it is over, or it started by itself with the conversation
     that now starts another one.
     """
@@ -140,13 +140,13 @@ def _gives_way(ws: Workspace, state: State) -> bool:
     return own_events.taken_up_at(state, own_test(ws, state.session)) is None
 
 
-def _make_room(ws: Workspace, transaction: Transaction, *, replace: bool, at: int | None) -> None:
-    """Archive the current session, resumable. Checked again within the transaction."""
-    _refuse_unless(ws, replace=replace)
+def _set_current_aside(ws: Workspace, transaction: Transaction, *, replace: bool, at: int | None) -> None:
+    """Archive the current session, so that it can be resumed. Checks again, within the transaction."""
+    _refuse_if_unfinished(ws, replace=replace)
     current = current_session(ws)
-    if current is None or ws.is_read_only(current) or _gives_way(ws, ws.state(current)):
+    if current is None or ws.is_read_only(current) or _can_be_left(ws, ws.state(current)):
         return
-    ws.recorder.within(transaction, current, put_away, at=at)
+    ws.recorder.within(transaction, current, replacement_events, at=at)
 
 
 def _refuse_existing_feature(ws: Workspace, feature_id: str, project: ProjectFacts) -> None:
@@ -182,7 +182,7 @@ def _open(ws: Workspace, name: str) -> OpenedBranch:
         return open_branch(GitBranches(ws.place.root), name, announce)
     except BaseException:
         with suppress(HoldfastError):
-            _undo_what_died(ws)
+            _undo_interrupted_start(ws)
         raise
 
 
@@ -194,8 +194,8 @@ def _undo(ws: Workspace, opened: OpenedBranch) -> None:
     _forget(ws)
 
 
-def _undo_what_died(ws: Workspace) -> None:
-    """Undo a start that noted a branch here and was killed, unless somebody has worked there since."""
+def _undo_interrupted_start(ws: Workspace) -> None:
+    """Undo a start that noted a branch here and was killed, unless the branch was worked on since."""
     from holdfast.machine.git.branches import GitBranches
     from holdfast.sessions.branches import OpenedBranch
 
@@ -232,13 +232,13 @@ def _forget(ws: Workspace) -> None:
 REPLACED: Final = "Replaced by another session"
 
 
-def put_away(state: State) -> list[EventData]:
-    """The events for an unfinished session that another one replaces."""
+def replacement_events(state: State) -> list[EventData]:
+    """The events of an unfinished session that another one replaces: a pause, and the archiving."""
     paused: list[EventData] = [SessionPaused(reason=REPLACED)] if view.status_of(state) == "in_progress" else []
     return [*paused, SessionArchived()]
 
 
-def was_put_away(state: State) -> bool:
+def was_replaced(state: State) -> bool:
     """Whether it is paused because another session replaced it."""
     return view.status_of(state) == "paused" and is_replacement(view.latest_mark(state))
 

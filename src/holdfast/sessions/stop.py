@@ -1,7 +1,7 @@
 """Stop or delete a session.
 
 Stopping completes the session and keeps its branch (as one commit on the branch it came from) or discards it.
-Deleting erases its text from every file of the home; a session somebody may still be working on needs force.
+Deleting erases its text from every file of the home; a session that may still be in use needs force.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
     end = ws.recorder.moment(at, state.latest.get(ws.home.writer(ws.address)), session)
     compare_at_end(ws, session, at)  # before the branch, and with it the work tree, changes
     git = GitBranches(ws.place.root)
-    ours = ws.own_paths()  # mirrored files are nobody's work
+    ours = ws.own_paths()  # mirrored files are not work
     born = state.came_commit is not None
     if keep:
         goal = view.text_value(state, "summary") or view.text_value(state, "goal") or "Session"
@@ -110,9 +110,9 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
             session=session,
         )
     is_own = own_test(ws, session)
-    stands = writes[-1]
-    if is_own(stands.writer):
-        return str(stands.value)
+    latest = writes[-1]
+    if is_own(latest.writer):
+        return str(latest.value)
     branch = None
     for event in ws.store().events(session):
         if event.type in ("session.started", "session.edited") and is_own(event.writer):
@@ -121,10 +121,10 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
                 branch = data.branch or branch
     if branch is None:
         guests = origin.guests(ws.store(), session)
-        unnamed = "a guest" if stands.writer in guests else "another device"
-        who = device_names(state, guests).get(stands.writer, unnamed)
+        unnamed = "a guest" if latest.writer in guests else "another device"
+        who = device_names(state, guests).get(latest.writer, unnamed)
         raise Refused(
-            f"the session's branch {shorten(str(stands.value), 60)!a} was set by {shorten(who, 60)!a},"
+            f"the session's branch {shorten(str(latest.value), 60)!a} was set by {shorten(who, 60)!a},"
             " not by one of your devices",
             hint="Merge or delete the branch with git, then: holdfast stop",
             session=session,
@@ -178,7 +178,7 @@ def session_line(start: int, end: int, work: WorkTime) -> str:
 
 
 def needs_force(ws: Workspace, state: State) -> bool:
-    """Whether somebody may still be working on the session."""
+    """Whether the session may still be in use."""
     return view.status_of(state) not in FINISHED and not ws.is_over(state)
 
 
@@ -197,6 +197,6 @@ def delete(ws: Workspace, session: str, *, force: bool, at: int | None) -> str:
     for follower in ws.followers:
         follower.deleting(ws, state)
     ws.store().erase(session, Draft(SessionDeleted(), moment, ws.recorder.actor))
-    ws.recorded({session}, matters=True)
+    ws.recorded({session}, needs_sync=True)
     ws.follow()
     return session

@@ -24,9 +24,9 @@ from holdfast.sessions import history
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-_MOST_FILES: Final = 50  # files of a commit whose content is compared
-_MOST_COMMITS: Final = 20  # of a file
-_LARGEST: Final = 16 << 20  # bytes of a file
+_MAX_FILES: Final = 50  # files of a commit whose content is compared
+_MAX_COMMITS: Final = 20  # of a file
+_MAX_FILE_SIZE: Final = 16 << 20  # bytes of a file
 _RANK: Final[dict[str, int]] = {"certain": 0, "likely": 1, "uncertain": 2}
 _NAME: Final = re.compile(r"[0-9a-f]{4,64}")
 
@@ -189,7 +189,7 @@ class _Asked:
         listed = self._git.files_of(commit.sha)
         hashes = {
             name: None if action == "deleted" else self._git.blob_hash(commit.sha, name)
-            for action, name in listed[:_MOST_FILES]
+            for action, name in listed[:_MAX_FILES]
         }
         holds: list[tuple[State, set[str], FileState]] = []
         for state in self.states:
@@ -311,7 +311,7 @@ class _Asked:
         """Sessions that changed a file; certain is the one that left it as it is now."""
         full = self._full(path)
         try:
-            now = files.hash_file(full, _LARGEST)
+            now = files.hash_file(full, _MAX_FILE_SIZE)
         except (OSError, ValueError, HoldfastError):
             now = None
         since = "it has been changed since"
@@ -340,7 +340,7 @@ class _Asked:
         if self._git is None:
             return
         try:
-            commits = self._git.files_changed_by(path, _MOST_COMMITS)
+            commits = self._git.files_changed_by(path, _MAX_COMMITS)
         except HoldfastError:
             return
         for commit in commits:

@@ -69,7 +69,7 @@ def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> Seen
     return SeenFile(file_hash, *(counted if counted is not None else (None, None)))
 
 
-MOST_TOKENS = 10**12
+MAX_TOKENS = 10**12
 ACTIONS = ("created", "modified", "deleted")
 
 
@@ -174,7 +174,7 @@ class Work:
         agent: str | None = None,
         at: int | None = None,
     ) -> str:
-        """Add a task to the plan; gives its id."""
+        """Add a task to the plan; returns its id."""
         from holdfast.core.secrets.patterns import redact
 
         given: list[str] = []
@@ -292,9 +292,9 @@ class Work:
     ) -> Self:
         if agent is not None:
             check_identifier(agent, "an agent's id")
-        tokens = int(number(tokens, "the number of tokens", 0, MOST_TOKENS))
+        tokens = int(number(tokens, "the number of tokens", 0, MAX_TOKENS))
         if window is not None:
-            window = int(number(window, "the window", 1, MOST_TOKENS))
+            window = int(number(window, "the window", 1, MAX_TOKENS))
 
         def build(state: State) -> list[EventData]:
             by = None if agent is None else _agent_id(state, agent)
@@ -303,7 +303,7 @@ class Work:
         return self._record_with(build, at=at)
 
     def compress(self, to: int | None = None, *, at: int | None = None) -> Self:
-        left = None if to is None else int(number(to, "the number of tokens", 0, MOST_TOKENS))
+        left = None if to is None else int(number(to, "the number of tokens", 0, MAX_TOKENS))
         return self._record(ContextCompressed(tokens=left), at=at)
 
     def hill(self, scope: str, position: int, *, at: int | None = None) -> Self:

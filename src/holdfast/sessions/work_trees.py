@@ -105,7 +105,7 @@ def directory(
 
 
 _PREFIX: Final = "open/"
-_MOST: Final = 100
+_MAX_REMEMBERED: Final = 100
 
 
 def note_open(ws: Workspace, transaction: Transaction, session: str) -> None:
@@ -114,7 +114,7 @@ def note_open(ws: Workspace, transaction: Transaction, session: str) -> None:
     if known[-1:] == [session]:
         return
     others = [name for name in known if name != session and _is_open(ws, transaction.state(name))]
-    transaction.remember(_name(ws), msgspec.msgpack.encode([*others, session][-_MOST:]))
+    transaction.remember(_name(ws), msgspec.msgpack.encode([*others, session][-_MAX_REMEMBERED:]))
 
 
 def make_current(ws: Workspace, transaction: Transaction, session: str) -> None:

@@ -87,7 +87,7 @@ class KnownProject(NamedTuple):
 
 
 class LocalState(NamedTuple):
-    """Everything that is not in the log, as of one moment: what belongs to this machine, and evidence of projects."""
+    """Everything that is not in the log, as of one time: what belongs to this machine, and evidence of projects."""
 
     # Work trees, and their current sessions.
     places: dict[str, str]
@@ -236,8 +236,8 @@ class Store(Protocol):
     def own_id(self, session: str) -> str:
         """The id under which to record a session made from a document that implies `session`.
 
-        It is `session` itself, unless that id belongs to somebody else here, shared or not: then one that nobody else
-        can have, the same each time.
+        It is `session` itself, unless that id belongs to another owner here, shared or not: then one that no other
+        owner can have, the same each time.
         """
 
     def current(self, place: str) -> str | None: ...

@@ -24,7 +24,7 @@ from holdfast.core.state import State, freeze, thaw
 from holdfast.core.text import MAX_NAME_LENGTH, split_words
 from holdfast.store import origin
 from holdfast.store.interface import Draft, KnownProject
-from holdfast.store.tables import StoredState, Tables, is_due, ladder, summary
+from holdfast.store.tables import StoredState, Tables, is_due, snapshots_to_keep, summary
 
 _MAX_CACHED = 64
 _HASH = re.compile("[0-9a-f]{64}").fullmatch
@@ -51,10 +51,10 @@ class Journal:
         self._kept: dict[str, _CachedState] = {}
         self._changed: set[str] = set()
         # Those of them that were folded from all events again.
-        self._anew: set[str] = set()
+        self._rebuilt: set[str] = set()
         # Written but perhaps not committed: if that fails, their cached states are wrong.
         self._flushed: set[str] = set()
-        # Sessions whose version was looked up: within a transaction, nobody else changes it.
+        # Sessions whose version was looked up: within a transaction, no other process changes it.
         self._writing = False
         self._current: set[str] = set()
         # Data was dropped from rows: the store must erase its bytes too.
@@ -241,10 +241,10 @@ class Journal:
             if wrong is not None:
                 raise Damaged(f"an event was refused: {wrong}", session=event.session)
             arrived.setdefault(event.session, []).append(event)
-        return sum(self._take_in(session, some) for session, some in arrived.items())
+        return sum(self._insert_events(session, some) for session, some in arrived.items())
 
-    def _take_in(self, session: str, events: list[Event]) -> int:
-        """Insert events of one session: added to its state if they come after it, else the session is folded anew."""
+    def _insert_events(self, session: str, events: list[Event]) -> int:
+        """Insert events of one session: added to its state if they come after it, else it is folded again."""
         tables = self._tables
         unique = {event.hash: event for event in events}
         new = sorted(tables.missing(session, list(unique.values())), key=lambda event: event.written)
@@ -299,7 +299,7 @@ class Journal:
     def refold(self, session: str, clock: int = 0) -> None:
         """Derive a session again: its state from the last snapshot before `clock`, its words from `clock` on."""
         tables = self._tables
-        self._anew.add(session)
+        self._rebuilt.add(session)
         tables.drop_snapshots(session, clock)
         if tables.mark_duplicates(session):
             clock = 0
@@ -341,7 +341,7 @@ class Journal:
             # A session whose events were all withdrawn keeps counting, below zero, so that caches notice.
             version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
             shown = summary(state)
-            self._tables.save(session, version, shown, anew=session in self._anew)
+            self._tables.save(session, version, shown, rebuilt=session in self._rebuilt)
             names = view.lookup_names(state)
             written = (shown.project, shown.created_at, shown.deleted, *names)
             if written != kept.names:
@@ -349,12 +349,12 @@ class Journal:
             at, size = kept.snapshot_at, kept.snapshot_size
             if is_due(state.count - at, size) and not state.deleted and state.last is not None:
                 snapshot = StoredState(state.count, freeze(state))
-                self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
+                self._tables.save_snapshot(session, snapshot, state.last[0], snapshots_to_keep)
                 at, size = snapshot.events, len(snapshot.frozen)
             self._kept[session] = _CachedState(version, state, at, size, written)
         self._flushed |= self._changed
         self._changed.clear()
-        self._anew.clear()
+        self._rebuilt.clear()
         self._current.clear()
         self._writing = False
         self._make_room()
@@ -372,7 +372,7 @@ class Journal:
         for session in self._changed | self._flushed:
             self._kept.pop(session, None)
         self._changed.clear()
-        self._anew.clear()
+        self._rebuilt.clear()
         self._current.clear()
         self._writing = False
 

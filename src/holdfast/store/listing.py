@@ -1,7 +1,7 @@
 """Listings in SQL: which sessions a filter shows, newest first, and which ones a reference could mean.
 
 Shared by all kinds of store that use SQL. Values are marked with `?`; a store whose database wants another mark
-replaces it: no `?` stands for anything else, and there is no `%`.
+replaces it: no `?` is used for anything else, and there is no `%`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How each session came to a store: as its own, through somebody's share, or from another member of a server.
+"""How each session came to a store: as its own, through a share, or from another member of a server.
 
-Authority follows from that and never from an id: whoever knows the id of a session can offer another one with it. The
-record is in the store's memory, together with which streams of a shared session are other people's; a session without
-a record is the store's own.
+Authority follows from that and never from an id: anyone who knows the id of a session can offer another one with it.
+The record is in the store's memory, together with which streams of a shared session are other people's; a session
+without a record is the store's own.
 """
 
 from __future__ import annotations
@@ -43,23 +43,17 @@ class Owned(msgspec.Struct, frozen=True):
 
 def share_of(memory: StoreMemory, session: str) -> str | None:
     """The vault of the share that a session came through; None for one of our own."""
-    vault = memory.remembered(_SHARES + session)
-    return None if vault is None else vault.decode("ascii", "replace")
+    return _text(memory, _SHARES + session)
 
 
 def member_of(memory: StoreMemory, session: str) -> str | None:
     """The server, by a digest of its address, from which another member's session was copied; None for any other."""
-    server = memory.remembered(MEMBERS + session)
-    return None if server is None else server.decode("ascii", "replace")
+    return _text(memory, MEMBERS + session)
 
 
 def member_streams(memory: StoreMemory, session: str) -> frozenset[str]:
     """The writers whose streams other members of a team had recorded where the session was copied from."""
-    writers = memory.remembered(_STREAMS + session)
-    try:
-        return frozenset() if writers is None else msgspec.json.decode(writers, type=decodable(frozenset[str]))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return frozenset()
+    return _writers(memory, _STREAMS + session)
 
 
 def record_member_streams(transaction: Transaction, session: str, writers: Collection[str]) -> None:
@@ -91,11 +85,7 @@ def owned(memory: StoreMemory, session: str) -> Owned | None:
 
 def guests(memory: StoreMemory, session: str) -> frozenset[str]:
     """The writers of a session that are guests, this device excluded: their keys do not block those of others."""
-    writers = memory.remembered(_GUESTS + session)
-    try:
-        return frozenset() if writers is None else msgspec.json.decode(writers, type=decodable(frozenset[str]))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return frozenset()
+    return _writers(memory, _GUESTS + session)
 
 
 def record_guests(transaction: Transaction, session: str, writers: Collection[str]) -> None:
@@ -147,3 +137,16 @@ def differs(here: StoreMemory, there: StoreMemory, session: str) -> bool:
         return False
     # Earlier versions kept no record: without one, it may well be the same session.
     return theirs is not None or owned(there, session) is not None
+
+
+def _text(memory: StoreMemory, name: str) -> str | None:
+    value = memory.remembered(name)
+    return None if value is None else value.decode("ascii", "replace")
+
+
+def _writers(memory: StoreMemory, name: str) -> frozenset[str]:
+    value = memory.remembered(name)
+    try:
+        return frozenset() if value is None else msgspec.json.decode(value, type=decodable(frozenset[str]))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return frozenset()

@@ -113,7 +113,7 @@ def copy(
     """
     if source.url == target.url:
         raise Invalid("a store cannot be copied into itself")
-    return _Copy(source, target, on_progress, refuses).done()
+    return _Copy(source, target, on_progress, refuses).run()
 
 
 class _Copy:
@@ -129,24 +129,24 @@ class _Copy:
         # In the other sessions, events of other people that are not copied.
         self._unsound: dict[str, UnsoundEvents] = {}
 
-    def done(self) -> CopyResult:
+    def run(self) -> CopyResult:
         source, target = self._source, self._target
         self._refuse_damage()
         compared: set[str] = set()
         due: set[str] | None = None  # all
         for _ in range(_ROUNDS):
-            for portion in self._carried():
+            for portion in self._copy_portions():
                 if due is not None:
                     due |= {arrival.event.session for arrival in portion}
             if due is not None and not due:
                 break
-            asked = [session for session in source.sessions() if due is None or session in due]
+            sessions = [session for session in source.sessions() if due is None or session in due]
             due = set()
             missed = source.local_state().missing_events
-            for number, session in enumerate(asked, 1):
+            for number, session in enumerate(sessions, 1):
                 self._compare(session, missed)
                 compared.add(session)
-                self._on_progress(Progress("comparing", number, len(asked)))
+                self._on_progress(Progress("comparing", number, len(sessions)))
         _copy_local_state(source, target, self._left_out)
         partial = {session: partly(len(unsound.rows), unsound.reason) for session, unsound in self._unsound.items()}
         why = partial | self._left_out
@@ -155,18 +155,18 @@ class _Copy:
     def _refuse_damage(self) -> None:
         sessions = list(self._source.sessions())
         for number, session in enumerate(sessions, 1):
-            objection = self._objection(session)
-            if objection is not None:
-                self._left_out[session] = objection
+            reason = self._why_not_copied(session)
+            if reason is not None:
+                self._left_out[session] = reason
                 continue
-            wrong = self._damage(session)
-            if wrong is not None and self._source.may_repair(session):
-                raise Damaged(f"nothing was copied: {wrong}", hint=_DOCTOR, session=session)
-            if wrong is not None:
-                self._left_out[session] = f"{wrong}; {OWNER_REPAIRS}"
+            difference = self._find_damage(session)
+            if difference is not None and self._source.may_repair(session):
+                raise Damaged(f"nothing was copied: {difference}", hint=_DOCTOR, session=session)
+            if difference is not None:
+                self._left_out[session] = f"{difference}; {OWNER_REPAIRS}"
             self._on_progress(Progress("checking", number, len(sessions)))
 
-    def _objection(self, session: str) -> str | None:
+    def _why_not_copied(self, session: str) -> str | None:
         """Why a session that the target holds already stays as it is there."""
         if self._target.state(session) is None:
             return None
@@ -186,28 +186,28 @@ class _Copy:
             self._members[session] = origin.member_of(self._source, session) if own else self._server
         return self._members[session]
 
-    def _is_apart(self, memory: origin.StoreMemory, session: str) -> bool:
+    def _is_unrelated(self, memory: origin.StoreMemory, session: str) -> bool:
         """Whether only one of the two is another member's: then they have nothing but the id in common."""
         return self._member(session) != origin.member_of(memory, session) and self._target.may_repair(session)
 
     def _receive(self, transaction: Transaction, events: Iterable[Event]) -> int:
-        """Receive the events that may be united. Whoever knows the id of a session can begin one with it on a server
-        and record anything there in anybody's name: the target's own session is kept apart from that.
+        """Receive the events that may be united. Anyone who knows the id of a session can begin one with it on a
+        server, and record anything there in any name: that never reaches the target's own session.
         """
-        apart: set[str] = set()
-        asked: set[str] = set()
+        unrelated: set[str] = set()
+        seen: set[str] = set()
         wanted: list[Event] = []
         for event in events:
             session = event.session
-            if session not in asked:
+            if session not in seen:
                 member = self._member(session)
                 if transaction.state(session).last is not None:
-                    if self._is_apart(transaction, session):
-                        apart.add(session)
+                    if self._is_unrelated(transaction, session):
+                        unrelated.add(session)
                 elif member is not None:
                     origin.record_members(transaction, session, member)
-            asked.add(session)
-            if session not in apart:
+            seen.add(session)
+            if session not in unrelated:
                 wanted.append(event)
         self._record_streams(transaction, wanted)
         return transaction.receive(wanted, own_only=True)
@@ -225,17 +225,17 @@ class _Copy:
 
     # ── damage ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _damage(self, session: str) -> str | None:
+    def _find_damage(self, session: str) -> str | None:
         try:
-            self._look_for_unsound(session)
-            for flaw in flaws(self._sound(self._source.events(session))):
+            self._update_unsound(session)
+            for flaw in flaws(self._without_unsound(self._source.events(session))):
                 if flaw.damaged is not None:  # missing events are no reason: copying loses nothing
                     return f"{flaw.detail} (of writer {flaw.writer})"
         except Damaged as error:
             return error.message
         return None
 
-    def _look_for_unsound(self, session: str) -> bool:
+    def _update_unsound(self, session: str) -> bool:
         """Whether more has to be left out than was known."""
         known, unsound = self._unsound.get(session), self._source.unsound(session)
         if unsound is None or (known is not None and unsound.rows <= known.rows):
@@ -243,7 +243,7 @@ class _Copy:
         self._unsound[session] = unsound
         return True
 
-    def _sound(self, events: Iterable[Event]) -> Iterator[Event]:
+    def _without_unsound(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
             unsound = self._unsound.get(event.session)
             if unsound is None or row_key(event) not in unsound.rows:
@@ -251,7 +251,7 @@ class _Copy:
 
     # ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────
 
-    def _carried(self) -> Iterator[list[Arrival]]:
+    def _copy_portions(self) -> Iterator[list[Arrival]]:
         """Copy portion after portion until the source has no more; yields each."""
         source, target = self._source, self._target
         name = CURSORS + self._server
@@ -261,52 +261,52 @@ class _Copy:
         while portion := source.arrived(place, PORTION):
             wanted = [
                 event
-                for event in self._sound(arrival.event for arrival in portion)
+                for event in self._without_unsound(arrival.event for arrival in portion)
                 if event.session not in self._left_out
             ]
             try:
                 with target.transaction() as transaction:
                     reached = _place(transaction.remembered(name))
-                    taken = 0
+                    received = 0
                     if reached <= place:  # else another copy of this source has brought this portion
-                        taken, reached = self._receive(transaction, wanted), portion[-1].place
+                        received, reached = self._receive(transaction, wanted), portion[-1].place
                         transaction.remember(name, b"%d" % reached)
             except (Refused, Damaged):
                 # Some of its sessions are the reason; copy the others one by one.
-                if not self._take_one_by_one(wanted):
+                if not self._copy_session_by_session(wanted):
                     raise
                 continue
-            self._new += taken
+            self._new += received
             place = reached
             self._on_progress(Progress("copying", place - before, max(place, source.latest_place()) - before))
             yield portion
 
-    def _take_one_by_one(self, events: list[Event]) -> bool:
+    def _copy_session_by_session(self, events: list[Event]) -> bool:
         """Receive each session by itself; returns whether more had to be left out."""
         before = len(self._left_out), dict(self._unsound)
         of: dict[str, list[Event]] = {}
         for event in events:
             of.setdefault(event.session, []).append(event)
-        for session, some in of.items():
-            self._take(session, some)
+        for session, of_session in of.items():
+            self._copy_events(session, of_session)
         return (len(self._left_out), self._unsound) != before
 
-    def _take(self, session: str, events: list[Event]) -> None:
+    def _copy_events(self, session: str, events: list[Event]) -> None:
         try:
             with self._target.transaction() as transaction:
-                taken = self._receive(transaction, events)
+                received = self._receive(transaction, events)
         except Refused:
             self._left_out[session] = refusal(self._target, session)
         except Damaged as error:
-            if self._look_for_unsound(session):  # recorded since then
-                self._take(session, list(self._sound(events)))
+            if self._update_unsound(session):  # recorded since then
+                self._copy_events(session, list(self._without_unsound(events)))
                 return
             error.session = session
-            self._leave_damaged(session, error)
+            self._leave_out_damaged(session, error)
         else:
-            self._new += taken
+            self._new += received
 
-    def _leave_damaged(self, session: str, error: Damaged) -> None:
+    def _leave_out_damaged(self, session: str, error: Damaged) -> None:
         """Leave out damage that somebody else must repair, in source or target; raise if it is the caller's own."""
         if self._source.may_repair(session) and self._target.may_repair(session):
             raise error
@@ -323,30 +323,30 @@ class _Copy:
         if session in self._left_out:
             return
         target = self._target
-        state, events = _at_one_moment(self._source, session)
-        events = list(self._sound(events))
+        state, events = _consistent_state(self._source, session)
+        events = list(self._without_unsound(events))
         unsound = target.unsound(session)
         not_counted = frozenset[RowKey]() if unsound is None else unsound.rows
         present = {event.hash for event in target.events(session) if row_key(event) not in not_counted}
-        lacking = [event for event in events if event.hash not in present]
-        if lacking and present and self._is_apart(target, session):
+        uncopied = [event for event in events if event.hash not in present]
+        if uncopied and present and self._is_unrelated(target, session):
             self._left_out[session] = IS_OTHERS
             return
-        if lacking:
-            self._take(session, lacking)
+        if uncopied:
+            self._copy_events(session, uncopied)
             if session in self._left_out:
                 return
-        copied, copies = _at_one_moment(target, session)
+        copied, copies = _consistent_state(target, session)
         copies = [event for event in copies if row_key(event) not in not_counted]
-        wrong = _difference(events, copies)
-        if unsound is None and wrong is None and freeze(fold(copies, session)) != freeze(copied):
-            wrong = "its state in the copy is not what its events add up to"
+        difference = _difference(events, copies)
+        if unsound is None and difference is None and freeze(fold(copies, session)) != freeze(copied):
+            difference = "its state in the copy is not what its events add up to"
         same_log = unsound is None and session not in self._unsound and copies == events
-        if wrong is None and same_log and freeze(state) != freeze(copied):
-            wrong = "its state in the copy is another"
-        if wrong is not None:
-            error = Damaged(f"the copy of a session differs: {wrong}", hint=_DOCTOR, session=session)
-            self._leave_damaged(session, error)
+        if difference is None and same_log and freeze(state) != freeze(copied):
+            difference = "its state in the copy differs from it"
+        if difference is not None:
+            error = Damaged(f"the copy of a session differs: {difference}", hint=_DOCTOR, session=session)
+            self._leave_out_damaged(session, error)
             return
         known = missing(session, copies) & missed
         if known and not known <= target.local_state().missing_events:
@@ -389,7 +389,7 @@ def _unknown(projects: Iterable[KnownProject], there: Iterable[KnownProject]) ->
 # ── differences ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _at_one_moment(store: Store, session: str) -> tuple[State, list[Event]]:
+def _consistent_state(store: Store, session: str) -> tuple[State, list[Event]]:
     """The state and exactly the events that it was folded from, while others may write."""
     while True:
         before = store.state(session)
@@ -414,7 +414,7 @@ def _difference(events: list[Event], copies: list[Event]) -> str | None:
         if event.data is None or copy == event:
             continue  # of an erased event, the target may still have the data
         if copy.data is not None:
-            return f"event {event.seq} of {event.writer} is another"
+            return f"event {event.seq} of {event.writer} differs"
         if not deleted and event.hash not in erased:
             return f"event {event.seq} of {event.writer} is there without its data"
     known = {event.hash for event in events}

@@ -27,7 +27,7 @@ def is_due(since: int, size: int) -> bool:
     return since >= max(SNAPSHOT_EVERY, size // BYTES_PER_EVENT)
 
 
-def ladder(counts: list[int]) -> set[int]:
+def snapshots_to_keep(counts: list[int]) -> set[int]:
     """The snapshots to keep: the newest, and older ones at ever larger distances."""
     newest, *older = sorted(counts, reverse=True)
     kept, distance = {newest}, 0
@@ -130,8 +130,8 @@ class Tables(Protocol):
 
     def add_words(self, session: str, words: list[str]) -> None: ...
 
-    def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:
-        """Store the summary. `anew`: something other than adding events at the end happened."""
+    def save(self, session: str, version: int, summary: SessionSummary, *, rebuilt: bool) -> None:
+        """Store the summary. `rebuilt`: something other than adding events at the end happened."""
 
     def only_added(self, session: str, version: int) -> bool:
         """Whether everything since this version was added at the end of the log; False where that is unknown."""

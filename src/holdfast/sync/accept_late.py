@@ -17,7 +17,7 @@ from holdfast.core.errors import Conflict, HoldfastError, NotFound, Refused
 from holdfast.core.wording import count
 from holdfast.sync import device_removal, devices, retired_writers
 from holdfast.sync.protocol.entries import Cut, Restore
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.pull import read_pack
 from holdfast.sync.read_heads import HeadListing, name_of, read_listing
 from holdfast.sync.remote_list import KnownRemote
@@ -27,7 +27,7 @@ from holdfast.sync.state import ReadPosition
 from holdfast.sync.vault import Vault
 
 if TYPE_CHECKING:
-    from holdfast.sync.device_removal import Unaccepted
+    from holdfast.sync.device_removal import UnacceptedCount
     from holdfast.sync.protocol.membership import RemovedDevice
     from holdfast.workspace.workspace import Workspace
 
@@ -67,18 +67,18 @@ class _LateAcceptor:
         change = vault.change()
         if self._cut:
             change.add(Restore, device=self._device, cut=self._cut)
-        # From now on we vouch for it, so nobody needs what the device left at the remote.
+        # From now on we vouch for it, so what the device left at the remote is no longer needed.
         change.remember(True, "adopt", self._device)
         change.commit()
         return AcceptedEvents(self._new, left)
 
     def _accept_kept(self) -> None:
-        """Accept what was read before and kept aside."""
-        for session, writer, stretch in list(device_removal.list_kept(self._memory)):
+        """Accept unaccepted events that were read before."""
+        for session, writer, stretch in list(device_removal.list_unaccepted(self._memory)):
             if stretch.device == self._device:
                 rest = self._store([(session, writer, stretch.events)])
                 with self._vault.here.transaction() as transaction:
-                    device_removal.replace_kept(self._memory, transaction, session, writer, self._device, rest)
+                    device_removal.replace_unaccepted(self._memory, transaction, session, writer, self._device, rest)
 
     def _accept_life(self, life: str, cursor: ReadPosition, listing: HeadListing) -> int:
         """Read and accept the unread pushes of one life; return how many are left."""
@@ -97,7 +97,7 @@ class _LateAcceptor:
             except HoldfastError as error:
                 if error.retry_helps or isinstance(error, OverLimit):
                     raise
-                # If we purged the pack ourselves, the rest of it is kept aside here.
+                # If we purged the pack ourselves, the rest of it is here, unaccepted.
                 if not (isinstance(error, Missing) and self._memory.raw("purged", pack.name)):
                     self._reject(vault.pack_name(pack.name), f"a pack cannot be read: {error.message}")
                     left += pack.last - pack.first + 1
@@ -114,7 +114,7 @@ class _LateAcceptor:
             self._memory.write(transaction, position, "life", life)
         return left
 
-    def _accept_stretches(self, stretches: Iterable[PackedEvents], name: str) -> bool:
+    def _accept_stretches(self, stretches: Iterable[Stretch], name: str) -> bool:
         """Accept what is acceptable of these; True when something is left."""
         good, objections = [], set()
         for stretch in stretches:
@@ -193,7 +193,7 @@ class LateAcceptance(NamedTuple):
     left: int
 
 
-def describe_unaccepted(pending: Unaccepted) -> str:
+def describe_unaccepted(pending: UnacceptedCount) -> str:
     """The counts in words."""
     parts = [count(pending.events, "event")] if pending.events else []
     return ", ".join(parts + ([f"{count(pending.pushes, 'push', 'pushes')} not read"] if pending.pushes else []))

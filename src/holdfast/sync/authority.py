@@ -2,7 +2,7 @@
 
 An event may be erased by its author or by an admin of the vault that owns the session. A session may be deleted by
 such an admin or by the device that started it. What counts is who wrote the event: an admin that passes it on,
-restores a backup or removes the author lends it no rights. Everybody else may write, but their stream counts only up
+restores a backup or removes the author lends it no rights. All others may write, but their stream counts only up
 to the first event that oversteps these rules: so no stream has a gap, and all devices agree.
 """
 
@@ -21,7 +21,7 @@ from holdfast.workspace.keys.device_keys import certifies, is_certified
 
 if TYPE_CHECKING:
     from holdfast.store.interface import Transaction
-    from holdfast.sync.protocol.packs import PackedEvents
+    from holdfast.sync.protocol.packs import Stretch
     from holdfast.sync.vault import Vault
 
 _GUEST_BEGINS: Final = "a guest may not start the session again"
@@ -34,12 +34,12 @@ _GUEST_ERASES: Final = "a guest may erase only their own events"
 _ERASES: Final = "a device that is not an admin may erase only its own events"
 _UNKNOWN: Final = "it erases events that are not here"
 _UNREADABLE: Final = "the erasure cannot be read; it may be from a newer Holdfast"
-_DISPLACES: Final = "it would replace what somebody else recorded"
+_DISPLACES: Final = "it would replace what another device recorded"
 _GAP: Final = "the events it follows were not accepted"
-_SHARED: Final = "it came through somebody's share, and you have a session of your own with this id"
-# Judged once everything is read: the first to publish need not be the first to record.
-LATER: Final = "it depends on events that are not read yet"
-_UNCONFIRMED: Final = "the session was here before, and nobody has confirmed the vault yet"
+_SHARED: Final = "it came through a share, and you have a session of your own with this id"
+# Such events are judged again once everything is read: the first to publish need not be the first to record.
+NOT_YET_READ: Final = "it depends on events that are not read yet"
+_UNCONFIRMED: Final = "the session was here before, and the vault is not confirmed yet"
 _MEMBERS: Final = "session {} is another member's in the store of this device: they are not united"
 _ELSEWHERE: Final = "the session is your own and is not sent to this vault"
 
@@ -52,7 +52,7 @@ class RefusedEvents(NamedTuple):
 
 
 class StreamAuthor(NamedTuple):
-    """The author of a stream who may not decide over the session. Whoever vouches for it adds no rights."""
+    """The author of a stream who may not decide over the session. The device that vouches for it adds no rights."""
 
     writer: str
     # The signing key of the author's device; empty when no known device matches the writer.
@@ -71,7 +71,7 @@ class Authority:
         """`everything_read`: nothing at the remote is left to read, so it is known who started a session."""
         self._vault = vault
         self._everything_read = everything_read
-        # The devices of the main vault decide over what it shares, whoever created the share.
+        # The devices of the main vault decide over what it shares, also if another device created the share.
         self._main = vault.main or vault
         # Sessions that were here before, while the vault is not confirmed.
         self._earlier = frozenset(self._main.memory.read(tuple[str, ...], "earlier") or ())
@@ -80,9 +80,9 @@ class Authority:
         # By session and key: the events with that key.
         self._keyed: dict[str, dict[str, list[Event]]] = {}
 
-    def accept(self, stretches: Iterable[PackedEvents]) -> tuple[list[PackedEvents], list[RefusedEvents]]:
+    def accept(self, stretches: Iterable[Stretch]) -> tuple[list[Stretch], list[RefusedEvents]]:
         """Split events that came together into acceptable ones and refused ones."""
-        good: list[PackedEvents] = []
+        good: list[Stretch] = []
         refused: list[RefusedEvents] = []
         new: dict[str, tuple[str, str]] = {}
         for stretch in sorted(stretches, key=lambda stretch: stretch.events[0].seq):
@@ -105,8 +105,8 @@ class Authority:
     def author(self, session: str, writer: str, voucher: str) -> StreamAuthor | None:
         """Who wrote a stream; None when the author may do anything.
 
-        Streams from before devices had keys name no device, and anybody could continue them: their voucher counts as
-        their author.
+        Streams from before devices had keys name no device, and anybody could continue them: then their voucher
+        counts as their author.
         """
         vault, main = self._vault, self._main
         foreign = vault.main is None and vault.membership.session is not None
@@ -135,7 +135,7 @@ class Authority:
             return writer == author.writer or (bool(author.signing) and certifies(writer, author.signing))
         return self._main.memory.vouched(session, writer).by.keys() == {author.voucher}
 
-    def _came_through_share(self, stretch: PackedEvents) -> bool:
+    def _came_through_share(self, stretch: Stretch) -> bool:
         """Whether a device passes on something it was offered under the id of the vault's own session."""
         main, session = self._main, stretch.session
         origins = main.membership.origins.get(session)
@@ -161,7 +161,7 @@ class Authority:
         return _ELSEWHERE if taking is not None and main.id not in taking else None
 
     def _allowed(
-        self, stretch: PackedEvents, author: StreamAuthor, new: dict[str, tuple[str, str]]
+        self, stretch: Stretch, author: StreamAuthor, new: dict[str, tuple[str, str]]
     ) -> tuple[int, str | None]:
         """How many of the events count, and why no more do. `new`: accepted events that came with them."""
         first, last = stretch.events[0], stretch.events[-1]
@@ -177,7 +177,7 @@ class Authority:
             new[event.hash] = event.writer, event.type
         return len(stretch.events), None
 
-    def objection(self, stretch: PackedEvents, author: StreamAuthor) -> str | None:
+    def objection(self, stretch: Stretch, author: StreamAuthor) -> str | None:
         """Why this author may not write all of these events; None when they may."""
         new = {event.hash: (event.writer, event.type) for event in stretch.events}
         reasons = (self._objection(event, author, new) for event in stretch.events)
@@ -196,7 +196,7 @@ class Authority:
             if self._main.membership.session is None and origin.share_of(self._vault.here.store, event.session):
                 return _LEAVES
             if not self._everything_read:
-                return LATER
+                return NOT_YET_READ
             return None if author.owning and self._began(event, author, new) else _DELETES
         if event.type != "event.erased" or event.data is None:
             return None  # an erased erasure was replaced by another one, which is judged itself
@@ -204,9 +204,9 @@ class Authority:
         return self._erasure(event, erasure, author, new) if isinstance(erasure, EventErased) else _UNREADABLE
 
     def _displaces(self, event: Event, author: StreamAuthor) -> str | None:
-        """Of equal keys the first counts: a guest's event must not replace what somebody else recorded."""
+        """Of equal keys the first counts: a guest's event must not replace another device's event."""
         if not self._everything_read:
-            return LATER
+            return NOT_YET_READ
         keyed = self._keyed.get(event.session)
         if keyed is None:
             keyed = self._keyed[event.session] = {}
@@ -219,7 +219,7 @@ class Authority:
         return None
 
     def _began(self, event: Event, author: StreamAuthor, new: Mapping[str, tuple[str, str]]) -> bool:
-        """Whether the author, and nobody else, started the session: a start can be added later."""
+        """Whether only the author started the session: a start can be added later."""
         known = origin.owned(self._vault.here.store, event.session)
         if known is not None and known.began and not self._wrote(author, event.session, known.began):
             return False
@@ -253,7 +253,7 @@ class Authority:
 
 
 def settle_guests(vault: Vault) -> None:
-    """Record which streams are guests', and withdraw guests' events that replace somebody else's.
+    """Record which streams are guests', and withdraw guests' events that replace those of others.
 
     `Authority` refuses such an event when the other one is known by then. When the guest's came first, its stream is
     withdrawn from there on as soon as the other one arrives: all devices end up with the same events.

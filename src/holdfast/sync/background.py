@@ -68,7 +68,7 @@ def begin(ws: Workspace) -> BackgroundSync | None:
 
 
 INTERVAL: Final = 10.0  # seconds
-# A mark this old was left by a process that is gone.
+# A mark this old was left by a process that has ended.
 _MARK_EXPIRES: Final = 60.0
 MARK: Final = "sync.wanted"
 LAST: Final = "sync.last"

@@ -174,13 +174,13 @@ def _check_objects(vault: Vault, remote: KnownRemote) -> Iterator[tuple[str, str
         if signed is None:
             yield (
                 "the vault is no longer there",
-                "Is the disk mounted, is it the right place? If it is gone for good: holdfast sync --put-back",
+                "Is the disk mounted, is it the right place? If it is lost for good: holdfast sync --put-back",
             )
             return
         if entries.hash_of(signed.payload) != remote.vault:
             yield (
                 "somebody replaced the vault that this device belongs to with another one",
-                "Ask whoever runs the remote. What is here is safe, and nothing is sent to the other vault.",
+                "Ask the owner of the remote. What is here is safe, and nothing is sent to the other vault.",
             )
             return
     elif not vault.wrapped():

@@ -61,7 +61,7 @@ def prepare(here: LocalDevice, remote: RemoteStore, *, session: str | None = Non
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         vault.memory.write(transaction, DeviceStatus(place="member", confirmed=True, device=vault.me), "standing")
     first = KeyWrap(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
-    vault.use(first)  # nobody else has the box's secret yet
+    vault.use(first)  # no other device has the box's secret yet
     return vault
 
 

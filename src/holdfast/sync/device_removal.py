@@ -1,8 +1,8 @@
-"""Remove a device, and keep aside what it wrote beyond what was accepted.
+"""Remove a device, or a guest whose share was revoked, and withdraw its unaccepted events from the log.
 
-The entry says how far each of its streams was accepted. Every device takes what goes beyond that out of its log
-again, so that all end up with the same. It is not lost: it is kept aside, or stays unread at the remote, until an
-admin accepts it (`accept_late`).
+The entry says how far each of its streams was accepted. Every device withdraws later events, so that all have the
+same log. They are not lost: they are kept outside the log as unaccepted, or stay unread at the remote, until an admin
+accepts them (`accept_late`). `pull` reads nothing more of the removed device.
 """
 
 from __future__ import annotations
@@ -17,27 +17,25 @@ from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
 from holdfast.core.event_data import collect_erasures
-from holdfast.store.interface import Transaction
 from holdfast.sync import authority
 from holdfast.sync.outbox import ERASING
 from holdfast.sync.protocol import entries, packs
 from holdfast.sync.protocol.entries import Admit, Cut, Remove
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.read_heads import name_of
 from holdfast.sync.state import VouchedStream
-from holdfast.sync.vault import Vault, VaultChange
 from holdfast.workspace.keys.device_keys import STREAM, certifies, is_certified, verify
 
 if TYPE_CHECKING:
     from holdfast.store.interface import Transaction
     from holdfast.sync.read_heads import HeadListing
     from holdfast.sync.state import VaultState
-    from holdfast.sync.vault import Vault
+    from holdfast.sync.vault import Vault, VaultChange
 
 # Streams that one removal names: fewer than fit into an entry, by number and by size.
-_MAX_ACCEPTED: Final = 40_000
+_MAX_STREAMS: Final = 40_000
 # For a guest, who writes one session only.
-_MAX_ACCEPTED_OF_GUEST: Final = 4_000
+_MAX_STREAMS_OF_GUEST: Final = 4_000
 
 
 def cut_of(vault: Vault, device: str) -> Cut:
@@ -49,16 +47,16 @@ def cut_of(vault: Vault, device: str) -> Cut:
             if not vault.membership.is_member(device):
                 last = VouchedStream({device: last}).accepted(vault.membership, session, writer)
             cut.setdefault(writer, {})[session] = last
-    return _bounded(cut, _MAX_ACCEPTED if vault.membership.session is None else _MAX_ACCEPTED_OF_GUEST)
+    return _bounded(cut, _MAX_STREAMS if vault.membership.session is None else _MAX_STREAMS_OF_GUEST)
 
 
-def _bounded(cut: Cut, most: int) -> Cut:
+def _bounded(cut: Cut, limit: int) -> Cut:
     """The cut, limited to what fits into an entry: of too many streams the longest are accepted."""
     streams = [(last, writer, session) for writer, sessions in cut.items() for session, last in sessions.items()]
-    if len(streams) <= most:
+    if len(streams) <= limit:
         return cut
     bounded: Cut = {}
-    for last, writer, session in sorted(streams, reverse=True)[:most]:
+    for last, writer, session in sorted(streams, reverse=True)[:limit]:
         bounded.setdefault(writer, {})[session] = last
     return bounded
 
@@ -68,14 +66,14 @@ def remove(vault: Vault, devices: Iterable[str], change: VaultChange | None = No
     change = change or vault.change()
     for device in devices:
         change.add(Remove, device=device, cut=cut_of(vault, device))
-        # Later members trust no removed device: somebody else must vouch for what was accepted.
+        # Later members trust no removed device: a member must vouch for what was accepted.
         change.remember(True, "adopt", device)
     change.new_key()
     return change
 
 
-def obey(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = tuple) -> None:
-    """Withdraw from the log what removed devices wrote beyond their cut, and bring back what is accepted by now.
+def apply_removals(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = tuple) -> None:
+    """Withdraw events of removed devices beyond their cut from the log, and restore those accepted by now.
 
     `other_vaults` are those that this store takes part in too: what is accepted in one of them stays.
     """
@@ -85,7 +83,7 @@ def obey(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = tuple) -> N
     before = memory.raw("obeyed")
     if before == wanted or (before is None and not cuts) or not members.is_member(vault.me):
         return
-    others, kept_aside = list(other_vaults()), list(list_kept(memory))
+    others, unaccepted = list(other_vaults()), list(list_unaccepted(memory))
     withdrawn: dict[str, dict[str, int]] = {}
     with vault.here.transaction() as transaction:
         for session, writer, known in list(memory.streams()):
@@ -97,18 +95,18 @@ def obey(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = tuple) -> N
                 last = max(last, vouched.accepted(other.membership, session, writer))
             if last < max(known.by.values()):
                 withdrawn.setdefault(session, {})[writer] = last
-        _hold_back(vault, transaction, withdrawn)
-        for session, writer, back in kept_aside:
+        _withdraw_unaccepted(vault, transaction, withdrawn)
+        for session, writer, stretch in unaccepted:
             last = memory.vouched(session, writer).accepted(members, session, writer)
-            _take_back(vault, transaction, session, writer, back, last)
+            _restore_accepted(vault, transaction, session, writer, stretch, last)
         if members.is_admin(vault.me):
             for device in cuts.keys() - (memory.read(dict[str, Cut], "obeyed") or {}).keys():
                 memory.write(transaction, True, "adopt", device)
         memory.write_raw(transaction, wanted, "obeyed")
 
 
-def _hold_back(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict[str, int]]) -> None:
-    """Move events after these numbers, by session and writer, out of the log and keep them aside."""
+def _withdraw_unaccepted(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict[str, int]]) -> None:
+    """Move events after these numbers, by session and writer, out of the log to the unaccepted ones."""
     memory, removed = vault.memory, vault.membership.removed
     counts: Counter[str] = Counter()
     for session, after in withdrawn.items():
@@ -116,11 +114,11 @@ def _hold_back(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict
             by = memory.vouched(session, writer).by
             device = max((name for name in by if name in removed), key=lambda device_id: by[device_id])
             withdrawn_events = list(events)
-            keep_more(memory, transaction, session, writer, device, withdrawn_events)
+            add_unaccepted(memory, transaction, session, writer, device, withdrawn_events)
             counts[device] += len(withdrawn_events)
     for life, cursor in memory.cursors().items() if counts else ():
         if cursor.device in counts:
-            # If the device is let in again, all of it is read anew.
+            # If the device is admitted again, all of it is read again.
             again = replace(cursor, applied=0, read=max(cursor.read, cursor.applied), gaps=(), unaccepted=True)
             memory.write(transaction, again, "life", life)
     for device, count in counts.items():
@@ -130,19 +128,19 @@ def _hold_back(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict
         )  # fmt: skip
 
 
-def _take_back(
-    vault: Vault, transaction: Transaction, session: str, writer: str, back: PackedEvents, last: int
+def _restore_accepted(
+    vault: Vault, transaction: Transaction, session: str, writer: str, stretch: Stretch, last: int
 ) -> None:
-    accepted = [event for event in back.events if event.seq <= last]
+    accepted = [event for event in stretch.events if event.seq <= last]
     if accepted:
         transaction.receive(accepted, own_only=True)
         vault.here.received(transaction, {session})
-        rest = [event for event in back.events if event.seq > last]
-        replace_kept(vault.memory, transaction, session, writer, back.device, rest)
+        rest = [event for event in stretch.events if event.seq > last]
+        replace_unaccepted(vault.memory, transaction, session, writer, stretch.device, rest)
 
 
-class Unaccepted(NamedTuple):
-    """What of a device nobody accepted yet: events that were read, and pushes that were not."""
+class UnacceptedCount(NamedTuple):
+    """How much of a device is unaccepted: events that were read, and pushes that were not."""
 
     events: int
     pushes: int
@@ -155,13 +153,14 @@ class ErasedEvents(NamedTuple):
     hashes: Collection[str]
 
 
-def count_unaccepted(memory: VaultState) -> dict[str, Unaccepted]:
-    """What is not accepted, by device, as of the last sync."""
+def count_unaccepted(memory: VaultState) -> dict[str, UnacceptedCount]:
+    """How much is unaccepted, by device, as of the last sync."""
     pushes = memory.read(dict[str, int], "unread") or {}
     events: dict[str, int] = {}
-    for _, _, stretch in list_kept(memory):
+    for _, _, stretch in list_unaccepted(memory):
         events[stretch.device] = events.get(stretch.device, 0) + len(stretch.events)
-    return {key: Unaccepted(events.get(key, 0), pushes.get(key, 0)) for key in sorted(events.keys() | pushes.keys())}
+    devices = sorted(events.keys() | pushes.keys())
+    return {device: UnacceptedCount(events.get(device, 0), pushes.get(device, 0)) for device in devices}
 
 
 def remember_unread(vault: Vault, listing: HeadListing) -> None:
@@ -175,56 +174,56 @@ def remember_unread(vault: Vault, listing: HeadListing) -> None:
             vault.memory.write(transaction, unread, "unread")
 
 
-# ── what is kept aside ───────────────────────────────────────────────────────────────────────────────────
+# ── unaccepted events ────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_kept(memory: VaultState) -> Iterator[tuple[str, str, PackedEvents]]:
-    """Session, writer and the events of each stream that are kept aside, in no particular order."""
+def list_unaccepted(memory: VaultState) -> Iterator[tuple[str, str, Stretch]]:
+    """Session, writer and unaccepted events of each stream, in no particular order."""
     for name, packed in memory.raw_under("held").items():
         session, _, writer = name.partition("/")
         stretches = packs.unpack(packed)
         events = [event for stretch in stretches for event in stretch.events]
         if events:
-            yield session, writer, PackedEvents(session, writer, stretches[0].device, b"", events)
+            yield session, writer, Stretch(session, writer, stretches[0].device, b"", events)
 
 
-def replace_kept(
+def replace_unaccepted(
     memory: VaultState, transaction: Transaction, session: str, writer: str, device: str, events: Sequence[Event]
 ) -> None:
-    """Keep aside exactly these events of a stream."""
+    """Make exactly these events of a stream the unaccepted ones."""
     if not events:
         memory.forget(transaction, "held", session, writer)
         return
     # One stretch each: where a stream forks they do not follow each other.
-    stretches = [PackedEvents(session, writer, device, b"", [event]) for event in events]
+    stretches = [Stretch(session, writer, device, b"", [event]) for event in events]
     memory.write_raw(transaction, packs.pack(stretches), "held", session, writer)
 
 
-def keep_more(
+def add_unaccepted(
     memory: VaultState, transaction: Transaction, session: str, writer: str, device: str, events: Sequence[Event]
 ) -> None:
-    """Keep aside these events too."""
+    """Add these events to the unaccepted ones of a stream."""
     known = {event.hash for event in events}
     before = [
         event
-        for where, author, stretch in list_kept(memory)
+        for where, author, stretch in list_unaccepted(memory)
         if (where, author) == (session, writer)
         for event in stretch.events
         if event.hash not in known
     ]
-    replace_kept(memory, transaction, session, writer, device, [*events, *before])
+    replace_unaccepted(memory, transaction, session, writer, device, [*events, *before])
 
 
 # ── what was erased ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def erase_from_kept(vault: Vault, sessions: Iterable[str]) -> None:
-    """Erase from what is kept aside what the log erased."""
-    for session, writer, stretch in list(list_kept(vault.memory)):
+def erase_unaccepted(vault: Vault, sessions: Iterable[str]) -> None:
+    """Erase from unaccepted events what the log erased."""
+    for session, writer, stretch in list(list_unaccepted(vault.memory)):
         if session in sessions:
             events = without_erased(find_erased(vault, session), stretch.events)
             with vault.here.transaction() as transaction:
-                replace_kept(vault.memory, transaction, session, writer, stretch.device, events)
+                replace_unaccepted(vault.memory, transaction, session, writer, stretch.device, events)
 
 
 def find_erased(vault: Vault, session: str) -> ErasedEvents:
@@ -243,7 +242,7 @@ def without_erased(erased_events: ErasedEvents, events: Iterable[Event]) -> list
     ]
 
 
-# ── whose word it is ─────────────────────────────────────────────────────────────────────────────────────
+# ── authorship ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 class RemovedAuthor:
@@ -253,17 +252,17 @@ class RemovedAuthor:
         self._vault = vault
         self.device = device
         self._signing = vault.membership.removed[device].keys.signing
-        wrong = {own for own, _ in vault.membership.rejected} | set(vault.membership.waiting)
+        invalid = {own for own, _ in vault.membership.rejected} | set(vault.membership.waiting)
         self._admin = device == vault.membership.founder
         self._own = self._admin
         self._authority = authority.Authority(vault, everything_read=True)
         for own, signed in vault.known.items():
             entry = entries.read(signed.payload)
-            if isinstance(entry, Admit) and entry.device.id == device and own not in wrong:
+            if isinstance(entry, Admit) and entry.device.id == device and own not in invalid:
                 self._admin |= entry.admin
                 self._own |= entry.role != "guest"
 
-    def objection(self, stretch: PackedEvents) -> str | None:
+    def objection(self, stretch: Stretch) -> str | None:
         """Why this stretch cannot be accepted as the device's own; None when it can."""
         members, last = self._vault.membership, stretch.events[-1]
         words = packs.stream_words(self._vault.id, stretch.session, stretch.writer, last.seq, last.hash)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.core.text import check_text
 from holdfast.sync import device_removal, join_vault, open_vault, remote_list, vault_shares
-from holdfast.sync.device_removal import Unaccepted
+from holdfast.sync.device_removal import UnacceptedCount
 from holdfast.sync.protocol.entries import Admit, Rename
 from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remote_list import KnownRemote
@@ -38,8 +38,8 @@ class KnownDevice(NamedTuple):
     admin: bool
     this: bool
     last_word: int | None
-    # For a removed device: what it wrote that nobody accepted.
-    unaccepted: Unaccepted | None = None
+    # For a removed device: how much of it is unaccepted.
+    unaccepted: UnacceptedCount | None = None
 
 
 class DeviceList(NamedTuple):
@@ -155,7 +155,9 @@ def _removed_guests(vault: Vault, remote: KnownRemote) -> list[KnownDevice]:
             if removed is not None and device not in vault.membership.removed:
                 before = guests[device].unaccepted if device in guests else None
                 both = (
-                    Unaccepted(*map(sum, zip(unaccepted, before, strict=True))) if before is not None else unaccepted
+                    UnacceptedCount(*map(sum, zip(unaccepted, before, strict=True)))
+                    if before is not None
+                    else unaccepted
                 )
                 guests[device] = KnownDevice(
                     remote.name, removed.name, removed.keys.words, "removed", admin=False, this=False, last_word=None,

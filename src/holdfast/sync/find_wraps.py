@@ -1,7 +1,7 @@
 """Find the key wraps that were left for this device.
 
-Whoever can write to the remote can leave any number of them. So files are opened in turn from each device whose mark
-their names carry, and each is opened once: no number of useless files hides the right one for long.
+Anyone with write access to the remote can leave any number of them. So files are opened in turn from each device
+whose mark their names carry, and each is opened once: no number of useless files hides the right one for long.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class _WrapReader:
         keys = [key for key in opened.keys if sealing.key_id(key) not in self._have]
         try:
             sealed = self._entry(name)
-            limit = entries.unfolded_limit(len(sealed))
+            limit = entries.unpacked_limit(len(sealed))
             signed = entries.unpack(sealing.unseal(keys, "entry", vault.id, name, sealed, limit=limit))
         except (Missing, ObjectTooLarge, Unsealable, Invalid):
             return False

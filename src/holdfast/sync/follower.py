@@ -27,7 +27,7 @@ class SyncFollower(Follower):
         self._shares_of: tuple[int, int, int] | None = None
 
     def committed(self, ws: Workspace, commit: WorkCommit) -> None:
-        if commit.matters:
+        if commit.needs_sync:
             self.send_soon(ws)
 
     def send_soon(self, ws: Workspace) -> None:

@@ -1,6 +1,6 @@
 """Join a vault: leave a request, read and approve requests, and complete the join once one was approved.
 
-Anybody who can write to the remote can leave requests: each is read once, and only some at a time.
+Anyone with write access to the remote can leave requests: each is read once, and only some at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.sync.read_heads import HeadListing
     from holdfast.sync.state import VaultState
 
-# Requests that are remembered for display: more than this nobody reads.
+# Requests that are remembered for display.
 _MAX_ASKING: Final = 20
 _MEMORY_NAME: Final = "asking"
 
@@ -143,7 +143,7 @@ def ask(here: LocalDevice, remote: RemoteStore, signed: SignedEntry, *, secret: 
     status = vault.memory.status()
     invited = None if secret is None else signer(secret).public_key().public_bytes_raw()
     name = status.request
-    # A request with other keys or another invitation is withdrawn: nobody could use the answer.
+    # A request with other keys or another invitation is withdrawn: its answer would be of no use.
     if name is None or status.device not in ("", vault.me) or (invited and not _shows(vault, name, invited)):
         name = _prefix(vault, vault.me) + os.urandom(4).hex()
         name += os.urandom(4).hex() if invited is None else _code(vault, name, invited)
@@ -173,12 +173,12 @@ def request_of(vault: Vault, names: Iterable[str], device: str) -> JoinRequest |
 
 
 def _prefix(vault: Vault, device: str) -> str:
-    """The prefix of a device's request: whoever knows its fingerprint can pick it out of any number."""
+    """The prefix of a device's request: with the fingerprint it can be picked out of any number."""
     return heads.JOINS + hashlib.sha256(f"holdfast request\n{vault.id}\n{device}".encode()).hexdigest()[:16]
 
 
 def _shows(vault: Vault, name: str, invited: bytes) -> bool:
-    """Whether whoever chose this name of a request knows the invitation, by its public half."""
+    """Whether the author of a request's name knows the invitation, by its public half."""
     return _code(vault, name[:-_CODE], invited) == name[-_CODE:]
 
 

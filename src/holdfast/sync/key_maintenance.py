@@ -168,7 +168,7 @@ def _give(vault: Vault) -> None:
     for recipient in members.recipient_keys():
         tag = sealing.recipient_tag(recipient)
         new_keys = {key.entry for key in members.keys if key.id in have and tag not in key.recipients}
-        # Whoever let them in gave them all keys known by then.
+        # The device that admitted them gave them all keys known by then.
         if new_keys and recipient in admitted_by and new_keys - _before(vault, admitted_by[recipient]):
             change.wrap(recipient, change.wrapped(vault.ring()))
     change.remember(tips, "given")

@@ -1,7 +1,7 @@
 """List offers of shared sessions: who offers what to this device, with which rights, before anything is accepted.
 
-Whoever knows a public key and can write to the remote can leave an offer. Its contents are read into a scratch store,
-and only signatures say whose it is: the words of the device that signed the invitation.
+Anyone with a public key and write access to the remote can leave an offer. Its contents are read into a scratch
+store, and only signatures say whose it is: the words of the device that signed the invitation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SCRATCH: Final = "offer.db"
 
 
 class Offer(NamedTuple):
-    """A session that somebody offers. `name` is the share's vault id, which nobody else can forge."""
+    """A session that somebody offers. `name` is the share's vault id, which cannot be forged."""
 
     name: str
     session: str
@@ -151,7 +151,7 @@ def _invitation(vault: Vault, recipients: set[str], now: int) -> Invitation | No
 
 @contextmanager
 def _scratch(ws: Workspace, here: LocalDevice) -> Iterator[LocalDevice]:
-    """This device with an empty store of its own, which is deleted afterwards."""
+    """This device with a separate empty store, which is deleted afterwards."""
     parent = os.path.join(ws.home.path, "remotes")
     files.make_private_dir(parent)
     path = os.path.join(parent, _SCRATCH)

@@ -103,7 +103,7 @@ def _device_test(here: LocalDevice, vaults: Iterable[KnownRemote]) -> Callable[[
             return True
         if not tests:  # evaluating a membership takes time
             tests.extend(
-                provenance.device_test(Vault(here, UnaskedRemote(remote.url), remote.vault).membership)
+                provenance.device_test(Vault(here, OfflineRemote(remote.url), remote.vault).membership)
                 for remote in vaults
             )
         return any(test(writer) for test in tests)
@@ -143,7 +143,7 @@ def remote_at(ws: Workspace, url: str, *, create: bool = False, hurried: bool = 
 
 @contextmanager
 def vault(ws: Workspace, remote: KnownRemote, *, hurried: bool = False) -> Iterator[Vault]:
-    outgoing.cleanse(ws)  # so that nothing is sealed that holds a known secret
+    outgoing.redact_outgoing(ws)  # so that no known secret is sealed
     with remote_at(ws, remote.url, hurried=hurried) as opened:
         yield Vault(this_device(ws), opened, remote.vault)
 
@@ -154,27 +154,27 @@ def reopen(vault: Vault) -> Vault:
 
 
 def remembered(ws: Workspace, remote: KnownRemote) -> Vault:
-    """The vault as this device remembers it; the remote is not asked."""
-    return Vault(this_device(ws), UnaskedRemote(remote.url), remote.vault)
+    """The vault as this device remembers it; the remote is not contacted."""
+    return Vault(this_device(ws), OfflineRemote(remote.url), remote.vault)
 
 
-class UnaskedRemote:
-    """A remote that is not asked: every call fails as if it could not be reached."""
+class OfflineRemote:
+    """A remote that is not contacted: every call fails as if it could not be reached."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:  # noqa: ARG002 (as every remote has it)
-        raise self._away()
+        raise self._unreachable()
 
     def get(self, name: str, limit: int) -> bytes:  # noqa: ARG002
-        raise self._away()
+        raise self._unreachable()
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:  # noqa: ARG002
-        raise self._away()
+        raise self._unreachable()
 
     def close(self) -> None:
         pass
 
-    def _away(self) -> HoldfastError:
-        return Unreachable("the remote was not asked", hint="holdfast sync asks it.")
+    def _unreachable(self) -> HoldfastError:
+        return Unreachable("the remote was not contacted", hint="holdfast sync contacts it.")

@@ -12,7 +12,7 @@ from holdfast.core.envelope import Event
 from holdfast.store import origin
 from holdfast.store.interface import Arrival, RowKey, row_key
 from holdfast.sync.protocol import packs
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.workspace.keys.device_keys import STREAM, certifies, is_certified
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ENVELOPE: Final = 200  # bytes, about
 class Batch(NamedTuple):
     """The stretches for one push, and how far they reach."""
 
-    stretches: list[PackedEvents]
+    stretches: list[Stretch]
     place: int
     # Sessions with new erasures; and, in a share's vault, how many erasures there are by now.
     purge: frozenset[str]
@@ -90,7 +90,7 @@ class Outbox:
         for event in store.events(session):
             erasures += event.type in ERASING and self._is_own(session, event.writer)
             streams.setdefault((event.session, event.writer), []).append(event)
-        stretches: list[PackedEvents] = []
+        stretches: list[Stretch] = []
         size, more = 0, False
         for (_, writer), events_of in streams.items() if events else ():
             due = self._of_stream(session, writer, events_of)
@@ -181,11 +181,11 @@ class Outbox:
 
     # ── streams of removed devices ───────────────────────────────────────────────────────────────────
 
-    def adopted(self) -> tuple[list[PackedEvents], bool]:
+    def adopted(self) -> tuple[list[Stretch], bool]:
         """Streams that only removed devices vouch for, to be vouched for by us; and whether there are more."""
         vault, members = self._vault, self._vault.membership
         flagged = vault.memory.raw_under("adopt")
-        stretches: list[PackedEvents] = []
+        stretches: list[Stretch] = []
         size = 0
         if not flagged or not members.is_admin(vault.me):
             return [], False
@@ -231,7 +231,7 @@ def may_vouch(members: Membership, device: str, writer: str) -> bool:
     )
 
 
-def sign_stretches(vault: Vault, events: Iterable[Event]) -> list[PackedEvents]:
+def sign_stretches(vault: Vault, events: Iterable[Event]) -> list[Stretch]:
     """Stretches without gaps, each signed by us. Where a stream forks, each branch is one."""
     pieces: list[list[Event]] = []
     ends: dict[str, list[Event]] = {}
@@ -245,7 +245,7 @@ def sign_stretches(vault: Vault, events: Iterable[Event]) -> list[PackedEvents]:
     return [_stretch(vault, piece) for piece in pieces]
 
 
-def _stretch(vault: Vault, events: list[Event]) -> PackedEvents:
+def _stretch(vault: Vault, events: list[Event]) -> Stretch:
     last = events[-1]
     words = packs.stream_words(vault.id, last.session, last.writer, last.seq, last.hash)
-    return PackedEvents(last.session, last.writer, vault.me, vault.here.keys.sign(STREAM, words), events)
+    return Stretch(last.session, last.writer, vault.me, vault.here.keys.sign(STREAM, words), events)

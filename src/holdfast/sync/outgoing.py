@@ -176,7 +176,7 @@ def _can_stand(event: Event, data: Json) -> bool:
 # ── the store ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def cleanse(ws: Workspace) -> Counts:
+def redact_outgoing(ws: Workspace) -> Counts:
     """Remove secrets from events that were not searched by today's rules; return how many of each kind."""
     store = ws.existing_store()
     total: Counts = {}
@@ -203,7 +203,7 @@ def cleanse(ws: Workspace) -> Counts:
 
 
 def redact_received(ws: Workspace, transaction: Transaction) -> None:
-    """The same for what this transaction received: nobody ever sees it with its secrets."""
+    """The same for what this transaction received: its secrets are never stored."""
     due = transaction.remembered(UNSEEN)
     if due is None:
         return

@@ -15,7 +15,7 @@ from holdfast.sync import remote_list
 from holdfast.workspace.home import Home
 from holdfast.workspace.keys.device_keys import check_recipient, parse_words
 
-_LARGEST = 4 << 20
+_MAX_SIZE = 4 << 20
 _WHAT = "the list of people"
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f<>,;:\"]{1,64}@[^\s@\x00-\x1f\x7f<>,;:\"]{1,250}")
 # A device's fingerprint in words or hex, even if mistyped; everything else is a key.
@@ -34,7 +34,7 @@ def load(home: Home) -> list[Person]:
         return []
     try:
         return msgspec.json.decode(
-            files.read_limited(home.people, _LARGEST, what=_WHAT), type=decodable(list[Person])
+            files.read_limited(home.people, _MAX_SIZE, what=_WHAT), type=decodable(list[Person])
         )
     except msgspec.MsgspecError:
         raise Damaged(
@@ -58,8 +58,8 @@ def add(home: Home, email: str, key: str) -> Person:
         keys, devices = [recipient] * bool(recipient), [device] * bool(device)
         person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
         rest = [person for person in known if person.email != before.email]
-        everybody = sorted([*rest, person], key=lambda person_: person_.email.lower())
-        remote_list.write_list(home.people, everybody, by="email", largest=_LARGEST, what=_WHAT)
+        all_people = sorted([*rest, person], key=lambda person_: person_.email.lower())
+        remote_list.write_list(home.people, all_people, by="email", max_size=_MAX_SIZE, what=_WHAT)
     return person
 
 

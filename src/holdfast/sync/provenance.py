@@ -1,4 +1,4 @@
-"""Decide how a session comes to this store: through a vault of our own, or through somebody's share.
+"""Decide how a session comes to this store: through a vault of our own, or through a share.
 
 A session that came one way is never accepted the other way as well. The record (`store.origin`) is written in the
 transaction that stores the first event, and announced to the other devices of the vault (`entries.Origin`).
@@ -93,7 +93,7 @@ def note_arrival(transaction: Transaction, vault: Vault, session: str, events: I
 # ── the other devices of the vault ───────────────────────────────────────────────────────────────────────
 
 
-def agree(vault: Vault) -> None:
+def announce_origins(vault: Vault) -> None:
     """Announce in a vault of our own what came through shares, and follow what its other devices announced.
 
     Where one device holds a session as its own and another device one with the same id through a share, the own one
@@ -110,7 +110,7 @@ def agree(vault: Vault) -> None:
             change.add(Origin, session=session, share=share)
             changed = True
         elif origin.share != share:
-            give_up(vault, session, origin.share)
+            withdraw_share(vault, session, origin.share)
     for session, origin in members.origins.items():
         if origin.share is None or share_of(store, session) is not None or store.state(session) is None:
             continue
@@ -126,7 +126,7 @@ def agree(vault: Vault) -> None:
 
 
 def _announce_guests(vault: Vault, change: VaultChange) -> bool:
-    """Announce guests of shares at other remotes whose streams we pass on: nobody else here can know."""
+    """Announce guests of shares at other remotes whose streams we pass on: no other device here can know them."""
     members = vault.membership
     if not members.is_admin(vault.me):
         return False
@@ -135,18 +135,18 @@ def _announce_guests(vault: Vault, change: VaultChange) -> bool:
     for session, keys in guest_keys(vault.here.store).items():
         elsewhere = (signing for main, signing in keys.items() if main != vault.id)
         new = frozenset[bytes]().union(*elsewhere) - members.guests.get(session, frozenset()) - devices
-        if new and _travels_by(vault, session):
+        if new and _is_sent_to(vault, session):
             change.add(Guests, session=session, keys=tuple(sorted(new)[:_MAX_GUESTS]))
             announced = True
     return announced
 
 
-def _travels_by(vault: Vault, session: str) -> bool:
-    taking = vault.here.vaults(session)
-    return share_of(vault.here.store, session) is None and (taking is None or vault.id in taking)
+def _is_sent_to(vault: Vault, session: str) -> bool:
+    vaults = vault.here.vaults(session)
+    return share_of(vault.here.store, session) is None and (vaults is None or vault.id in vaults)
 
 
-def give_up(vault: Vault, session: str, share: str | None) -> None:
+def withdraw_share(vault: Vault, session: str, share: str | None) -> None:
     """Withdraw what came through a share whose session id belongs to the vault; our own events stay."""
     with vault.here.transaction() as transaction:
         writers = transaction.state(session).heads
@@ -186,8 +186,8 @@ def signing_keys(members: Membership) -> Iterator[bytes]:
 
 def owner(here: LocalDevice, session: str, vault: str) -> str:
     """The vault of ours whose admins decide over a session: the first one it was in."""
-    taking = here.vaults(session) or ()
+    vaults = here.vaults(session) or ()
     known = owned(here.store, session)
-    if known is not None and known.vault in taking:
+    if known is not None and known.vault in vaults:
         return known.vault
-    return taking[0] if taking else vault
+    return vaults[0] if vaults else vault

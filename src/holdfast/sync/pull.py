@@ -1,6 +1,7 @@
-"""Pull: read new heads and their packs, and store every event that is rightly vouched for.
+"""Pull: read new heads and their packs, and store every event that a member rightly vouches for.
 
-Whatever is wrong stays at the remote and is reported, and everything else is stored: one bad pack stops nobody.
+Nothing is read of removed devices and revoked guests; see `device_removal`. Whatever is wrong stays at the remote and
+is reported, and everything else is stored: one bad pack does not stop the others.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from holdfast.core.view import text_value
 from holdfast.store import origin
 from holdfast.store.store_copy import is_refused, refusal
 from holdfast.sync import provenance
-from holdfast.sync.authority import LATER, Authority, RefusedEvents
+from holdfast.sync.authority import NOT_YET_READ, Authority, RefusedEvents
 from holdfast.sync.outbox import may_vouch
 from holdfast.sync.protocol import packs
 from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead, SignedHead
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.protocol.sealing import Unsealable, life_tag
 from holdfast.sync.read_heads import NOT_ACCEPTED, HeadListing, HeadReader, name_of
 from holdfast.sync.remotes.wrappers import OverLimit
@@ -52,8 +53,8 @@ class Pull:
         self.wanted: dict[str, set[tuple[int, int]]] = {}
         # The newest head of ours that any member reports to have seen.
         self.own_seen = 0
-        # Packs that can be judged only when everything else is read.
-        self._later: list[tuple[str, SignedHead, IndexedPack]] = []
+        # Packs with events that can be judged only when everything is read: see `authority.NOT_YET_READ`.
+        self._dependent: list[tuple[str, SignedHead, IndexedPack]] = []
         self._everything_read = False
 
     # ── packs ────────────────────────────────────────────────────────────────────────────────────────────
@@ -63,17 +64,17 @@ class Pull:
         due = list(self._due())
         total = sum(len(packs) for *_, packs in due)
         done = 0
-        for listed, claimed, digest, cursor, wanted in due:
+        for listed, signed, digest, cursor, wanted in due:
             failed = 0
             for number, pack in enumerate(wanted):
                 if failed >= _MAX_FAILED:
-                    cursor = self._give_up(claimed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
+                    cursor = self._leave_rest(signed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
                     break
-                cursor = self._pack(claimed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
+                cursor = self._pack(signed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
                 failed += _has_gap(pack, cursor)
                 done += 1
                 self._progress(done, total, "packs read")
-            head = claimed.head
+            head = signed.head
             self._save(
                 listed.life,
                 ReadPosition(
@@ -88,22 +89,22 @@ class Pull:
                     [self.own_seen, *(item.counter for item in head.seen if item.life == self.own_life)]
                 )
         self._everything_read = True
-        for life, claimed, pack in self._later:
-            self._save(life, self._pack(claimed, pack, self._cursors[life]))
+        for life, signed, pack in self._dependent:
+            self._save(life, self._pack(signed, pack, self._cursors[life]))
 
     def _due(self) -> Iterator[tuple[HeadName, SignedHead, bytes, ReadPosition, list[IndexedPack]]]:
-        for listed, claimed, digest in self.heads.good:
-            head = claimed.head
+        for listed, signed, digest in self.heads.good:
+            head = signed.head
             cursor = self._cursors.get(listed.life) or ReadPosition(writer=head.writer, device=head.device)
             if not self.vault.takes_part(head.device):
-                self._hold_back(listed, head, digest, cursor)
+                self._note_unaccepted(listed, head, digest, cursor)
                 continue
             for pushes in head.wanting:
                 self.wanted.setdefault(pushes.life, set()).add((pushes.first, pushes.last))
             wanted = [pack for pack in head.packs if pack.last > cursor.applied or _has_gap(pack, cursor)]
-            yield listed, claimed, digest, cursor, wanted
+            yield listed, signed, digest, cursor, wanted
 
-    def _hold_back(self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition) -> None:
+    def _note_unaccepted(self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition) -> None:
         """Read nothing of a removed device, but remember and report that there is something."""
         last = head.packs[-1].last if head.packs else 0
         unread = max(0, last - max(cursor.applied, cursor.read))
@@ -116,9 +117,9 @@ class Pull:
             listed.life, replace(cursor, counter=head.counter, digest=digest, unaccepted=is_unaccepted, unread=unread)
         )
 
-    def _pack(self, claimed: SignedHead, pack: IndexedPack, cursor: ReadPosition) -> ReadPosition:
+    def _pack(self, signed: SignedHead, pack: IndexedPack, cursor: ReadPosition) -> ReadPosition:
         """Read and store one pack; what cannot be read becomes a gap, to be tried again."""
-        vault, head = self.vault, claimed.head
+        vault, head = self.vault, signed.head
         name = vault.pack_name(pack.name)
         try:
             stretches = read_pack(vault, pack, foreign=self._is_foreign(head.device))
@@ -127,20 +128,22 @@ class Pull:
         vouched = [stretch for stretch in stretches if self._vouched(stretch, name)]
         good, refused = Authority(vault, everything_read=self._everything_read).accept(vouched)
         try:
-            return self._store(claimed, pack, cursor, good, refused)
+            return self._store(signed, pack, cursor, good, refused)
         except Damaged as error:
             return self._note_unreadable(head, pack, cursor, error)
         except Refused:
             # The team's store keeps sessions with these ids for another member: the others are stored.
-            theirs = {packed.session for packed in good if is_refused(vault.here.store, packed.events)}
+            theirs = {stretch.session for stretch in good if is_refused(vault.here.store, stretch.events)}
             if not theirs:
                 raise
             reasons = {session: f"session {session[:8]}: {refusal(vault.here.store, session)}" for session in theirs}
             refused += [
-                RefusedEvents(packed.device, reasons[packed.session]) for packed in good if packed.session in theirs
+                RefusedEvents(stretch.device, reasons[stretch.session])
+                for stretch in good
+                if stretch.session in theirs
             ]
-            good = [packed for packed in good if packed.session not in theirs]
-            return self._store(claimed, pack, cursor, good, refused)
+            good = [stretch for stretch in good if stretch.session not in theirs]
+            return self._store(signed, pack, cursor, good, refused)
 
     def _is_foreign(self, device: str) -> bool:
         """Whether another person's device packed it: a guest, or the owner of a share."""
@@ -152,42 +155,44 @@ class Pull:
 
     def _store(
         self,
-        claimed: SignedHead,
+        signed: SignedHead,
         pack: IndexedPack,
         cursor: ReadPosition,
-        good: Sequence[PackedEvents],
+        good: Sequence[Stretch],
         refused: Sequence[RefusedEvents],
     ) -> ReadPosition:
-        vault, head = self.vault, claimed.head
+        vault, head = self.vault, signed.head
         name = vault.pack_name(pack.name)
         moved = _moved(cursor, pack, _gaps_without(cursor.gaps, pack))
-        if any(reason == LATER for _, reason in refused):
-            self._later.append((life_tag(vault.id, head.writer), claimed, pack))
+        if any(reason == NOT_YET_READ for _, reason in refused):
+            self._dependent.append((life_tag(vault.id, head.writer), signed, pack))
         if refused:
             # Tried again: by then, what it follows may be here, or its author may be no guest any more.
             gap = PushGap(pack.first, pack.last, name, reason=refused[0].reason)
             moved = replace(moved, gaps=(*moved.gaps, gap))
             for device, reason in refused:
-                if reason != LATER:
+                if reason != NOT_YET_READ:
                     self._reject(name, device, reason)
         store = vault.here.store
-        self._prefer_own(good)
+        self._withdraw_shares_of_own(good)
         deletions = self._find_deletions(good)
         repeated = [
-            packed
-            for packed in good
-            if store.stream(packed.session, packed.writer, packed.events[0].seq, packed.events[0].seq)
+            stretch
+            for stretch in good
+            if store.stream(stretch.session, stretch.writer, stretch.events[0].seq, stretch.events[0].seq)
         ]
         with vault.here.transaction() as transaction:
-            for session in {packed.session for packed in good}:
-                events = (event for packed in good if packed.session == session for event in packed.events)
+            for session in {stretch.session for stretch in good}:
+                events = (event for stretch in good if stretch.session == session for event in stretch.events)
                 provenance.note_arrival(transaction, vault, session, events)
-            new = transaction.receive((event for packed in good for event in packed.events), own_only=True)
-            for packed in good:
-                vault.memory.vouch(transaction, packed.session, packed.writer, packed.device, packed.events[-1].seq)
+            new = transaction.receive((event for stretch in good for event in stretch.events), own_only=True)
+            for stretch in good:
+                vault.memory.vouch(
+                    transaction, stretch.session, stretch.writer, stretch.device, stretch.events[-1].seq
+                )
             vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
             if new:
-                vault.here.received(transaction, {packed.session for packed in good})
+                vault.here.received(transaction, {stretch.session for stretch in good})
         self._cursors[life_tag(vault.id, head.writer)] = moved
         vault.report.pulled += new
         for deletion in deletions:
@@ -202,7 +207,7 @@ class Pull:
                 self._note_fork(item)
         return moved
 
-    def _prefer_own(self, stretches: Sequence[PackedEvents]) -> None:
+    def _withdraw_shares_of_own(self, stretches: Sequence[Stretch]) -> None:
         """Give up a share when a device of ours started a session with the same id."""
         vault = self.vault
         if vault.membership.session is not None:
@@ -219,9 +224,9 @@ class Pull:
                 if stretch.session == session and stretch.device not in guests
                 for event in stretch.events
             ):
-                provenance.give_up(vault, session, None)
+                provenance.withdraw_share(vault, session, None)
 
-    def _find_deletions(self, stretches: Sequence[PackedEvents]) -> list[DeletedSession]:
+    def _find_deletions(self, stretches: Sequence[Stretch]) -> list[DeletedSession]:
         """The sessions that these events are about to delete."""
         deletions: dict[str, DeletedSession] = {}
         for stretch in stretches:
@@ -240,7 +245,7 @@ class Pull:
         device = self.vault.membership.author_of(writer)
         return None if device is None else device.keys.id
 
-    def _note_fork(self, stretch: PackedEvents) -> None:
+    def _note_fork(self, stretch: Stretch) -> None:
         """Report once that a stream forked. Both branches are signed, and both are kept."""
         vault, (session, writer) = self.vault, stretch[:2]
         stored = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
@@ -268,7 +273,7 @@ class Pull:
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
-    def _give_up(self, head: PublishedHead, packs: Sequence[IndexedPack], cursor: ReadPosition) -> ReadPosition:
+    def _leave_rest(self, head: PublishedHead, packs: Sequence[IndexedPack], cursor: ReadPosition) -> ReadPosition:
         """Leave the rest of a head for the next sync after too many unreadable packs."""
         first, last = packs[0].first, packs[-1].last
         name = self.vault.pack_name(packs[0].name)
@@ -279,8 +284,8 @@ class Pull:
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
-    def _vouched(self, stretch: PackedEvents, where: str) -> bool:
-        """Whether somebody entitled to it vouches for these events."""
+    def _vouched(self, stretch: Stretch, where: str) -> bool:
+        """Whether a device that is entitled to it vouches for these events."""
         vault, members = self.vault, self.vault.membership
         signing = members.signing_of(stretch.device)
         last: Event = stretch.events[-1]
@@ -308,13 +313,13 @@ class Pull:
         self.vault.report.reject(name, name_of(self.vault, device), reason)
 
 
-def read_pack(vault: Vault, pack: IndexedPack, *, foreign: bool = False) -> list[PackedEvents]:
+def read_pack(vault: Vault, pack: IndexedPack, *, foreign: bool = False) -> list[Stretch]:
     """The contents of a pack if it matches the head; who vouches for them is not checked here."""
     name = vault.pack_name(pack.name)
     sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
     if hashlib.sha256(sealed).digest() != pack.digest:
         raise Invalid("it is not what its author put there")
-    limit = packs.unfolded_limit(len(sealed), foreign=foreign)
+    limit = packs.unpacked_limit(len(sealed), foreign=foreign)
     return packs.unpack(vault.open("pack", name, sealed, vault.ring, limit=limit))
 
 

@@ -14,7 +14,7 @@ from holdfast.sync import device_removal, retired_writers
 from holdfast.sync.outbox import Batch, Outbox, sign_stretches
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead, SeenHead, WantedPushes
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.protocol.sealing import NEWER, NO_KEY, Unsealable
 from holdfast.sync.read_heads import HEAD_LIMIT, HeadListing
 from holdfast.sync.remotes.base import Missing, ObjectTooLarge
@@ -23,7 +23,7 @@ from holdfast.sync.sync_report import Progress, silent
 from holdfast.sync.vault import Vault
 
 AT_ONCE: Final = 16
-# A pack of this size is not merged: sixteen of them would be more than anybody reads at once.
+# A pack of this size is not merged: sixteen of them would be more than a device reads at once.
 LARGE: Final = 4 << 20
 
 
@@ -215,7 +215,7 @@ class Publisher:
             batch = self._outbox.next(self.own, events=events)
             adopted, still = self._outbox.adopted()
             if batch.purge:
-                device_removal.erase_from_kept(self.vault, batch.purge)
+                device_removal.erase_unaccepted(self.vault, batch.purge)
                 retired_writers.rewrite(self, self._listing, batch.purge)
             rewritten = again | self._holding(batch.purge)
             news = self.own.tips != self.tips() or self.own.wanting != self._wanting()
@@ -292,21 +292,19 @@ class Publisher:
             for span in self.spans_in(pack.name):
                 first, last = ranges.get((span.session, span.writer), (span.first, span.last))
                 ranges[span.session, span.writer] = min(first, span.first), max(last, span.last)
-        stretches: list[PackedEvents] = []
+        stretches: list[Stretch] = []
         for (session, writer), (first, last) in ranges.items():
             stretches += sign_stretches(self.vault, self.vault.here.store.stream(session, writer, first, last))
         return self._packed(stretches, old[0].first, old[-1].last, own, objects, made)
 
     def _packed(
-        self, stretches: Sequence[PackedEvents], first: int, last: int, own: Published, objects: Objects, made: Made
+        self, stretches: Sequence[Stretch], first: int, last: int, own: Published, objects: Objects, made: Made
     ) -> tuple[IndexedPack, Published]:
         new, size = self.pack(stretches, first, last, objects)
         made[new.name] = _spans(stretches)
         return new, replace(own, large=(*own.large, new.name)) if size >= LARGE else own
 
-    def pack(
-        self, stretches: Sequence[PackedEvents], first: int, last: int, objects: Objects
-    ) -> tuple[IndexedPack, int]:
+    def pack(self, stretches: Sequence[Stretch], first: int, last: int, objects: Objects) -> tuple[IndexedPack, int]:
         """Seal one pack; return it with its size before sealing."""
         vault = self.vault
         own = os.urandom(20).hex()
@@ -330,7 +328,7 @@ class Publisher:
 
     # ── one push ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _push_once(self, batch: Batch, adopted: Sequence[PackedEvents], rewritten: frozenset[str]) -> bool:
+    def _push_once(self, batch: Batch, adopted: Sequence[Stretch], rewritten: frozenset[str]) -> bool:
         """Make one push; False when somebody else took its number."""
         vault, before = self.vault, self.own
         stretches = [*batch.stretches, *adopted]
@@ -422,7 +420,7 @@ class Publisher:
         return sealing.seal(self.key(), "head", vault.id, name, heads.sign(vault.here.keys, head))
 
     def seen(self) -> tuple[SeenHead, ...]:
-        """The newest heads of others that we know: whoever is shown older ones is being deceived."""
+        """The newest heads of others that we know: a remote that shows older ones deceives."""
         members = self.vault.membership
         cursors = [
             (life, cursor) for life, cursor in self.memory.cursors().items() if members.is_member(cursor.device)
@@ -451,7 +449,7 @@ class Publisher:
         return key
 
 
-def _spans(stretches: Sequence[PackedEvents]) -> tuple[StreamSpan, ...]:
+def _spans(stretches: Sequence[Stretch]) -> tuple[StreamSpan, ...]:
     return tuple(
         StreamSpan(stretch.session, stretch.writer, stretch.events[0].seq, stretch.events[-1].seq)
         for stretch in stretches

@@ -1,7 +1,8 @@
 """Read the heads at a remote: which are genuine, and which are missing although somebody saw them.
 
-Whoever can write to a remote can put anything under any name, and junk with a higher number must not hide a device's
-newest head. So the heads of a life are tried from the newest down until one is signed by the device it belongs to.
+Anyone with write access to a remote can put anything under any name, and junk with a higher number must not hide a
+device's newest head. So the heads of a life are tried from the newest down until one is signed by the device it
+belongs to.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class HeadReader:
         self.absent: set[str] = set()
         # A head is sealed with a key we do not have, although we have others.
         self.locked_out = False
-        # And the one that we could read is gone: only its author had a reason to replace it.
+        # And the one that we could read was removed: only its author had a reason to replace it.
         self.shut_out = False
         self._locked: set[str] = set()
         self._bad = 0
@@ -95,7 +96,7 @@ class HeadReader:
             tips.setdefault(self._device(life), []).extend(head.claimed.head.tips)
         for device, names_of in named.items():
             tips.setdefault(device, []).extend(names_of)
-        # One device after the other, admins first: nobody can name so many entries that others' are not fetched.
+        # One device after the other, admins first: no device can name so many entries that others' are not fetched.
         for device in sorted(tips, key=lambda key: (self._rank(key), key)):
             vault.learn(tips[device], most_bad=_MAX_NAMED)
         missing = vault.missing()
@@ -133,7 +134,7 @@ class HeadReader:
         return member is not None and member.kind != "guest" and (member.admin or not members.is_admin(self.vault.me))
 
     def _is_replaced(self, life: str) -> bool:
-        """Whether a member's head that we have read is gone."""
+        """Whether a member's head that we have read was removed."""
         cursor = self._cursors[life]
         shown = {name.counter for name in self.listing.rivals[life]}
         return cursor.counter not in shown and self.vault.membership.is_member(cursor.device)
@@ -273,7 +274,7 @@ class HeadReader:
 
 
 def name_of(vault: Vault, device: str) -> str:
-    """The name of a device, on one line; its id when nobody knows it.
+    """The name of a device, on one line; its id where it is unknown.
 
     Anybody can choose another's name: guests are marked, and equal names get words of the fingerprint.
     """

@@ -19,11 +19,11 @@ from holdfast.machine import files
 from holdfast.workspace.home import Home
 
 
-def write_list(path: str, rows: Sequence[msgspec.Struct], *, by: str, largest: int, what: str) -> None:
+def write_list(path: str, rows: Sequence[msgspec.Struct], *, by: str, max_size: int, what: str) -> None:
     """Write a list. Rows with the same value in the field `by` are the same row."""
     before: dict[object, dict[str, object]] = {}
     if os.path.lexists(path):
-        written = files.read_limited(path, largest, what=what)
+        written = files.read_limited(path, max_size, what=what)
         rows_before = msgspec.json.decode(written, type=decodable(list[dict[str, object]]))
         before = {entry.get(by): entry for entry in rows_before}
     new_rows = [msgspec.to_builtins(row) for row in rows]
@@ -31,7 +31,7 @@ def write_list(path: str, rows: Sequence[msgspec.Struct], *, by: str, largest: i
     files.write_atomic(path, msgspec.json.format(data, indent=2) + b"\n")
 
 
-_LARGEST = 1 << 20
+_MAX_SIZE = 1 << 20
 _WHAT = "the list of remotes"
 
 
@@ -74,7 +74,7 @@ def load(home: Home) -> list[KnownRemote]:
     if not os.path.lexists(home.remotes):
         return []
     try:
-        data = files.read_limited(home.remotes, _LARGEST, what=_WHAT)
+        data = files.read_limited(home.remotes, _MAX_SIZE, what=_WHAT)
         return msgspec.json.decode(data, type=decodable(list[KnownRemote]))
     except msgspec.MsgspecError:
         raise Damaged(
@@ -86,7 +86,7 @@ def load(home: Home) -> list[KnownRemote]:
 
 def save(home: Home, remotes: list[KnownRemote]) -> None:
     home.prepare()
-    write_list(home.remotes, remotes, by="name", largest=_LARGEST, what=_WHAT)
+    write_list(home.remotes, remotes, by="name", max_size=_MAX_SIZE, what=_WHAT)
 
 
 def find(home: Home, name: str) -> KnownRemote:

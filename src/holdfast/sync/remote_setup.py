@@ -1,7 +1,7 @@
-"""Set up remotes: add, confirm and remove one, and show where this device stands at each.
+"""Set up remotes: add, confirm and remove one, and show the status of this device at each.
 
 The first vault met at a remote is pinned. What was recorded here before is not uploaded until a person has confirmed
-that it is the right one: whoever runs the remote could have put one of their own there.
+that it is the right one: the owner of the remote could have put another one there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Clean up objects of retired writers: earlier ones of this device, and those of removed devices.
 
-Nobody else looks after what they left at the remote. Erased data must be removed there too, and what somebody else
-vouches for by now need not stay. What a removed device wrote and nobody accepted stays until an admin has decided,
+No other device cleans up what they left at the remote. Erased data must be removed there too, and what other devices
+vouch for by now need not stay. Unaccepted packs of a removed device stay until an admin has decided,
 but without erased data, as far as it can be read.
 """
 
@@ -19,7 +19,7 @@ from holdfast.sync import device_removal
 from holdfast.sync.outbox import sign_stretches
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead
-from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.pull import read_pack
 from holdfast.sync.remotes.wrappers import OverLimit
 from holdfast.sync.state import Published, ReadPosition, StreamSpan
@@ -67,7 +67,7 @@ def _rewritten(push: Publisher, head: PublishedHead, life: str, sessions: frozen
         except HoldfastError as error:
             if error.retry_helps:
                 raise
-            kept.append(pack)  # unreadable; whoever pulls it reports it
+            kept.append(pack)  # unreadable; a pull reports it
             continue
         if not any(events.session in sessions for events in packed):
             kept.append(pack)
@@ -158,7 +158,7 @@ def is_wanted(vault: Vault, writer: str, wanted: Mapping[str, Pushes]) -> bool:
 
 
 def restore(push: Publisher, listing: HeadListing, wanted: Mapping[str, Pushes]) -> None:
-    """Put back what the remote lost of our earlier lives: nobody else would.
+    """Put back what the remote lost of our earlier lives: no other device would.
 
     `wanted`: by life, the pushes that others could not read; they count as lost if we cannot read them either.
     """
@@ -226,7 +226,7 @@ def _span(vault: Vault, span: StreamSpan) -> list[Event]:
 # ── removing objects ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _as_kept(vault: Vault, stretch: PackedEvents) -> list[Event]:
+def _as_kept(vault: Vault, stretch: Stretch) -> list[Event]:
     """The same events as the store has them now."""
     first, last = stretch.events[0].seq, stretch.events[-1].seq
     hashes = {event.hash for event in stretch.events}
@@ -235,7 +235,7 @@ def _as_kept(vault: Vault, stretch: PackedEvents) -> list[Event]:
 
 
 def sweep(vault: Vault, listing: HeadListing) -> None:
-    """Remove objects that nobody uses any more."""
+    """Remove objects that are no longer used."""
     _clear(vault, listing)
     cursors = vault.memory.cursors()
     own = vault.memory.own(vault.here.writer())
@@ -349,7 +349,9 @@ def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
                 stored = {known.hash for known in _as_kept(vault, rest)}
                 unknown = [event for event in events if event.hash not in stored]
                 if unknown and author.objection(rest) is None:
-                    device_removal.keep_more(vault.memory, transaction, rest.session, rest.writer, device, unknown)
+                    device_removal.add_unaccepted(
+                        vault.memory, transaction, rest.session, rest.writer, device, unknown
+                    )
             vault.memory.write(transaction, True, "purged", pack.name)
         vault.remote.put([], remove=[vault.pack_name(pack.name)])
     return known

@@ -38,7 +38,7 @@ def sync_of(ws: Workspace, state: State) -> Sync:
     """The sync status of a session: that of the remote with the worst one."""
     try:
         worst = _worst(ws, state)
-    except HoldfastError as error:  # damaged files in the home are shown, and stop nobody
+    except HoldfastError as error:  # damaged files in the home are shown, and stop nothing
         return Sync(status="error", error=error.message)
     return Sync() if worst is None else worst[1]
 
@@ -130,7 +130,7 @@ def _waits(ws: Workspace, memory: VaultState, status: DeviceStatus, state: State
 
 
 def count_unsendable(ws: Workspace, remote: KnownRemote) -> int:
-    """How many sessions of a remote hold events that this device may not vouch for and nobody else has."""
+    """How many sessions of a remote hold events that this device may not vouch for and that no other device has."""
     memory = VaultState(ws.store(), remote.vault)
     status = memory.status()
     if status.place != "member" or status.last_sync is None:

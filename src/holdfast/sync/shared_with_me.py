@@ -30,7 +30,7 @@ def shares(home: Home) -> dict[str, str]:
             if remote.kind == "share" and remote.session
         }
     except HoldfastError:
-        return {}  # a damaged list is reported by commands on remotes, and stops nobody
+        return {}  # a damaged list is reported by commands on remotes, and stops nothing else
 
 
 def is_through(ws: Workspace, session: str, vault: str) -> bool:

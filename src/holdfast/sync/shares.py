@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 _MAX_IDENTITY = 64 << 10
-_SHORTEST_NAME: Final = 4
+_MIN_NAME_LENGTH: Final = 4
 _T = TypeVar("_T")
 
 
@@ -97,7 +97,7 @@ def share(
                     session=session,
                 )
             vault = vault_shares.begin(main, session)
-            vault_shares.uninvite(vault, person.email)  # shared anew: with other rights, or for longer
+            vault_shares.uninvite(vault, person.email)  # shared again: with other rights, or for longer
             vault_shares.invite(vault, person.email, person.keys, write=write, expires=expires)
             sync_vault(open_vault.reopen(main))
     ws.remotes_changed()
@@ -199,7 +199,7 @@ def accept(
     deleted: list[str] = []
     waiting: list[Offer] = []
     with open_vault.exclusive(ws):
-        outgoing.cleanse(ws)
+        outgoing.redact_outgoing(ws)
         done = _at_each(ws, url, lambda place, at: _accepted_at(ws, place, at, keys, name, deleted, waiting))
     if done:
         ws.remotes_changed()
@@ -219,7 +219,7 @@ def accept(
         )
     raise NotFound(
         "nothing was shared with this device there",
-        hint="Whoever shares needs your key: holdfast device show (what begins with age1), or your SSH key;"
+        hint="The person who shares needs your key: holdfast device show (what begins with age1), or your SSH key;"
         " for the latter: holdfast accept URL --identity FILE",
     )
 
@@ -271,7 +271,7 @@ def _accepted_at(
 
 
 def _is_named(offer: Offer, name: str | None) -> bool:
-    return name is not None and len(name) >= _SHORTEST_NAME and offer.name.startswith(name.lower())
+    return name is not None and len(name) >= _MIN_NAME_LENGTH and offer.name.startswith(name.lower())
 
 
 def _accept(

@@ -267,9 +267,9 @@ def _exchange(
     vault.reject_entries()
     if main is not None and not vault.membership.is_admin(vault.me) and _has_foreign_devices(vault):
         return None, False
-    device_removal.obey(vault, lambda: _other_vaults(vault, main))
+    device_removal.apply_removals(vault, lambda: _other_vaults(vault, main))
     if vault.membership.session is None and vault.membership.is_member(vault.me):
-        provenance.agree(vault)
+        provenance.announce_origins(vault)
     pull.packs()
     authority.settle_guests(vault)
     device_removal.remember_unread(vault, listing)
@@ -294,7 +294,7 @@ def _exchange(
         with uncollected():
             push.publish_all(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
         if pull.heads.shut_out:
-            # Others use a key that we were not given: nobody accepts what we just pushed.
+            # Others use a key that we were not given: no device accepts what we just pushed.
             vault.report.pushed = before
     elif vault.me in vault.membership.removed and _still_reads(vault):
         if vault.memory.status().place == "member":
@@ -418,7 +418,7 @@ def _other_vaults(vault: Vault, main: Vault | None) -> list[Vault]:
 
 
 def _has_readers(vault: Vault) -> bool:
-    """Whether anybody reads the vault: not a share that is shared with nobody any more."""
+    """Whether the vault has readers: a share without guests has none."""
     members = vault.membership
     if members.session is None:
         return True

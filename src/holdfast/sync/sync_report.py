@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-# More helps nobody, and whoever controls the remote decides how many objects are bad.
+# The owner of the remote decides how many objects are bad.
 _MAX_REJECTED: Final = 1_000
 
 # Progress of a long sync: done, total, and what is counted.

@@ -30,7 +30,7 @@ from holdfast.sync.sync_report import SyncReport
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, verify
 
-# Whoever controls the remote decides how many objects there are: limits for one sync; the next one continues.
+# The owner of the remote decides how many objects there are: limits for one sync; the next one continues.
 _MAX_ENTRIES: Final = 20_000
 _MAX_BAD_ENTRIES: Final = 500
 # How many of them are reported one by one.
@@ -38,7 +38,7 @@ _FEW: Final = 3
 _MAX_UNNAMED_KEYS: Final = 1_000
 # Larger entries, and how many bytes of them are read in one sync.
 _SMALL: Final = 4 << 10
-_MAX_UNFOLDED: Final = 64 << 20
+_MAX_UNPACKED_RATIO: Final = 64 << 20
 # Entries over their author's limit whose names are remembered, so that they are not fetched again.
 _MAX_OVER: Final = 5_000
 _MAX_VERIFIED: Final = 100_000
@@ -303,7 +303,11 @@ class Vault:
             self.learn_all()
 
     def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> SignedEntry | None:
-        if self._fetched >= _MAX_ENTRIES or self._bad_entries >= _MAX_BAD_ENTRIES or self._unfolded >= _MAX_UNFOLDED:
+        if (
+            self._fetched >= _MAX_ENTRIES
+            or self._bad_entries >= _MAX_BAD_ENTRIES
+            or self._unfolded >= _MAX_UNPACKED_RATIO
+        ):
             self.report.reject(f"m/{self.tag}", "", "there are more membership entries than are read in one sync")
             return None
         self._fetched += 1
@@ -419,7 +423,7 @@ class Vault:
     ) -> bytes:
         """Unseal an object, fetching new keys if need be. `limit`: bytes it may decompress to."""
         if limit is None:
-            limit = entries.unfolded_limit(len(sealed)) if kind == "entry" else heads.MAX_PLAIN_BYTES
+            limit = entries.unpacked_limit(len(sealed)) if kind == "entry" else heads.MAX_PLAIN_BYTES
         if self._room is not None:
             limit = min(limit, self._room)
         try:

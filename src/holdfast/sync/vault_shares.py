@@ -1,4 +1,4 @@
-"""Share one session: a small vault of its own, to which other people are invited.
+"""Share one session: a small separate vault, to which other people are invited.
 
 All devices of the main vault belong to it too; guests cannot see the main vault. An invited person's key opens a
 wrap, and a wrap for writers holds a secret: a device that proves it may write, not only read.
@@ -26,7 +26,7 @@ from holdfast.sync.state import FOUNDING, DeviceStatus
 from holdfast.sync.vault import LocalDevice, Vault, VaultChange
 from holdfast.workspace.keys import age
 
-# Whoever knows a person's public key can leave files for it: this many are read, chosen at random each time.
+# Anyone who knows a person's public key can leave files for it: this many are read, chosen at random each time.
 _MAX_LOOKED_AT: Final = 20_000
 _MAX_OF_SESSION: Final = 4
 _MAX_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
@@ -196,7 +196,7 @@ class _OfferParts:
             sealed = self._remote.get(name, entries.LIMIT)
         except (Missing, ObjectTooLarge):
             return None
-        limit = entries.unfolded_limit(len(sealed))
+        limit = entries.unpacked_limit(len(sealed))
         for key in wrapped.keys:
             if key not in self._proven:
                 with contextlib.suppress(Unsealable):

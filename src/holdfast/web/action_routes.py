@@ -1,7 +1,7 @@
 """Routes of actions: forms sent by POST, dialogs, and downloads of a session.
 
 A form carries the word that only our own pages know, and is answered with a sentence. With scripts, forms are sent in
-the background and answered as JSON. Without them they work as plain forms: a dialog is a page of its own, and the
+the background and answered as JSON. Without them they work as plain forms: a dialog is a separate page, and the
 result is a page with a link back.
 """
 
@@ -29,7 +29,7 @@ from holdfast.workspace.unit import explain_outage
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.keeper_pool import KeeperPool
+    from holdfast.keeper.pool import KeeperPool
     from holdfast.web.security import Secrets
 
 _FORM: Final = "application/x-www-form-urlencoded"

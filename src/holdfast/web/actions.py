@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,7 +10,7 @@ from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.modes import MODES
 from holdfast.core.text import shorten
 from holdfast.core.times import DAY, SECOND, format_duration, parse_time
-from holdfast.core.wording import count, one_line, reminder, time_words, visible
+from holdfast.core.wording import count, one_line, time_words, visible
 from holdfast.machine.wall import local_moment
 from holdfast.sessions import overview, resume_check
 from holdfast.sessions.resume import look
@@ -44,7 +43,7 @@ Look = Callable[["Keeper", str], dict[str, object]]
 
 
 class AskFirst(Exception):
-    """The action was refused; the dialog of this name shows why, and how to go on."""
+    """The action was refused; the dialog of this name shows why, and how to continue."""
 
     def __init__(self, dialog: str, error: HoldfastError) -> None:
         super().__init__(error.message)
@@ -67,13 +66,7 @@ def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[
     """The answer of a verb, with what these keepers have to report: removed secrets, breaks due, mirrors."""
     besides = list(more)
     for keeper in {id(keeper): keeper for keeper in keepers}.values():
-        recorder = keeper.recorder
-        besides += keeper.notices
-        if recorder.tally.redacted:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.tally.redacted.items()))
-            besides.append(f"Removed secrets before storing: {kinds}.")
-        if recorder.tally.reached:
-            besides.append(reminder(*recorder.tally.reached[-1]))
+        besides += [*keeper.take_notices(), *keeper.recorder.tally.take_sentences()]
         forget(keeper)
     return ActionAnswer(text, tuple(besides), command)
 
@@ -134,7 +127,7 @@ def pause(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 
 def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
-    catch_up_notes = _others_first(keeper)
+    sync_notes = keeper.sync_first()
     there = at_its_place(keeper, session)
     there.agent_dirs = keeper.agent_dirs
     try:
@@ -143,19 +136,10 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         if any(difference.blocking for difference in _differences(there, session)):
             raise AskFirst("resume", error) from None
         raise
-    more = [*catch_up_notes, *(f"This place differs: {difference.detail}." for difference in resumed.differences)]
+    more = [*sync_notes, *(f"This place differs: {difference.detail}." for difference in resumed.differences)]
     if resumed.interrupted:
         more.append(f"{count(len(resumed.interrupted), 'agent')} had been interrupted.")
     return answer("Resumed.", keeper, there, more=tuple(more))
-
-
-def _others_first(keeper: Keeper) -> list[str]:
-    """Sync first, if there is a remote; the sentences to report."""
-    if not os.path.lexists(keeper.home.remotes):
-        return []
-    from holdfast.sync.background import catch_up
-
-    return catch_up(keeper)
 
 
 def _differences(there: Keeper, session: str) -> tuple[ResumeDifference, ...]:
@@ -284,14 +268,14 @@ def before_sharing(keeper: Keeper, reference: str) -> dict[str, object]:
     }
 
 
-_PATIENCE: Final = 20.0  # seconds; after that the page shows the result
+_SYNC_TIMEOUT: Final = 20.0  # seconds; after that the page shows the result
 
 
 def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
     begun = background.begin(keeper)
     if begun is None:
         return ActionAnswer("A sync is already running. This page will show the result.")
-    outcome = begun.outcome(_PATIENCE)
+    outcome = begun.outcome(_SYNC_TIMEOUT)
     if outcome is None:
         return ActionAnswer("This takes a while. This page will show the result.")
     if isinstance(outcome, HoldfastError):

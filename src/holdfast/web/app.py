@@ -18,9 +18,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.core.errors import HoldfastError
+from holdfast.keeper.pool import KeeperPool
 from holdfast.web import action_routes, responses
 from holdfast.web.api import endpoints
-from holdfast.web.keeper_pool import KeeperPool
 from holdfast.web.live import Live, LivePage
 from holdfast.web.pages import GivesPart, Page, PageRequest
 from holdfast.web.pages.devices import DEVICES
@@ -77,9 +77,9 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
             asked = PageRequest(dict(request.path_params), dict(request.query_params))
 
             def draw(keeper: Keeper) -> str:
-                shot, version = live.seen(keeper, lambda: page.shot(keeper, asked))
+                content, version = live.seen(keeper, lambda: page.content(keeper, asked))
                 return render(
-                    f"{page.name}.html", page=page, shot=shot, asked=asked, version=version, run=live.run,
+                    f"{page.name}.html", page=page, content=content, asked=asked, version=version, run=live.run,
                     word=secrets.word, address=address(request), **page.extras(keeper, asked),
                 )  # fmt: skip
 
@@ -92,7 +92,7 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
             asked = PageRequest(dict(request.path_params), dict(request.query_params))
             extra, version = await keepers.ask(lambda keeper: live.seen(keeper, lambda: part(keeper, asked)))
             made = responses.part(extra)
-            made.headers["x-holdfast-version"] = version  # for a page that goes on from this part
+            made.headers["x-holdfast-version"] = version  # for a page that continues from this part
             return made
 
         return answer

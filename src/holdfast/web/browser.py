@@ -1,7 +1,7 @@
-"""Opens the browser at the dashboard without a command line that would let anybody else in.
+"""Opens the browser at the dashboard without a secret on a command line.
 
-Every user of the machine can read command lines, so an address in one would admit whoever came first. Instead the
-browser gets the name of a file that only its owner can read: its page leads to the dashboard with a single-use
+Every user of the machine can read command lines, so an address in one would admit others. Instead the browser
+gets the name of a file that only its owner can read: its page leads to the dashboard with a single-use
 ticket. The file is removed when the ticket is used, after a while, or when the dashboard ends.
 """
 
@@ -27,13 +27,13 @@ _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><ti
 <body><p><a href="{url}">Holdfast's dashboard</a></p></body></html>
 """
 _NAME: Final = re.compile(r"holdfast-ui-[0-9a-f]{16}\.html")
-_SOON: Final = 15.0  # seconds until a browser that did not come is mentioned
-_LASTS: Final = 120.0  # seconds for which the ticket is valid
+_NOTE_AFTER: Final = 15.0  # seconds without a browser, before a note says so
+_TICKET_SECONDS: Final = 120.0  # seconds for which the ticket is valid
 # Browsers from snaps cannot read hidden directories, and have their own /tmp.
 _SNAPS: Final = ("/snap/bin", "/var/lib/snapd/snap/bin")
 _NOT_OPENED: Final = "No browser has opened the dashboard. Open the address above in one."
-_AGAIN: Final = (
-    "A single-use link was used again. If you do not see the dashboard, somebody else used it before you: "
+_TICKET_REUSED: Final = (
+    "A single-use link was used again. If you do not see the dashboard, another person used it before you: "
     "press Ctrl-C and run holdfast ui again."
 )
 
@@ -41,7 +41,7 @@ _AGAIN: Final = (
 @contextlib.contextmanager
 def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iterator[None]:
     """Open the browser while this block serves the dashboard. `note` gets what the person should know."""
-    dashboard.secrets.reused = lambda: note(_AGAIN)
+    dashboard.secrets.reused = lambda: note(_TICKET_REUSED)
     directory = _directory(home)
     _remove_left_behind(directory)
     path = os.path.join(directory, f"holdfast-ui-{os.urandom(8).hex()}.html")
@@ -64,10 +64,10 @@ def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iter
         ticket, begun, mentioned = url.rpartition("/")[2], monotonic(), False
         while not ended.wait(0.1) and not dashboard.secrets.is_spent(ticket):
             passed = monotonic() - begun
-            if not mentioned and (failed.is_set() or passed > _SOON):
+            if not mentioned and (failed.is_set() or passed > _NOTE_AFTER):
                 note(_NOT_OPENED)
                 mentioned = True
-            if passed > _LASTS:
+            if passed > _TICKET_SECONDS:
                 break
         dashboard.secrets.withdraw(ticket)
         _remove(path)
@@ -90,12 +90,12 @@ def _directory(home: str) -> str:
 
 
 def _remove_left_behind(directory: str) -> None:
-    """Remove files of killed dashboards: their tickets are worthless, and nobody else removes them."""
+    """Remove files of killed dashboards: their tickets are worthless."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):
             if _NAME.fullmatch(entry.name):
                 age = Wall().now() / 1000 - entry.stat(follow_symlinks=False).st_mtime
-                if age > _LASTS:
+                if age > _TICKET_SECONDS:
                     _remove(entry.path)
 
 

@@ -1,6 +1,6 @@
 """Live pages: an open page is sent its changes within a moment.
 
-One `ChangeFeed` reports all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
+One `ChangeFeed` reports all changes. Each open page is a `View`: after a change that concerns it,
 it is rendered once for all its viewers, and each of them is sent the regions that differ from what they have. A
 browser has one stream for all of its pages, because it opens only a handful of connections to one server.
 """
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.keeper.change_feed import ChangeFeed, Changes, state_fingerprint
-from holdfast.web.pages import Shot
+from holdfast.web.pages import PageContent
 from holdfast.web.render import encoded
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.keeper_pool import KeeperPool
+    from holdfast.keeper.pool import KeeperPool
     from holdfast.web.pages import Page, PageRequest
 
 T = TypeVar("T")
@@ -40,11 +40,11 @@ class LivePage(NamedTuple):
 
 
 class View:
-    """A page that somebody looks at."""
+    """A page that is open in a browser."""
 
     def __init__(self, place: LivePage) -> None:
         self.place = place
-        self.shot: Shot | None = None
+        self.content: PageContent | None = None
         self.error: str | None = None
         self.version = ""
         # Nothing is left to show: an erased session must not stay readable.
@@ -60,7 +60,7 @@ class Viewer:
     """One stream, and what it was last sent for each of its pages."""
 
     def __init__(self) -> None:
-        self.has: dict[View, Shot | None] = {}
+        self.has: dict[View, PageContent | None] = {}
         self.known: dict[View, str] = {}
         self.due: set[View] = set()
         self.wake = asyncio.Event()
@@ -90,7 +90,7 @@ class Live:
         content = look()
         return content, f"{self.run}-{before}" if state_fingerprint(keeper) == before else ""
 
-    # ── hearing ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -124,25 +124,25 @@ class Live:
     # ── showing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _keep_current(self, view: View) -> None:
-        """Keep a view up to date while somebody looks at it."""
+        """Keep a view up to date while it is open in a browser."""
         place = view.place
 
-        def draw(keeper: Keeper) -> tuple[Shot, str]:
-            return self.seen(keeper, lambda: place.page.shot(keeper, place.asked))
+        def draw(keeper: Keeper) -> tuple[PageContent, str]:
+            return self.seen(keeper, lambda: place.page.content(keeper, place.asked))
 
         while True:
             view.stale.clear()
-            shot, version, failure, deleted = view.shot, view.version, None, False
+            content, version, failure, deleted = view.content, view.version, None, False
             try:
-                shot, version = await self._keepers.ask(draw)
+                content, version = await self._keepers.ask(draw)
             except NotFound as error:
-                shot, failure, deleted = None, error.message, True
+                content, failure, deleted = None, error.message, True
             except HoldfastError as error:
                 failure = error.message
             except Exception as error:  # noqa: BLE001 (a page that cannot be drawn must not stop the others)
                 failure = f"this page could not be drawn: {type(error).__name__}"
-            changed = shot != view.shot or failure != view.error
-            view.shot, view.version, view.error, view.deleted = shot, version, failure, deleted
+            changed = content != view.content or failure != view.error
+            view.content, view.version, view.error, view.deleted = content, version, failure, deleted
             for viewer in view.viewers if changed else view.newcomers:
                 viewer.look(view)
             view.newcomers.clear()
@@ -194,21 +194,21 @@ class Live:
     def _changes_for(self, viewer: Viewer, view: View) -> Iterable[bytes]:
         if view.error is not None:
             yield _event("trouble", {"page": view.place.address, "message": view.error, "gone": view.deleted})
-        if view.shot is None:
+        if view.content is None:
             viewer.has.pop(view, None)
             viewer.known[view] = ""
             return
         before = viewer.has.get(view)
         if before is None and view.version and viewer.known[view] == view.version:
-            before = view.shot  # it has this very drawing
-        viewer.has[view] = view.shot
-        changes = difference(before, view.shot)
+            before = view.content  # it has this very drawing
+        viewer.has[view] = view.content
+        changes = difference(before, view.content)
         if changes is not None or before is None:
             yield _event("news", {"page": view.place.address, "version": view.version, **(changes or {})})
 
 
-def difference(before: Shot | None, after: Shot) -> dict[str, object] | None:
-    """What turns one shot into the other; None if nothing differs."""
+def difference(before: PageContent | None, after: PageContent) -> dict[str, object] | None:
+    """What turns one content into the other; None if nothing differs."""
     had: Mapping[str, str] = {} if before is None else before.regions
     lists = {} if before is None else before.lists
     put = {name: html for name, html in after.regions.items() if had.get(name) != html}

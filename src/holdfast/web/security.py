@@ -1,12 +1,12 @@
 """The checks that every request passes first: host, origin, tokens, sizes.
 
 The dashboard listens on loopback, where every page in the person's browser and every program on the machine can reach
-it. So the Host must be ours (another name pointed at 127.0.0.1 is not); whoever asks needs the secret of this run (a
-cookie that no other site can send along, or a bearer token); and whoever changes something must come from our own
+it. So the Host must be ours (another name pointed at 127.0.0.1 is not); a request needs the secret of this run (a
+cookie that no other site can send along, or a bearer token); and one that changes something must come from our own
 pages and carry the word only they know. Responses may load nothing from elsewhere and run no script but ours.
 
 A browser sends a cookie to every port of the host that set it, so also to anything else on 127.0.0.1. The pages are
-therefore under a name nobody can guess, below `localhost`, which browsers resolve to this machine by themselves: the
+therefore under a random name, below `localhost`, which browsers resolve to this machine by themselves: the
 cookie belongs to that name, and is sent only to it.
 """
 
@@ -29,8 +29,8 @@ from holdfast.core.errors import Refused
 from holdfast.web import responses
 from holdfast.web.render import SPOKEN
 
-LARGEST: Final = 1 << 20  # bytes of a request: notes are short
-_LONGEST: Final = 32 << 10  # bytes of its head
+MAX_REQUEST: Final = 1 << 20  # bytes of a request: notes are short
+_MAX_HEAD: Final = 32 << 10  # bytes of its head
 ENTRY: Final = "/enter/"
 CROSSING: Final = "over."  # prefix of a ticket that leads from a well-known address to our own
 KNOWN: Final = "holdfast.known"  # in a scope: the client has shown that it belongs here
@@ -72,7 +72,7 @@ _SPENT: Final = _SHUT.replace("This dashboard is private", "This link was used b
 
 
 class Secrets:
-    """The secrets that let somebody in: new for every run, stored nowhere."""
+    """The secrets that give access: new for every run, stored nowhere."""
 
     def __init__(self, port: int, *, named: bool = False) -> None:
         self.port = port
@@ -106,7 +106,7 @@ class Secrets:
         return hmac.new(self.token.encode(), purpose, hashlib.sha256).hexdigest()
 
     def ticket(self, kind: str = "") -> str:
-        """A ticket that lets somebody in once."""
+        """A ticket that gives access once."""
         made = kind + secrets.token_urlsafe(24)
         with self._lock:
             self._tickets.add(made)
@@ -126,7 +126,7 @@ class Secrets:
         return same(shown, self.token)
 
     def is_spent(self, shown: str) -> bool:
-        """Whether this ticket was used before: by the same browser, or by somebody who was quicker."""
+        """Whether this ticket was used before: by the same browser, or by another person."""
         with self._lock:
             return shown in self._spent
 
@@ -177,7 +177,7 @@ class Gate:
             return PlainTextResponse("Holdfast's dashboard is reached by its own address only.\n", 421)
         if not scope["path"].startswith("/"):
             return PlainTextResponse("This is not a proxy.\n", 400)
-        if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _LONGEST:
+        if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _MAX_HEAD:
             return PlainTextResponse("The head of the request is too large.\n", 431)
         if "transfer-encoding" in headers and "content-length" in headers:  # two lengths would be ambiguous
             return PlainTextResponse("A request must have exactly one length.\n", 400, {"connection": "close"})
@@ -216,7 +216,7 @@ class Gate:
         return answer
 
     def _spent(self, scope: Scope) -> Response:
-        """For a used ticket: a browser that is in already goes on, everybody else learns what it means."""
+        """For a used ticket: a browser that has access continues, others see what it means."""
         if self._host(scope) in self.homes and self._has_pass(Headers(scope=scope)):
             return RedirectResponse("/", 303)
         self.secrets.reused()
@@ -284,7 +284,7 @@ class _Sealed:
 
 def _short(headers: Headers) -> bool:
     length = headers.get("content-length", "0")
-    return length.isascii() and length.isdigit() and int(length[:12]) <= LARGEST
+    return length.isascii() and length.isdigit() and int(length[:12]) <= MAX_REQUEST
 
 
 def _bounded(receive: Receive) -> Receive:
@@ -295,7 +295,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        if taken > LARGEST:
+        if taken > MAX_REQUEST:
             raise HTTPException(413, "it is too large")
         return message
 

@@ -1,6 +1,6 @@
 """Serves the dashboard on loopback, with limits on connections.
 
-Everybody on the machine can open connections, so nobody may lock others out with them. A request has to be complete
+Every user of the machine can open connections, but must not lock others out with them. A request has to be complete
 within seconds. Connections whose client has not shown that it belongs here are limited in number: beyond the limit
 the oldest is closed, and the person, whose browser asks at once, gets through.
 """
@@ -111,8 +111,8 @@ class Dashboard:
     def __init__(
         self, open_keeper: Callable[[], Keeper], port: int | None = None, *, named: bool | None = None
     ) -> None:
-        """Without a port it takes a free one, and a name of its own if browsers here can resolve it; whoever chooses
-        a port wants an address that stays the same.
+        """Without a port it takes a free one, and a random name if browsers here can resolve it; a given port keeps
+        the address the same.
         """
         self._socket = _bound(port)
         number: int = self._socket.getsockname()[1]
@@ -141,7 +141,7 @@ class Dashboard:
         return f"{self.origin}{ENTRY}{self.secrets.token}"
 
     def ticket(self) -> str:
-        """For the browser, in a file nobody else can read: valid once."""
+        """A URL for the browser, written to a private file: valid once."""
         return f"{self.origin}{ENTRY}{self.secrets.ticket(CROSSING)}"
 
     def serve(self) -> None:
@@ -195,7 +195,7 @@ def _bound(port: int | None) -> socket.socket:
         )
     # With the protocol named: only then does asyncio send small responses at once (TCP_NODELAY).
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: nobody may take the port over
+    if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: no other process may take the port over
         made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
     else:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -24,7 +24,7 @@ MAX_SHOWN: Final = 3  # problems that one check lists
 REPAIR_COMMAND: Final = "holdfast doctor --repair"
 COPIED_HOME_HINT: Final = (
     "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"
-    " move device.json and remotes.json out of the home, and add the remote anew."
+    " move device.json and remotes.json out of the home, and add the remote again."
 )
 
 
@@ -35,7 +35,7 @@ class Check(msgspec.Struct, frozen=True, gc=False):
     fix: str | None = None
 
 
-_CHECK_SECONDS: Final = 0.05  # seconds
+_CHECK_INTERVAL: Final = 0.05  # seconds
 
 
 class WorkCommit(NamedTuple):
@@ -43,7 +43,7 @@ class WorkCommit(NamedTuple):
 
     sessions: frozenset[str]
     # Whether to sync soon.
-    matters: bool
+    needs_sync: bool
 
 
 class ResumeDifference(NamedTuple):
@@ -71,7 +71,7 @@ class Follower:
         """React to what was recorded. What this records is passed to later followers too."""
 
     def notices_shown(self, ws: Workspace) -> None:
-        """A person has read the notices."""
+        """The notices were shown to the person."""
 
     # ── what a session may do ────────────────────────────────────────────────────────────────────────────
 
@@ -141,7 +141,7 @@ class Follower:
 
 
 class Presence:
-    """Whether a directory exists, cached for a moment: asked with every event, and nearly always no."""
+    """Whether a directory exists, cached briefly, as it is checked with every event."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -150,6 +150,6 @@ class Presence:
 
     def __call__(self) -> bool:
         if not self._is_present and (now := monotonic()) >= self._next_check:
-            self._next_check = now + _CHECK_SECONDS
+            self._next_check = now + _CHECK_INTERVAL
             self._is_present = os.path.isdir(self._path)
         return self._is_present

@@ -2,7 +2,7 @@
 
 A writer id is bound to this machine, this home and this store file: a restored backup, a cloned machine or a copied
 home does not match the binding and continues as a new writer, so that no two installations number their events in one
-stream. So does a home whose keys have changed or are missing: nobody could vouch for what it records. A server, which
+stream. So does a home whose keys have changed or are missing: no key would vouch for what it records. A server, which
 many homes share, knows each by the id of its installation.
 """
 
@@ -209,7 +209,7 @@ class Home:
         return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
     def _goes_on(self, path: str, binding: Binding, current: Binding) -> bool:
-        """Whether the bound writer is still this installation's. Keys are looked at only if their file changed."""
+        """Whether the bound writer is still this installation's. Keys are read only if their file changed."""
         bound = msgspec.structs.replace(current, writer=binding.writer)
         if binding == bound:
             return True

@@ -72,9 +72,9 @@ def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Se
 
 
 def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
-    """Whether a project that began with the same commit as the one at these paths has a directory of its own here.
+    """Whether a project that began with the same commit as the one at these paths has another directory here.
 
-    A directory that is gone was moved, perhaps to one of these paths, unless they are known as another project's.
+    A missing directory was moved, perhaps to one of these paths, unless they are known as another project's.
     """
     evidence = store.evidence(project)
     theirs = _of("path", evidence)
@@ -105,7 +105,7 @@ def _remotes(seen: ProjectFacts) -> tuple[str, ...]:
 def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
     """A project of ours with this address, or else with this first commit.
 
-    Work here gets no id that somebody chose who shares a session with us: they could say of it what they like.
+    Never one that is known only through shares: another person chose its id, and could claim anything about it.
     """
     if seen.remote:
         return _ours(store, store.projects_with("remote", seen.remote))
@@ -113,7 +113,7 @@ def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
     paths = [seen.path] if seen.path else []
     possible = [name for name in alike if not _is_another(store, name, paths)]
     if len(possible) < len(alike):
-        # A copy of what is here already is new, but for one whose directory is gone: that one was moved.
+        # A copy of what is here already is new, except one whose directory is missing: that one was moved.
         possible = [name for name in possible if _of("path", store.evidence(name))]
     name = os.path.basename(seen.path or "")
     possible.sort(
@@ -175,7 +175,7 @@ def list_projects(store: Store) -> list[ProjectDirectories]:
 
 
 def moved_from(store: Store, place: WorkTree) -> str | None:
-    """The directory that this one may have been before it was moved or renamed: one that is gone, with sessions.
+    """The directory that this one may have been before it was moved or renamed: a missing one, with sessions.
 
     A repository is known again by what git says. Anything else has only its path, and a person has to say it.
     """
@@ -203,7 +203,7 @@ def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
     if os.path.isdir(path) and not os.path.samefile(path, place.main):
         raise Conflict(
             "a directory is still there, and the project belongs to it",
-            hint="Reconnect a project after it was moved; or go on with one session here: holdfast resume ID",
+            hint="Reconnect a project after it was moved; or continue one session here: holdfast resume ID",
             file=path,
         )
     moved = [project for project in list_projects(store) if project.id in ids]

@@ -31,6 +31,7 @@ from holdfast.core.reminders import Limit, LimitRule, due_limits, limit_ms
 from holdfast.core.state import State
 from holdfast.core.text import MAX_NAME_LENGTH, check_text
 from holdfast.core.times import DAY
+from holdfast.core.wording import reminder
 from holdfast.machine.wall import Wall, local_text
 from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
@@ -58,25 +59,34 @@ _LEAVING = frozenset(
 
 
 class LimitReached(NamedTuple):
-    """A line of working time that was crossed (milliseconds); whether that paused the session, until a `resume`."""
+    """A limit of working time that was crossed, in milliseconds; whether it paused the session, until a `resume`."""
 
-    line: Limit
+    name: Limit
     limit: int
     pauses: bool
     only_resume: bool
 
 
 class Tally:
-    """What recording resulted in besides events, until a surface shows it."""
+    """Results of recording besides events, until a surface shows them."""
 
     def __init__(self) -> None:
-        # Removed secrets by kind, and crossed lines of working time, for the surface to show.
+        # Removed secrets by kind, and crossed limits of working time, for the surface to show.
         self.redacted: dict[str, int] = {}
         self.reached: list[LimitReached] = []
         # Whether the store has recorded by which rules secrets are removed.
         self.noted_rules = False
         # Whether something was recorded that should be synced soon.
-        self.matters = False
+        self.needs_sync = False
+
+    def take_sentences(self) -> list[str]:
+        """The removed secrets and the last limit that was crossed, in sentences; each is returned once."""
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.redacted.items()))
+        sentences = [f"Removed secrets before storing: {kinds}."] if kinds else []
+        sentences += [reminder(*crossed) for crossed in self.reached[-1:]]
+        self.redacted.clear()
+        self.reached.clear()
+        return sentences
 
 
 class Recorder:
@@ -98,17 +108,17 @@ class Recorder:
         self.device = device
         self.wall = wall
         self._git_position = git_position
-        # Raises where the person may only read: in sessions that others share.
+        # Raises in sessions that others share with this person to read only.
         self._allowed = allowed
         self._limit_rule = limit_rule
         self.tally = Tally()
 
-    def through(
+    def with_transaction(
         self, transaction: OpenTransaction, git_position: Callable[[State, bool], EventData | None]
     ) -> Recorder:
-        """The same recorder for another way to write."""
+        """A copy of this recorder that opens its transactions differently."""
         other = copy.copy(self)
-        other._transaction = transaction  # noqa: SLF001 (it is one of us)
+        other._transaction = transaction  # noqa: SLF001 (a copy of this object)
         other._git_position = git_position  # noqa: SLF001
         return other
 
@@ -212,7 +222,7 @@ class Recorder:
         if latest is not None and asked < latest:
             raise Invalid(
                 f"{local_text(asked)} is before the session's last event ({local_text(latest)})",
-                hint="What was forgotten is corrected with: holdfast away --from TIME --to TIME",
+                hint="To record a pause afterwards: holdfast away --from TIME --to TIME",
                 session=session,
             )
         return asked
@@ -237,26 +247,26 @@ class Recorder:
         if writer not in state.heads:
             transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
         if status == "in_progress" and kind.name in _LEAVING:
-            # Lines crossed by then, although nobody needs the reminder any more.
-            for line in due_limits(state, at, self._limit_rule):
-                transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
+            # Limits crossed by then, although the reminder is not needed any more.
+            for limit in due_limits(state, at, self._limit_rule):
+                transaction.record(session, Draft(ReminderReached(line=limit), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
-        self.tally.matters = self.tally.matters or kind.name not in _NOT_SENT_ALONE
+        self.tally.needs_sync = self.tally.needs_sync or kind.name not in _NOT_SENT_ALONE
         if is_activity(kind, data) and not reported:
             self._remind(transaction, state, at)
 
     def _remind(self, transaction: Transaction, state: State, at: int) -> None:
-        """Record the lines of working time that were crossed; the last one may pause the session."""
+        """Record the limits of working time that were crossed; the last one may pause the session."""
         if view.status_of(state) != "in_progress":
             return
-        for line in due_limits(state, at, self._limit_rule):
-            transaction.record(state.session, Draft(ReminderReached(line=line), at, self.actor))
+        for limit in due_limits(state, at, self._limit_rule):
+            transaction.record(state.session, Draft(ReminderReached(line=limit), at, self.actor))
             rule = self._limit_rule()
-            pauses = line == "timeout_90" and rule.pauses
-            self.tally.reached.append(LimitReached(line, limit_ms(state, line), pauses, rule.only_resume))
+            pauses = limit == "timeout_90" and rule.pauses
+            self.tally.reached.append(LimitReached(limit, limit_ms(state, limit), pauses, rule.only_resume))
             if pauses:
                 transaction.record(state.session, Draft(SessionTimedOut(), at, self.actor))
-                self.tally.matters = True
+                self.tally.needs_sync = True
 
     def prepare(self, data: EventData) -> EventData:
         """The data to store: text checked, secrets replaced and counted."""

@@ -3,7 +3,7 @@
 `config.toml` in the home is read first, then `.holdfast.toml` in the project. A project's file comes with the
 repository, so it may set only what can do no harm, such as the timer and listings.
 
-An unreadable file stops nobody from working: its settings have their defaults, and the problem is reported by
+An unreadable file stops no command: its settings have their defaults, and the problem is reported by
 surfaces and `doctor`. But nothing leaves Holdfast by itself while it is unknown whether the person allowed it: see
 `Setting.unread`.
 """

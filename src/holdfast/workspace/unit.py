@@ -1,6 +1,6 @@
 """One unit of work: followers collect what others left, a transaction, and followers react to what was recorded.
 
-Also whether what somebody asked for was recorded. People repeat a command that asks for it when a server fails, so
+Also whether what was asked for was recorded. People repeat a command that asks for it when a server fails, so
 the answer is one of three: nothing was recorded, part of it was, or all of it was and only the answer was lost.
 """
 

@@ -1,8 +1,8 @@
-"""One home, one project's work tree and one store, open: what every use case is given.
+"""One open home, project and store: the first argument of every use case.
 
-Around everything it records, followers act (`followers`): what hooks and other programs left is collected before, and
-mirrored files, status lines and other devices follow after. A follower that fails never undoes what was recorded: the
-others go on, its error is in the error log, and a notice tells the person.
+Followers act around every unit of work: before, they collect what hooks and other programs left; after, they update
+mirrored files, the status cache and other devices. A follower that fails never undoes what was recorded: the others
+continue, its error is in the error log, and a notice names it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Open:
 
     def __init__(self, store: Store | None = None, outcome: UnitOutcome | None = None) -> None:
         self.store = store
-        # By work tree, the sessions in which something was recorded and that followers were not told of.
+        # By work tree, the sessions in which something was recorded since followers last ran.
         self.pending: dict[str, set[str]] = {}
         self.outcome = UnitOutcome() if outcome is None else outcome
         # A turn of an agent began or ended: a work tree is to be compared by who has the time.
@@ -87,28 +87,28 @@ class Workspace:
         self._shared = _Shared(settings)
         self._open = _Open() if opened is None else opened
         self.is_quiet = False
-        # The unit of work that is open: what is recorded meanwhile is part of it.
+        # The open unit of work.
         self.unit: Unit | None = None
-        # By which waiting payloads are known that are meant for this store.
+        # Marks the payloads in the spool that are meant for this store.
         self.spool_tag = home.spool_tag(store.key)
-        # Seconds that others may hold us up when we only come to collect what hooks left: it can wait.
+        # Seconds to wait for other processes when draining the spool, which can be done later.
         self.patience = 0.5
-        # Seconds that a server may take to say something; None for who waits as long as makes sense.
-        self.hurry: float | None = None
-        # A command reads mirrored files once; a program that runs for long, before everything it does.
-        self.collects: Literal["once", "each"] = "each"
-        # Told by the surface, for the doctor: where agents keep their things.
+        # Seconds to wait for a server's answer; None for its default.
+        self.timeout: float | None = None
+        # A command reads mirrored files once; a program that runs for long, before each verb.
+        self.collect_mode: Literal["once", "each"] = "each"
+        # Set by the surface: the directories of agent programs.
         self.agent_dirs: AgentDirs | None = None
-        # Told by the surface, for remotes: the library reads no environment.
+        # Set by the surface: the environment, which the library does not read itself.
         self.environ: Mapping[str, str] = {}
-        # Told by the surface: whether to look for the conversation that this process runs in.
+        # Set by the surface: whether to look for the conversation that this process runs in.
         self.runs_commands = False
         # What the surface shows besides a result.
         self.notices: list[str] = []
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
             git_position=lambda state, here: changed_git_position(self, state, here=here),
-            allowed=self.refuse_reading, limit_rule=self.limit_rule,
+            allowed=self.refuse_if_read_only, limit_rule=self.limit_rule,
         )  # fmt: skip
         self.followers: Sequence[Follower] = self._new_followers()
 
@@ -141,7 +141,7 @@ class Workspace:
         )
 
     def _new_followers(self) -> Sequence[Follower]:
-        """The followers of this work tree, in the order in which they are asked and told."""
+        """The followers of this work tree, in their order."""
         return ()
 
     def __enter__(self) -> Self:
@@ -160,12 +160,12 @@ class Workspace:
     # ── other workspaces ─────────────────────────────────────────────────────────────────────────────────
 
     def quiet(self) -> Self:
-        """The same for a follower: it collects nothing, and what it records, the unit around it tells once."""
+        """The same workspace for a follower: it collects nothing, and the unit passes on what it records."""
         if self.is_quiet:
             return self
         other = copy.copy(self)
         other.is_quiet, other.unit = True, None
-        other.recorder = self.recorder.through(
+        other.recorder = self.recorder.with_transaction(
             other.transaction,
             git_position=lambda state, here: changed_git_position(other, state, here=here),
         )
@@ -178,14 +178,14 @@ class Workspace:
             self.home, worktree.locate(root), self.address, actor=self.recorder.actor, device=self._device,
             wall=self.wall, settings=None, opened=opened,
         )  # fmt: skip
-        other.collects, other.environ = self.collects, self.environ
+        other.collect_mode, other.environ = self.collect_mode, self.environ
         if self.is_quiet:
             other.recorder.tally = self.recorder.tally
             return other.quiet()
         return other
 
     def apart(self, project: str) -> Self:
-        """A workspace on the same home and store with a connection of its own, for another thread."""
+        """A workspace on the same home and store with a separate connection, for another thread."""
         other = type(self).open(
             project, home=self.home.path, store=self.address.secret, actor=self.recorder.actor, device=self.device(),
             wall=self.wall,
@@ -203,7 +203,7 @@ class Workspace:
             opened = self._open.store = open_store(
                 self.address, writer=lambda: self.home.writer(self.address), wall=self.wall.micros,
                 here=lambda make: self.home.installation(make=make), renew=lambda: self.home.renew(self.address),
-                patience=self.hurry,
+                patience=self.timeout,
             )  # fmt: skip
             latest = opened.latest_time()
             if latest is not None:
@@ -270,7 +270,7 @@ class Workspace:
         """Record what others left for us: payloads of hooks, and changes in mirrored files."""
         if self.unit is not None or self.is_quiet:
             return
-        self._shared.read_only.clear()  # somebody may have changed what is shared
+        self._shared.read_only.clear()  # shares may have changed
         try:
             for follower in self.followers:
                 self._guarded(follower, follower.collect, self.quiet())
@@ -278,14 +278,14 @@ class Workspace:
             if follow:
                 self.follow()
 
-    def recorded(self, sessions: Collection[str], *, matters: bool = False) -> None:
-        """Something was recorded in these sessions, or the work tree's current session was changed."""
+    def recorded(self, sessions: Collection[str], *, needs_sync: bool = False) -> None:
+        """Note that something was recorded in these sessions, or that the current session was changed."""
         self._open.pending.setdefault(self.place.root, set()).update(sessions)
-        if matters:
-            self.recorder.tally.matters = True
+        if needs_sync:
+            self.recorder.tally.needs_sync = True
 
     def follow(self) -> None:
-        """Tell followers what was recorded since they were told last, here and by a follower in other work trees."""
+        """Pass what was recorded since the last call to followers, here and in other work trees."""
         if self.is_quiet or self.unit is not None:
             return
         pending, tally = self._open.pending, self.recorder.tally
@@ -293,15 +293,15 @@ class Workspace:
             return
         try:
             for follower in self.followers:
-                commit = WorkCommit(frozenset(pending.get(self.place.root, ())), tally.matters)
+                commit = WorkCommit(frozenset(pending.get(self.place.root, ())), tally.needs_sync)
                 self._guarded(follower, follower.committed, self.quiet(), commit)
             for root in [root for root in pending if root != self.place.root]:
-                tree, commit = self.at(root), WorkCommit(frozenset(pending[root]), matters=False)
+                tree, commit = self.at(root), WorkCommit(frozenset(pending[root]), needs_sync=False)
                 for follower in tree.followers:
                     self._guarded(follower, follower.committed, tree.quiet(), commit)
         finally:
             pending.clear()
-            tally.matters = False
+            tally.needs_sync = False
 
     def _guarded(self, follower: Follower, act: Callable[..., None], *given: object) -> None:
         """Let a follower act. Only a server that is away stops a verb, which could not be carried out either."""
@@ -311,14 +311,23 @@ class Workspace:
             raise
         except HoldfastError as error:
             self.note(f"{follower.failure}: {error.message}.")
-        except Exception as error:  # noqa: BLE001 (what was recorded stays so, and the person is told)
+        except Exception as error:  # noqa: BLE001 (what was recorded stays so)
             error_log.note(self.home.path, follower.name, f"{type(error).__name__}: {error}")
             self.note(f"{follower.failure}: {type(error).__name__}. See: holdfast doctor")
 
     def note(self, sentence: str) -> None:
-        """Something for the person to know besides the result, once."""
+        """Add a notice: a sentence for the person in addition to the result."""
         if sentence not in self.notices:
             self.notices.append(sentence)
+
+    def take_notices(self) -> list[str]:
+        """The notices, for a surface that shows them to the person; each is returned once."""
+        notices = self.notices[:]
+        self.notices.clear()
+        if notices:
+            for follower in self.followers:
+                follower.notices_shown(self)
+        return notices
 
     # ── what is asked of followers ───────────────────────────────────────────────────────────────────────
 
@@ -328,30 +337,30 @@ class Workspace:
         if not self.runs_commands:
             return None
         if self._shared.conversation is None:
-            self._shared.conversation = (None,)  # for whoever asks while it is looked for
+            self._shared.conversation = (None,)  # for calls during the search
             asked = (follower.conversation(self) for follower in self.followers)
             self._shared.conversation = (next((name for name in asked if name is not None), None),)
         return self._shared.conversation[0]
 
     def is_read_only(self, session: str) -> bool:
-        """Whether others share this session with us to read, and what we record in it would reach nobody."""
+        """Whether this session is shared with us to read only."""
         if any(follower.write_refusal(self, session) is not None for follower in self.followers):
             return True
-        # Asked of every payload: known until the next unit.
+        # Checked for every payload, so cached until the next unit.
         known, store = self._shared.read_only, self.existing_store()
         if session not in known:
             known[session] = store is not None and store.is_read_only(session)
         return known[session]
 
-    def refuse_reading(self, session: str) -> None:
-        """Raise where a session is shared with us to read. A server refuses by itself."""
+    def refuse_if_read_only(self, session: str) -> None:
+        """Raise if a session is shared with us to read only. A server refuses by itself."""
         for follower in self.followers:
             refused = follower.write_refusal(self, session)
             if refused is not None:
                 raise refused
 
     def own_paths(self) -> list[str]:
-        """Files in this work tree that Holdfast writes itself: nobody's work."""
+        """Files in this work tree that Holdfast writes itself."""
         return [path for follower in self.followers for path in follower.own_paths(self)]
 
     def own_mark(self) -> str | None:
@@ -457,7 +466,7 @@ class Workspace:
         )
 
     def is_archived(self, state: State, *, at: int | None = None, after: int | None = None) -> bool:
-        """By somebody's word if there is one, else by age: `after` so long, or as the session's project says."""
+        """As it was set, else by age: `after` so long, or as the session's project says."""
         end = view.ended_at(state)
         if state.archived is None and end is not None and after is None:
             after = self.settings_for(state.project).archive_after

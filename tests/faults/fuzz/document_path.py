@@ -14,7 +14,7 @@ from holdfast.formats.base import Format
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.recovery.identify import complete, identify
-from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.recovery.parse import recover_document
 from holdfast.formats.salvage import beginning
 from holdfast.formats.text import read as text_read
 from holdfast.formats.unknown.read import read_document as recognised
@@ -64,7 +64,7 @@ def process(value: Any, rules: Format) -> bool:
 
 def recover(raw: bytes, path: str = "") -> None:
     """Recover a session from the bytes, as far as possible."""
-    recovered_document = recovered(raw, path)
+    recovered_document = recover_document(raw, path)
     assert recovered_document.whole or recovered_document.notes
     assert recovered_document.lost_from is None or 0 <= recovered_document.lost_from <= len(raw)
     identified = identify(recovered_document.value, path)

@@ -52,9 +52,9 @@ def _data(raw: bytes) -> Any:
     documents = document_path.read(raw, "x.json")
     if documents:
         return documents[0]
-    from holdfast.formats.recovery.recover import recovered
+    from holdfast.formats.recovery.parse import recover_document
 
-    return recovered(raw).value
+    return recover_document(raw).value
 
 
 TARGETS: Final[dict[str, Target]] = {

@@ -102,7 +102,7 @@ def backfill(call: Call) -> int:
         call.note(f"Could not be read: {problem}")
     if len(problems) > _MAX_PROBLEMS:
         call.note(f"… and {len(problems) - _MAX_PROBLEMS:,} more; --json names them.")
-    call.tell()
+    call.print_notes()
     return code
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.formats.base import FormatNote
     from holdfast.formats.import_ import Imported
     from holdfast.formats.migrate import Migrated
-    from holdfast.formats.recover import Rescue
+    from holdfast.formats.recover_files import RecoveredFile
     from holdfast.formats.validate import FileProblem, FileVerdict
 
 # ── import ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -38,7 +38,7 @@ def import_(call: Call) -> int:
         _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(results) > 1 else "")
     # The notes have reported them, file by file.
     call.keeper.recorder.tally.redacted.clear()
-    call.tell()
+    call.print_notes()
     return code
 
 
@@ -87,7 +87,7 @@ def export(call: Call) -> None:
     else:
         put(rules.write(document).decode())
     _print_notes(call, notes)
-    call.tell_of_mirrors()
+    call.print_notices()
 
 
 # ── convert ────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,54 +203,54 @@ def _paint_problem(paint: Paint, problem: FileProblem) -> list[Painted]:
 
 
 def recover(call: Call) -> int:
-    from holdfast.formats.recover import recover
+    from holdfast.formats.recover_files import recover
 
     path = call.parsed.need("path")
-    rescues = recover(call.keeper, path)
-    if not any(rescue.has_content for rescue in rescues):
-        raise _nothing_recovered(path, rescues)
-    sessions, more, failed = _start_sessions(call, rescues) if call.parsed.flag("start") else ({}, {}, {})
-    if failed and not sessions and len(rescues) == 1:
+    recovered_files = recover(call.keeper, path)
+    if not any(recovered.has_content for recovered in recovered_files):
+        raise _nothing_recovered(path, recovered_files)
+    sessions, more, failed = _start_sessions(call, recovered_files) if call.parsed.flag("start") else ({}, {}, {})
+    if failed and not sessions and len(recovered_files) == 1:
         raise failed[0]
-    files = [_rescue_document(rescue, more.get(number, [])) for number, rescue in enumerate(rescues)]
+    files = [_recovered_document(recovered, more.get(number, [])) for number, recovered in enumerate(recovered_files)]
     call.answer(
         {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
-        lambda paint: _paint_rescues(paint, path, rescues, sessions, quiet=call.quiet),
+        lambda paint: _paint_recovered_files(paint, path, recovered_files, sessions, quiet=call.quiet),
     )
-    for number, rescue in enumerate(rescues):
-        about = f"{_named(rescue.path)} " if len(rescues) > 1 else ""
-        _print_notes(call, [*rescue.notes, *more.get(number, [])], about=about)
+    for number, recovered in enumerate(recovered_files):
+        about = f"{_named(recovered.path)} " if len(recovered_files) > 1 else ""
+        _print_notes(call, [*recovered.notes, *more.get(number, [])], about=about)
         if number in failed:
             call.note(f"{about}could not start a session from it: {failed[number].message}")
     if call.parsed.flag("start"):
-        call.tell()
+        call.print_notes()
     return 0
 
 
 def _start_sessions(
-    call: Call, rescues: list[Rescue]
+    call: Call, recovered_files: list[RecoveredFile]
 ) -> tuple[dict[int, str], dict[int, list[FormatNote]], dict[int, HoldfastError]]:
     """Start a session from every damaged file that has content; sound files only if they were named themselves."""
-    from holdfast.formats.recover import start
+    from holdfast.formats.recover_files import start
 
     sessions: dict[int, str] = {}
     more: dict[int, list[FormatNote]] = {}
     failed: dict[int, HoldfastError] = {}
-    for number, rescue in enumerate(rescues):
-        if not rescue.has_content or (rescue.whole and len(rescues) > 1):
+    for number, recovered in enumerate(recovered_files):
+        if not recovered.has_content or (recovered.whole and len(recovered_files) > 1):
             continue
         try:
-            sessions[number], notes = start(call.keeper, rescue)
+            sessions[number], notes = start(call.keeper, recovered)
         except HoldfastError as error:
             failed[number] = error
         else:
-            more[number] = [note for note in notes if note not in rescue.notes]
+            more[number] = [note for note in notes if note not in recovered.notes]
     return sessions, more, failed
 
 
-def _nothing_recovered(path: str, rescues: list[Rescue]) -> HoldfastError:
-    error = next((rescue.error for rescue in rescues if rescue.error is not None), None)
-    if error is not None and len(rescues) == 1:
+def _nothing_recovered(path: str, recovered_files: list[RecoveredFile]) -> HoldfastError:
+    error = next((recovered.error for recovered in recovered_files if recovered.error is not None), None)
+    if error is not None and len(recovered_files) == 1:
         return error
     return Invalid(
         f"nothing could be recovered from {path}",
@@ -259,87 +259,95 @@ def _nothing_recovered(path: str, rescues: list[Rescue]) -> HoldfastError:
     )
 
 
-def _rescue_document(rescue: Rescue, more: list[FormatNote]) -> dict[str, object]:
+def _recovered_document(recovered: RecoveredFile, more: list[FormatNote]) -> dict[str, object]:
     return {
-        "path": public_path(rescue.path), "format": None if rescue.rules is None else rescue.rules.name,
-        "whole": rescue.whole,
-        "document": rescue.document, "notes": _notes_document([*rescue.notes, *more]), "lost_from": rescue.lost_from,
-        "known": rescue.known, "error": None if rescue.error is None else rescue.error.message,
-        "hint": None if rescue.error is None else rescue.error.hint,
+        "path": public_path(recovered.path), "format": None if recovered.rules is None else recovered.rules.name,
+        "whole": recovered.whole, "document": recovered.document,
+        "notes": _notes_document([*recovered.notes, *more]), "lost_from": recovered.lost_from,
+        "known": recovered.known, "error": None if recovered.error is None else recovered.error.message,
+        "hint": None if recovered.error is None else recovered.error.hint,
     }  # fmt: skip
 
 
-def _paint_rescues(
-    paint: Paint, path: str, rescues: list[Rescue], sessions: dict[int, str], *, quiet: bool
+def _paint_recovered_files(
+    paint: Paint, path: str, recovered_files: list[RecoveredFile], sessions: dict[int, str], *, quiet: bool
 ) -> Painted:
-    lines = [_paint_rescue(paint, rescue, sessions.get(number), quiet=quiet) for number, rescue in enumerate(rescues)]
-    if all(rescue.whole for rescue in rescues) and not quiet:
-        verdict = "It is whole" if len(rescues) == 1 else f"{count(len(rescues), 'file')} looked at, all whole"
-        new = not sessions and any(
-            rescue.rules is not None and rescue.known is None and rescue.error is None for rescue in rescues
+    lines = [
+        _paint_recovered(paint, recovered, sessions.get(number), quiet=quiet)
+        for number, recovered in enumerate(recovered_files)
+    ]
+    if all(recovered.whole for recovered in recovered_files) and not quiet:
+        verdict = (
+            "It is whole"
+            if len(recovered_files) == 1
+            else f"{count(len(recovered_files), 'file')} looked at, all whole"
         )
-        them = "it" if len(rescues) == 1 else "them"
+        new = not sessions and any(
+            recovered.rules is not None and recovered.known is None and recovered.error is None
+            for recovered in recovered_files
+        )
+        them = "it" if len(recovered_files) == 1 else "them"
         advice = f" To import {them}: holdfast import {path}" if new and path != "-" else ""
         lines.append(paint.plain(f"{verdict}: nothing needs to be recovered.{advice}"))
     return Painted("\n".join(lines))
 
 
-def _paint_rescue(paint: Paint, rescue: Rescue, session: str | None, *, quiet: bool) -> Painted:
-    format_name = "no known format" if rescue.rules is None else rescue.rules.name
-    if not rescue.has_content:
-        if rescue.error is not None:
+def _paint_recovered(paint: Paint, recovered: RecoveredFile, session: str | None, *, quiet: bool) -> Painted:
+    format_name = "no known format" if recovered.rules is None else recovered.rules.name
+    if not recovered.has_content:
+        if recovered.error is not None:
             # What could not be opened may well be sound.
-            verdict = "not read" if isinstance(rescue.error, Failed) else "lost"
-            return paint.join(paint.red(verdict), f"  {_failure(rescue.error, rescue.path)}")
-        return paint.join(paint.red("lost"), f"  {_named(rescue.path)}: nothing in it is complete")
-    verdict = paint.green("whole") if rescue.whole else paint.yellow("recovered")
-    lines = [paint.join(verdict, f"  {_named(rescue.path)} ", paint.dim(f"({format_name})"))]
+            verdict = "not read" if isinstance(recovered.error, Failed) else "lost"
+            return paint.join(paint.red(verdict), f"  {_failure(recovered.error, recovered.path)}")
+        return paint.join(paint.red("lost"), f"  {_named(recovered.path)}: nothing in it is complete")
+    verdict = paint.green("whole") if recovered.whole else paint.yellow("recovered")
+    lines = [paint.join(verdict, f"  {_named(recovered.path)} ", paint.dim(f"({format_name})"))]
     if not quiet:
-        lines += [paint.plain(f"  {line}") for line in _rescue_details(rescue)]
-    if rescue.known is not None:
-        lines += [paint.plain(f"  {line}") for line in _log_lines(rescue, started=session is not None)]
-        if rescue.rules is not None and not rescue.whole:
-            lines.append(paint.dim(f"  holdfast mirror on {rescue.rules.name} writes its file again"))
+        lines += [paint.plain(f"  {line}") for line in _recovered_details(recovered)]
+    if recovered.known is not None:
+        lines += [paint.plain(f"  {line}") for line in _log_lines(recovered, started=session is not None)]
+        if recovered.rules is not None and not recovered.whole:
+            lines.append(paint.dim(f"  holdfast mirror on {recovered.rules.name} writes its file again"))
     elif session is not None:
         lines.append(paint.plain(f"  session {session}: holdfast show {session[:8]}, holdfast resume {session[:8]}"))
     return Painted("\n".join(lines))
 
 
-def _log_lines(rescue: Rescue, *, started: bool) -> list[str]:
+def _log_lines(recovered: RecoveredFile, *, started: bool) -> list[str]:
     """What the log knows of the session, and whether the file knows more."""
-    show = f"holdfast show {rescue.known}"
-    if rescue.more is None:
-        return [f"the log has this session{'' if rescue.whole else ', and nothing is lost'}: {show}"]
+    show = f"holdfast show {recovered.known}"
+    if recovered.more is None:
+        return [f"the log has this session{'' if recovered.whole else ', and nothing is lost'}: {show}"]
     if started:
         return [f"the log has this session, and now also what only this file had: {show}"]
-    name = _named(rescue.path)
-    merge = f"holdfast import {name}" if rescue.whole else f"holdfast recover {name} --start"
+    name = _named(recovered.path)
+    merge = f"holdfast import {name}" if recovered.whole else f"holdfast recover {name} --start"
     return [f"the log has this session ({show}), but this file has more", f"{merge} merges them"]
 
 
-def _rescue_details(rescue: Rescue) -> list[str]:
+def _recovered_details(recovered: RecoveredFile) -> list[str]:
     lines = []
-    if rescue.contents is not None:
-        contents = rescue.contents
+    if recovered.contents is not None:
+        contents = recovered.contents
         if contents.goal:
             lines.append(f"goal: {one_line(contents.goal)}")
         agents, tasks = count(contents.agents, "agent"), count(contents.tasks, "task")
         lines.append(f"{agents}, {tasks}, {count(contents.decisions, 'decision')}")
-    elif isinstance(rescue.document, (dict, list)) and not rescue.whole:
+    elif isinstance(recovered.document, (dict, list)) and not recovered.whole:
         lines.append(
             count(
-                len(rescue.document),
-                "field" if isinstance(rescue.document, dict) else "entry",
-                "entries" if isinstance(rescue.document, list) else "",
+                len(recovered.document),
+                "field" if isinstance(recovered.document, dict) else "entry",
+                "entries" if isinstance(recovered.document, list) else "",
             )
         )
-    if rescue.error is not None:
+    if recovered.error is not None:
         from holdfast.formats.discover import reason
 
-        lines.append(reason(rescue.error, rescue.path))
-    if rescue.lost_from is not None:
-        lines.append(f"lost from byte {rescue.lost_from:,} (line {rescue.lost_line or 1:,}) on")
-    elif not rescue.whole:
+        lines.append(reason(recovered.error, recovered.path))
+    if recovered.lost_from is not None:
+        lines.append(f"lost from byte {recovered.lost_from:,} (line {recovered.lost_line or 1:,}) on")
+    elif not recovered.whole:
         lines.append("nothing is lost")
     return lines
 

@@ -316,7 +316,7 @@ def delete(call: Call) -> None:
         force = True  # the question mentioned that it is unfinished
     deleted = call.keeper.delete(session.id, force=force, at=call.at)
     call.answer({"deleted": deleted}, lambda paint: "" if call.quiet else paint.join("Erased ", deleted[:8]))
-    call.tell_of_mirrors()
+    call.print_notices()
 
 
 # ── why ────────────────────────────────────────────────────────────────────────────────────────────────

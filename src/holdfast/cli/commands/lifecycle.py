@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core import view
@@ -174,12 +172,8 @@ def _no_session_hint(call: Call) -> str:
 
 
 def _sync_first(call: Call) -> None:
-    """Sync with other devices, if there is a remote; without one, nothing of sync is loaded."""
-    if os.path.lexists(call.keeper.home.remotes):
-        from holdfast.sync.background import catch_up
-
-        for sentence in catch_up(call.keeper):
-            call.note(sentence)
+    for sentence in call.keeper.sync_first():
+        call.note(sentence)
 
 
 def _left_on_device(call: Call, device: str) -> SessionHandle:

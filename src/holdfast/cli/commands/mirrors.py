@@ -53,7 +53,7 @@ def _report_mirrors(call: Call, line: str | None, changed: Container[str] = ()) 
         {"mirrors": [_mirror_document(mirrored) for mirrored in mirrors]},
         lambda paint: _paint_mirrors(paint, mirrors, line, quiet=call.quiet and line is not None),
     )
-    call.tell_of_mirrors()
+    call.print_notices()
 
 
 def _mirror_document(mirrored: MirrorStatus) -> dict[str, object]:

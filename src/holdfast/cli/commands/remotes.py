@@ -249,7 +249,7 @@ def _report_sync(call: Call, done: SyncResult, failed: Sequence[HoldfastError]) 
         where = ", ".join(f"holdfast conflicts {name}" for name in disputed[:_MAX_SESSIONS])
         more = f", and in {len(disputed) - _MAX_SESSIONS} more sessions" if len(disputed) > _MAX_SESSIONS else ""
         call.note(f"{count(done.conflicts, 'conflict')} to look at: {where}{more}")
-    call.tell_of_mirrors()
+    call.print_notices()
 
 
 def _paint_sync(paint: Paint, done: SyncResult, *, quiet: bool) -> Painted:

@@ -41,7 +41,7 @@ def run(call: Call) -> int:
         notes.append(f"not everything about {ran.agent_id} could be recorded: {ran.unrecorded.message}")
         if not call.json:  # said even when asked to be quiet: something is missing from the log
             sys.stderr.write(str(call.paint.plain(f"holdfast: {notes[-1]}")) + "\n")
-    call.tell()
+    call.print_notes()
     if call.json:
         sys.stderr.write(encode({"holdfast": VERSION, **_result(session, ran), "notes": notes}))
     return ran.code

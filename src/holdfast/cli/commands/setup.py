@@ -77,7 +77,7 @@ def init(call: Call) -> int:
         error=done.problems[0] if done.problems else None,
     )  # fmt: skip
     call.failed(done.problems)
-    call.tell_of_mirrors()
+    call.print_notices()
     return 1 if done.problems else 0
 
 

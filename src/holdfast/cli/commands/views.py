@@ -46,7 +46,7 @@ def status(call: Call) -> None:
         call.answer({"session": None, **_with_notes(notes)}, lambda paint: _no_session(call, paint, files))
         if deleted is not None:
             call.note(deleted)
-        call.tell_of_mirrors()
+        call.print_notices()
         return
     at = call.at
     now = call.keeper.now() if at is None else at
@@ -61,7 +61,7 @@ def status(call: Call) -> None:
         paint, document, Clock(now), hint=not call.quiet, lost_ids=agents, ended=ended, others=others,
         failed=failed_agents(state) if state.agents else None,
     ))  # fmt: skip
-    call.tell_of_mirrors()
+    call.print_notices()
     for sentence in files:
         call.note(sentence)
     waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
@@ -89,7 +89,7 @@ def _with_notes(notes: list[str]) -> dict[str, list[str]]:
 
 
 def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
-    """The agents and the conversations that ended without saying so."""
+    """The agents and the conversations that ended without reporting it."""
     if not document.agents and all(native.closed_at is not None for native in state.native.values()):
         return frozenset(), []
     from holdfast.sessions.resume import ended_conversations, lost_agents
@@ -100,7 +100,7 @@ def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], li
 def _ended_sentences(document: Session, lost: frozenset[str], ended: list[str]) -> list[str]:
     """The same in sentences, for programs."""
     agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in lost]
-    return [f"{name} ended without saying so." for name in (*agents, *ended)]
+    return [f"{name} ended without reporting it." for name in (*agents, *ended)]
 
 
 def _deleted_elsewhere(call: Call) -> str | None:
@@ -318,7 +318,7 @@ def _know_agent_dirs(call: Call, keeper: Keeper) -> None:
 def _show_once(call: Call, only: str | None) -> None:
     from holdfast.sessions import overview
 
-    cards = overview.now(call.keeper) if only is None else [overview.session_card(call.keeper, only)]
+    cards = overview.current_cards(call.keeper) if only is None else [overview.session_card(call.keeper, only)]
     call.answer(
         {"sessions": [card.session for card in cards]},
         lambda paint: _paint_cards(call, paint, cards, alone=only is not None),
@@ -396,6 +396,6 @@ def ui(call: Call) -> None:
 def _dashboard_keeper(call: Call, where: AgentDirs) -> Keeper:
     """One more keeper of the same place; it looks at mirrored files before everything it does."""
     keeper = call.open_keeper()
-    keeper.collects = "each"
+    keeper.collect_mode = "each"
     keeper.agent_dirs = where
     return keeper

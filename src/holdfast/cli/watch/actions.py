@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.watch.scene import KeyAction
 from holdfast.core.errors import Unreachable
-from holdfast.core.wording import count, reminder
+from holdfast.core.wording import count
 from holdfast.sessions.work_trees import at_its_place
 from holdfast.workspace.unit import explain_outage
 
@@ -23,7 +23,7 @@ def act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) ->
     keeper = at_its_place(keeper, action.session)
     prepare(keeper)
     sentences = _run_verb(keeper.session(action.session), action)
-    return " ".join([*sentences, *_side_notes(keeper)])
+    return " ".join([*sentences, *keeper.take_notices(), *keeper.recorder.tally.take_sentences()])
 
 
 def syncs_first(keeper: Keeper, action: KeyAction) -> bool:
@@ -43,29 +43,12 @@ def _run_verb(session: SessionHandle, action: KeyAction) -> list[str]:
 
 
 def _resume(session: SessionHandle, name: str) -> list[str]:
-    news: list[str] = []
-    if os.path.lexists(session.keeper.home.remotes):
-        from holdfast.sync.background import catch_up
-
-        news = catch_up(session.keeper)
+    sync_notes = session.keeper.sync_first()
     resumed = session.resume()
     lost = len(resumed.interrupted)
     sentences = [f"Resumed {name}" + (f"; {count(lost, 'agent was', 'agents were')} interrupted." if lost else ".")]
-    return [*sentences, *(f"This place differs: {difference.detail}." for difference in resumed.differences), *news]
-
-
-def _side_notes(keeper: Keeper) -> list[str]:
-    """Notices in addition to the result: mirrored files in quarantine, removed secrets, a break that is due."""
-    recorder, sentences = keeper.recorder, [*keeper.notices]
-    keeper.notices.clear()
-    if recorder.tally.redacted:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(recorder.tally.redacted.items()))
-        sentences.append(f"Removed secrets before storing: {kinds}.")
-        recorder.tally.redacted.clear()
-    if recorder.tally.reached:
-        sentences.append(reminder(*recorder.tally.reached[-1]))
-        recorder.tally.reached.clear()
-    return sentences
+    sentences += [f"This place differs: {difference.detail}." for difference in resumed.differences]
+    return [*sentences, *sync_notes]
 
 
 class BackgroundCall:

@@ -41,7 +41,7 @@ class WatchData:
     def everything(self, scene: Scene) -> Scene:
         """All sessions as they are now."""
         self.reopen()
-        cards = overview.now(self.keeper) if self._only is None else self._card_if_any(self._only)
+        cards = overview.current_cards(self.keeper) if self._only is None else self._card_if_any(self._only)
         return self._with_events(self._with_cards(scene, cards))
 
     def changed(self, scene: Scene, sessions: Collection[str]) -> Scene:

@@ -185,7 +185,7 @@ def shown(paint: Paint, line: EditedLine, cells: int) -> tuple[Painted, int]:
     wide = paint.width_of(Painted(before))
     if wide > room or len(line.before) > near:
         more = "<" if paint.ascii_only else "…"
-        pieces = clusters(before)
+        pieces = list(clusters(before))
         first = 0
         while first < len(pieces) and wide > room - 1:
             wide -= pieces[first][1]
@@ -202,8 +202,8 @@ def _tidy(pasted: str) -> str:
 
 
 def _last(text: str) -> str:
-    return clusters(text[-_REACH:])[-1][0]
+    return list(clusters(text[-_REACH:]))[-1][0]
 
 
 def _first(text: str) -> str:
-    return clusters(text[:_REACH])[0][0]
+    return next(clusters(text[:_REACH]))[0]

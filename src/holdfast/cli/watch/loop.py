@@ -75,7 +75,7 @@ def watch(
     terminal = own_terminal()
     news = _PendingChanges(terminal.wake)
     with open_keeper() as keeper, ChangeFeed(open_keeper, news.add):
-        keeper.collects = "each"  # this process runs for long
+        keeper.collect_mode = "each"  # this process runs for long
         keeper.patience = 0.05  # `ChangeFeed` drains the spool, and has time for it
         loop = _Loop(
             WatchData(keeper, only),

@@ -99,7 +99,7 @@ def _drain_batch(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float
             ws.turn_changed |= place.turn_changed
         except Unreachable as error:
             server_outage.note_outage(
-                home, "drain", ws.address.secret, error.message, ws.hurry or server_outage.BACKGROUND_PATIENCE
+                home, "drain", ws.address.secret, error.message, ws.timeout or server_outage.BACKGROUND_PATIENCE
             )
             return
         except (Busy, Damaged, Failed) as error:
@@ -127,7 +127,7 @@ def _record_deferred(ws: Workspace, entry: spool.SpoolEntry, patience: float) ->
             spool.remove_entries([entry])
     except Unreachable as error:
         server_outage.note_outage(
-            home, "drain", ws.address.secret, error.message, ws.hurry or server_outage.BACKGROUND_PATIENCE
+            home, "drain", ws.address.secret, error.message, ws.timeout or server_outage.BACKGROUND_PATIENCE
         )
         return False
     except (Busy, Damaged):

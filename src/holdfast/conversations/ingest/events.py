@@ -67,7 +67,7 @@ from holdfast.core.state import State
 from holdfast.core.times import MINUTE
 from holdfast.machine.process import command_line_of
 from holdfast.sessions.resume import wait_name, waits_of
-from holdfast.sessions.start import was_put_away
+from holdfast.sessions.start import was_replaced
 
 if TYPE_CHECKING:
     from holdfast.machine.git.worktree import WorkTree
@@ -305,7 +305,7 @@ def _events_of_prompt(
     """A prompt: resume a session that paused by itself, or whose pause a message ends."""
     status = view.status_of(state)
     if status == "paused":
-        by_itself = view.pause_reason(state).startswith(USAGE_LIMIT) or was_put_away(state)
+        by_itself = view.pause_reason(state).startswith(USAGE_LIMIT) or was_replaced(state)
         if signal.person and (by_itself or _ends_pause(state, event, context)):
             yield SessionResumed()
     elif status in ("created", "error"):

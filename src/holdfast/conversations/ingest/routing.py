@@ -173,7 +173,7 @@ class Router:
             (since, state.session == self._current, state)
             for state in open_here
             if (since := own_events.taken_up_at(state, self._is_own(state))) is not None
-            and not own_events.is_put_away(state, self._is_own(state))
+            and not own_events.is_archived_by_us(state, self._is_own(state))
             and not self._is_closed(state)
         ]
         if not resumed:
@@ -268,10 +268,10 @@ class Router:
         draft = Draft(ws.recorder.prepare(started), started_at, event.agent, f"{key}:start")
         self._transaction.record(session, draft)
         if continues is not None:
-            from holdfast.sessions.fork import carried
+            from holdfast.sessions.fork import open_plan_events
 
-            plan = carried(continues, self._transaction.writer(), ws.device())
-            keys = (f"{key}:carried:{number}" for number in counting())
+            plan = open_plan_events(continues, self._transaction.writer(), ws.device())
+            keys = (f"{key}:open_plan_events:{number}" for number in counting())
             ws.recorder.append_reported(
                 self._transaction, session, ((started_at, data) for data in plan), keys=keys, actor=event.agent
             )

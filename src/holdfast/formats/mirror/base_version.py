@@ -32,6 +32,7 @@ from holdfast.formats.remainder import render_with_remainder
 
 PENDING: Final = "pending_tasks"
 COMPLETED: Final = "completed_work"
+OLDER: Final = "it is older than the session known here: nothing was read from it"
 # Shorter words do not identify a task; of longer ones the first letters count, so that "tests" matches "testing".
 _SHORT: Final = 4
 _STEM: Final = 5
@@ -45,14 +46,14 @@ class Version(NamedTuple):
     """A version of a document and its origin: the event it is as of, then the events of its writer's own edits."""
 
     document: Document
-    line: tuple[str, ...]
+    edit_chain: tuple[str, ...]
 
 
 def nearest_version(
-    events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool] | None = None
+    events: Sequence[Event], rules: Format, theirs: Document, was_written: Callable[[str], bool] | None = None
 ) -> Document | None:
     """The version nearest to an edited copy, as `find_base` finds it."""
-    version = find_base(events, rules, theirs, stood)
+    version = find_base(events, rules, theirs, was_written)
     return None if version is None else version.document
 
 
@@ -60,54 +61,63 @@ def find_base(
     events: Sequence[Event],
     rules: Format,
     theirs: Document,
-    stood: Callable[[str], bool] | None = None,
-    line: Sequence[str] = (),
+    was_written: Callable[[str], bool] | None = None,
+    edit_chain: Sequence[str] = (),
 ) -> Version | None:
-    """The version nearest to an edited copy. Tasks that the edit left out make no version nearer.
+    """The version that an edited copy was made from: the one that differs least from it.
 
-    `stood` says of an event whether a file was written as of it; if any was, only those versions count. `line` is the
-    file as it was last read back, in the writer's own words: it counts too, since whoever goes on from it has changed
-    one side only. A version from before that edit counts only where its own computed values are still there, not the
-    edit's: whoever puts a value back has changed their own words. Among equally near versions the latest wins. But
-    what was written within one tick of the format's clock cannot be distinguished, and then it is the earliest that
-    is not older than the edit: better one conflict too many than a change nobody saw.
+    `was_written` says of an event whether a file was written as of it. `edit_chain` is the version that the writer
+    had, then the events of their edits.
+
+    1. Tasks that the edit left out are no difference.
+    2. Only versions that a file was written as of count; if there are none, the last `MAX_VERSIONS` versions.
+    3. The file as the writer last wrote it counts, too: an edit that starts from it has changed one side only.
+    4. A version from before that edit counts only if the copy has the computed values of that version, and not those
+       of the edit. A writer who puts an old value back has changed their own text.
+    5. Among equally near versions the latest wins, except among those with the same computed values: they
+       were written within one tick of the format's clock, and cannot be distinguished. Of these the earliest that is
+       not older than the edit wins: a needless conflict is better than a change that is lost.
     """
     ordered = in_log_order(events)
     if not ordered:
         return None
     last = ordered[-MAX_VERSIONS:]
-    wanted = {event.hash for event in last if stood is not None and stood(event.hash)} or {
+    wanted = {event.hash for event in last if was_written is not None and was_written(event.hash)} or {
         event.hash for event in last
     }
     state = State(session=ordered[0].session)
-    words = _last_edit(ordered, rules, theirs, line)
-    is_before_words = words is not None
-    moment = _moment(theirs, rules)
-    has_other_moment = words is not None and moment != _moment(words.document, rules)
-    near: list[Version] = []
-    least = -1
+    last_edit = _last_edit(ordered, rules, theirs, edit_chain)
+    is_before_edit = last_edit is not None
+    computed = _computed_values(theirs, rules)
+    has_other_values = last_edit is not None and computed != _computed_values(last_edit.document, rules)
+    nearest: list[Version] = []
+    smallest = -1
     for event in ordered:
         apply(state, event)
         versions: list[Version] = []
-        if words is not None and event.hash == line[-1]:
-            is_before_words = False
-            versions.append(words)
+        if last_edit is not None and event.hash == edit_chain[-1]:
+            is_before_edit = False
+            versions.append(last_edit)
         if event.hash in wanted and state.created_at is not None:
             versions.append(Version(render_with_remainder(state, rules), (event.hash,)))
         for version in versions:
             difference = distance(without_removed(version.document, theirs), theirs, rules)
-            is_read = has_other_moment and moment == _moment(version.document, rules)
-            if is_before_words and not is_read:
+            is_read = has_other_values and computed == _computed_values(version.document, rules)
+            if is_before_edit and not is_read:
                 continue
-            if least < 0 or difference < least:
-                near, least = [], difference
-            if difference == least:
-                near.append(version)
-    if not near:
+            if smallest < 0 or difference < smallest:
+                nearest, smallest = [], difference
+            if difference == smallest:
+                nearest.append(version)
+    if not nearest:
         return None
-    best = near.pop()
-    while near and best is not words and _moment(near[-1].document, rules) == _moment(best.document, rules):
-        best = near.pop()
+    best = nearest.pop()
+    while (
+        nearest
+        and best is not last_edit
+        and _computed_values(nearest[-1].document, rules) == _computed_values(best.document, rules)
+    ):
+        best = nearest.pop()
     return best
 
 
@@ -125,86 +135,78 @@ def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
         return False
     return written < known - _MAX_CLOCK_SKEW and any(
         {name for name, _ in named(entries, (key,), rules.identities)}
-        - {name for name, _ in named(_listed(theirs, key), (key,), rules.identities)}
+        - {name for name, _ in named(_entries(theirs, key), (key,), rules.identities)}
         for key in base
-        if key != PENDING and (entries := _listed(base, key))
+        if key != PENDING and (entries := _entries(base, key))
     )
 
 
-def _listed(document: Document, key: str) -> list[Json]:
-    value = document.get(key)
-    return value if isinstance(value, list) else []
-
-
-OLDER: Final = "it is older than the session known here: nothing was read from it"
-
-
 def known_versions(
-    events: Sequence[Event], rules: Format, stood: Callable[[str], bool], line: Sequence[str]
+    events: Sequence[Event], rules: Format, was_written: Callable[[str], bool], edit_chain: Sequence[str]
 ) -> KnownVersions:
     """The versions a writer may have read before writing, as for `find_base`."""
     ordered = in_log_order(events)
-    words = _last_edit(ordered, rules, None, line)
-    wanted = {*[event.hash for event in ordered if stood(event.hash)][-MAX_VERSIONS:]}
+    last_edit = _last_edit(ordered, rules, None, edit_chain)
+    wanted = {*[event.hash for event in ordered if was_written(event.hash)][-MAX_VERSIONS:]}
     state = State(session=ordered[0].session)
     older: list[Document] = []
     later: list[Document] = []
     for event in ordered:
         apply(state, event)
-        if words is not None and event.hash == line[-1]:
-            older, later = later, [words.document]
+        if last_edit is not None and event.hash == edit_chain[-1]:
+            older, later = later, [last_edit.document]
         if event.hash in wanted and state.created_at is not None:
             later.append(render_with_remainder(state, rules))
     return KnownVersions(older, later or [render_with_remainder(state, rules)])
 
 
 def _last_edit(
-    ordered: Sequence[Event], rules: Format, theirs: Document | None, line: Sequence[str]
+    ordered: Sequence[Event], rules: Format, theirs: Document | None, edit_chain: Sequence[str]
 ) -> Version | None:
     """What somebody last wrote: the version they had, plus only those later changes that came from them.
 
     With `theirs`, which they wrote next, only where that departs from the version too.
     """
-    if not line or not {*line} <= {event.hash for event in ordered}:
+    if not edit_chain or not {*edit_chain} <= {event.hash for event in ordered}:
         return None
     state = State(session=ordered[0].session)
     had: Document | None = None
     for event in ordered:
-        if had is None or event.hash in line:
+        if had is None or event.hash in edit_chain:
             apply(state, event)
-        if event.hash == line[0]:
+        if event.hash == edit_chain[0]:
             had = render_with_remainder(state, rules)
     assert had is not None
     last = render_with_remainder(state, rules)
-    is_whole = theirs is None or (len(line) > 1 and line[-2] == line[-1])
-    words = _edited_parts(had, last, last if is_whole else theirs, rules, ())
-    assert isinstance(words, dict)
-    return Version(words, tuple(line))
+    is_whole = theirs is None or (len(edit_chain) > 1 and edit_chain[-2] == edit_chain[-1])
+    last_edit = _edited_parts(had, last, last if is_whole else theirs, rules, ())
+    assert isinstance(last_edit, dict)
+    return Version(last_edit, tuple(edit_chain))
 
 
-def _edited_parts(had: Json, words: Json, theirs: Json, rules: Format, place: Place) -> Json:
-    """What stands where the writer departed from the version they had, and that version elsewhere: what their edit
-    led to (the time of the last message, say) they need not have written themselves.
+def _edited_parts(had: Json, now: Json, theirs: Json, rules: Format, place: Place) -> Json:
+    """The present values where the writer changed the version they had, and that version elsewhere: consequences of
+    their edit (the time of the last message, say) need not be theirs.
     """
     if same(had, theirs) or any(covers(pattern, place) for pattern in rules.derived):
         return had
-    if isinstance(had, dict) and isinstance(words, dict) and isinstance(theirs, dict):
+    if isinstance(had, dict) and isinstance(now, dict) and isinstance(theirs, dict):
         return {
             key: _edited_parts(had.get(key), word, theirs.get(key), rules, (*place, key))
-            for key, word in words.items()
+            for key, word in now.items()
             if key in had or key in theirs
         }
-    if isinstance(had, list) and isinstance(words, list) and isinstance(theirs, list):
+    if isinstance(had, list) and isinstance(now, list) and isinstance(theirs, list):
         before, there = (dict(named(side, place, rules.identities)) for side in (had, theirs))
         return [
             _edited_parts(before.get(name), item, there.get(name), rules, (*place, name))
-            for name, item in named(words, place, rules.identities)
+            for name, item in named(now, place, rules.identities)
             if name in before or name in there
         ]
-    return words
+    return now
 
 
-def _moment(version: Document, rules: Format) -> list[Json]:
+def _computed_values(version: Document, rules: Format) -> list[Json]:
     """The values that each version computes for itself."""
     return [at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
 
@@ -240,9 +242,9 @@ def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rul
     bases = _bases(theirs, ours, versions, rules)
     lacking = [(pending(base) - pending(theirs)) & left_out for base in bases] or [Counter[str]()]
     removed = lacking[-1]
-    # Whoever mentions a task has read it.
+    # A writer who mentions a task has read it.
     read = {text for entry in added if removed and _speaks_of(entry, text := _closest(entry, removed))}
-    certain = reduce(and_, [each for each in lacking if read <= each.keys()])
+    certain = reduce(and_, [lack for lack in lacking if read <= lack.keys()])
     untouched = any(_written_at(base, rules) == _written_at(theirs, rules) for base in bases)
     stale = not bases or bases[-1] is not versions.later[-1]
     # Also if every added entry is explained without the tasks that only some of the versions had.
@@ -264,8 +266,8 @@ def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: For
         version for version in candidates if _written_at(version, rules) == _written_at(theirs, rules)
     ] or candidates
     distances = [distance(without_removed(version, theirs), theirs, rules) for version in candidates]
-    least = min(distances, default=0)
-    nearest = [version for version, away in zip(candidates, distances, strict=True) if away == least]
+    smallest = min(distances, default=0)
+    nearest = [version for version, away in zip(candidates, distances, strict=True) if away == smallest]
     later = {id(version) for version in versions.later}
     return [version for version in nearest if id(version) in later] or nearest
 

@@ -188,7 +188,7 @@ def _moment(value: Json) -> int | None:
 def without_assumptions(
     raw: Json, made: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
 ) -> Json:
-    """The tidy document, with the values of `ours` wherever it would say something that nobody wrote.
+    """The tidy document, with the values of `ours` wherever it has a value that was only assumed.
 
     `nulls`: a written null counts as said; otherwise it says nothing.
     """
@@ -283,7 +283,7 @@ def merge_edit(
     """Record what a (tidy) document says that the session does not. Refused as a whole if the rules forbid any of it.
 
     `known` are the keys of the session's events: what was recorded under one of them is not new. `after` are the
-    events of the writer's earlier edits: whoever goes back and forth says the same anew each time. `versions` are
+    events of the writer's earlier edits: undoing and redoing an edit records the same again each time. `versions` are
     those the document may have been made from. `edited`: it is a mirrored file, changed on this device.
     """
     rules = configured(rules, context.models)

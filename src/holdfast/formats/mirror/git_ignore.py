@@ -42,7 +42,7 @@ def unmerged_paths(place: WorkTree) -> set[str]:
 def exclude(place: WorkTree, lines: tuple[str, ...]) -> None:
     """Make git ignore these paths in this clone: its `info/exclude` dirties no work tree and belongs to no branch.
 
-    Raises if the repository has no such file of its own, or a link is in the way.
+    Raises if the repository has no such file itself, or a link is in the way.
     """
     if not can_commit(place):
         return

@@ -1,7 +1,7 @@
 """Where each format keeps its files in a work tree, and which of them show a session.
 
 A layout is pure, except for `gather`, which reads the document a file belongs to. A new format's layout is one class
-here (or in a package of its own, like contract's) and one line in `LAYOUTS`.
+here (or in a separate package, like contract's) and one line in `LAYOUTS`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class MirrorLayout(ABC):
     ) -> dict[str, WantedFile]:
         """Every file of these sessions, by its path in the tree.
 
-        `known` are all files written before, `left` those of them that nobody touched since.
+        `known` are all files written before, `left` those of them that are unchanged since.
         """
 
     def usual_path(self, document: Document) -> str:

@@ -18,7 +18,7 @@ from holdfast.formats.import_context import import_context
 from holdfast.formats.mirror import fingerprint
 from holdfast.formats.mirror.base_version import PENDING
 from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
-from holdfast.formats.mirror.read_back import read_back
+from holdfast.formats.mirror.read_back import MirroredFile, read_back
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile, WrittenFile
 from holdfast.formats.remainder import render_with_remainder as shown_as
 from holdfast.machine import files
@@ -101,11 +101,11 @@ class LockedTree:
         file = self.tree.files[layout.name].get(path)
         shown = None if file is None else file.session or None
         written = self.stored.written(self.place.main)
-        imported = read_back(
-            self.ws, value, layout.rules, shown=shown, written=written.__contains__,
-            lines=self.tree.lines.setdefault(layout.name, {}), made_current=made_current, edited=edited,
+        mirrored = MirroredFile(
+            value, layout.rules, shown, made_current, written.__contains__, edited,
             file_of=lambda place: inside(self.root, layout.part(path, place)),
         )  # fmt: skip
+        imported = read_back(self.ws, mirrored, self.tree.edit_chains.setdefault(layout.name, {}))
         sessions = self.tree.sessions.setdefault(layout.name, [])
         new = imported.session not in sessions
         if new:

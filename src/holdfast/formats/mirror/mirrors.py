@@ -61,7 +61,7 @@ class Mirrors:
 
     def collect(self) -> None:
         """Read what others wrote, and bring the files up to date, if there is anything to do."""
-        if self._ws.collects == "once" and self._looked:
+        if self._ws.collect_mode == "once" and self._looked:
             return
         self._looked = True
         formats = self.formats()
@@ -123,7 +123,7 @@ class Mirrors:
         return [self._layout(name) for name in self.stored.switch().on.get(self._place.main, {})]
 
     def paths(self) -> list[str]:
-        """Every path that mirrors use here: changes to them are nobody's work."""
+        """Every path that mirrors use here: changes to them are not counted as work."""
         paths: list[str] = []
         for item in self.formats():
             paths += [*item.fixed, *item.folders, *self.stored.tree(self._place.root).files.get(item.name, ())]
@@ -374,7 +374,7 @@ class Mirrors:
         return stamps == tree.listed.get(layout.name, {})
 
     def _is_current(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
-        """Whether the files show the latest events: whoever recorded them may have died before writing the files."""
+        """Whether the files show the latest events: the process that recorded them may have died before writing."""
         if tree.as_of.get(layout.name) != stamp(self._ws):
             return False
         store = self._ws.existing_store()

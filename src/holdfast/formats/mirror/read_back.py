@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
@@ -24,6 +24,7 @@ from holdfast.formats.mirror.base_version import (
     PENDING,
     KnownVersions,
     RemovedTasks,
+    Version,
     find_base,
     is_older,
     known_versions,
@@ -31,6 +32,7 @@ from holdfast.formats.mirror.base_version import (
 )
 from holdfast.formats.mirror.edits import (
     BrokenRule,
+    MergedEdit,
     broken_rules,
     describe,
     merge_edit,
@@ -39,14 +41,14 @@ from holdfast.formats.mirror.edits import (
     without_assumptions,
 )
 from holdfast.formats.remainder import render_with_remainder as shown_as
-from holdfast.sessions.start import put_away
+from holdfast.sessions.start import replacement_events
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
 # Formats in which every session has a file or a directory named by its id.
 _NAMED_BY_ID: Final = frozenset({"contract", "craft"})
 # Few sessions are edited at a time in one work tree.
-_MAX_LINES: Final = 8
+_MAX_CHAINS: Final = 8
 # Tasks named in one notice.
 _MAX_NAMED: Final = 8
 
@@ -54,102 +56,166 @@ if TYPE_CHECKING:
     from holdfast.core.canonical import Json
     from holdfast.core.envelope import Position
     from holdfast.core.state import State
-    from holdfast.formats.base import Document, Format, Place
+    from holdfast.formats.base import Document, Format, ImportContext, Place
     from holdfast.store.interface import Store
     from holdfast.workspace.workspace import Workspace
 
 
-def read_back(
-    ws: Workspace,
-    value: Json,
-    rules: Format,
-    *,
-    shown: str | None,
-    written: Callable[[str], bool],
-    lines: dict[str, list[str]],
-    made_current: bool,
-    edited: int | None = None,
-    file_of: Callable[[Place], str] | None = None,
-) -> ImportedDocument:
+class MirroredFile(NamedTuple):
+    """The content of a mirrored file, and what is known of it."""
+
+    value: Json
+    rules: Format
+    # The session it showed when it was left, if any.
+    shown: str | None
+    # Whether it was edited while it was the only file of its format, so that a new session in it becomes the current.
+    made_current: bool
+    # Whether a file was written as of this event.
+    was_written: Callable[[str], bool]
+    # When it was changed, if known.
+    edited: int | None = None
+    # Names the file that contains a place of the document.
+    file_of: Callable[[Place], str] | None = None
+
+
+class _Tidied(NamedTuple):
+    """The content, without deviations; `notes` are on sums that differ and on values that were set aside."""
+
+    document: Document
+    notes: list[FormatNote]
+
+
+def read_back(ws: Workspace, file: MirroredFile, edit_chains: dict[str, list[str]]) -> ImportedDocument:
     """Record what a mirrored file says.
 
-    `shown` is the session the file showed when it was left, if any. A new session can be `made_current`. `written`
-    says of an event whether a file was written as of it. `lines` are, by session, the version a writer had and the
-    events of their edits, the last one twice if they wrote all that is shown since; they are updated here. `edited`
-    is when the file was changed, if known. `file_of` names the file that contains a place of the document.
+    `edit_chains` have, by session, the version that a writer started from, then the events of their edits, the last
+    one twice if they wrote all that is shown since. They are updated here.
     """
     store = ws.store()
-    state = None if shown is None else store.state(shown)
+    state = None if file.shown is None else store.state(file.shown)
     context = import_context(ws, state.project if state is not None else None)
     if state is not None:
-        changed = _moment(edited, state, context.now)
+        changed = _edited_at(file.edited, state, context.now)
         context = context._replace(tasks={task.id for task in state.tasks.values()}, edited=changed)
-    rules = configured(rules, context.models)
+    rules = configured(file.rules, context.models)
     ours = None if state is None or state.deleted else shown_as(state, rules)
+    tidied = _tidy(file.value, rules, context)
+    document = tidied.document if ours is None else _without_assumptions(file.value, tidied.document, ours, rules)
+    if state is None or ours is None or rules.alias(document) != rules.alias(ours):
+        if ours is not None and (
+            rules.name in _NAMED_BY_ID or not file.made_current or not _names_session(file.value)
+        ):
+            raise Refused(
+                "the id names the session and its file, and cannot be changed",
+                hint=f"Change it back to {rules.alias(ours)}.",
+                file=None if file.file_of is None else file.file_of(("state",)),
+            )
+        imported = import_document(ws, file.value, rules, of_project=True)
+        return _made_current(ws, imported, rules) if file.made_current else imported
+    _refuse_contradictions(file.value, tidied.document, state, rules)
+    _refuse(broken_rules(file.value, tidied.document, rules, context), file.file_of)
+    edit = _Edit(ws, file._replace(rules=rules), state.session, ours, tidied, edit_chains.get(state.session, ()))
+    return edit.record(context, edit_chains)
+
+
+def _tidy(value: Json, rules: Format, context: ImportContext) -> _Tidied:
     tidied = rules.tidy(value, context)
-    differing = [
+    notes = [
         note
         for note in tidied.notes
         if _differs(note.place, value, tidied.document, rules) or _set_aside(note.place, value, tidied.document)
     ]
-    document: Json = tidied.document
-    if ours is not None:
-        tidy, document = document, without_assumptions(value, document, ours, rules)
+    return _Tidied(tidied.document, notes)
+
+
+def _without_assumptions(
+    value: Json, tidy: Document, version: Document, rules: Format, *, nulls: bool = False
+) -> Document:
+    document = without_assumptions(value, tidy, version, rules, nulls=nulls)
     assert isinstance(document, dict)
-    if shown is None or state is None or ours is None or rules.alias(document) != rules.alias(ours):
-        if ours is not None and (rules.name in _NAMED_BY_ID or not made_current or not _names_session(value)):
-            raise Refused(
-                "the id names the session and its file, and cannot be changed",
-                hint=f"Change it back to {rules.alias(ours)}.",
-                file=None if file_of is None else file_of(("state",)),
-            )
-        imported = import_document(ws, value, rules, of_project=True)
-        return _made_current(ws, imported, rules) if made_current else imported
-    assert isinstance(tidy, dict)
-    _refuse_contradictions(value, tidy, state, rules)
-    _refuse(broken_rules(value, tidy, rules, context), file_of)
-    events = list(store.events(shown))
-    redacted, _ = redact_document(without_assumptions(value, tidy, ours, rules, nulls=True))
-    assert isinstance(redacted, dict)
-    version = find_base(events, rules, redacted, written, lines.get(shown, ()))
-    base = None if version is None else version.document
-    if base is not None:
+    return document
+
+
+class _Edit:
+    """An edit of the session that a file shows: finds the version it was made from, and records the difference."""
+
+    def __init__(
+        self,
+        ws: Workspace,
+        file: MirroredFile,
+        session: str,
+        ours: Document,
+        tidied: _Tidied,
+        edit_chain: Sequence[str],
+    ) -> None:
+        self._ws = ws
+        self._file = file
+        self._session = session
+        self._ours = ours
+        self._tidied = tidied
+        self._edit_chain = edit_chain
+        self._events = list(ws.store().events(session))
+        # Versions in the store have no secrets, so the edit is compared without its own.
+        redacted, _ = redact_document(_without_assumptions(file.value, tidied.document, ours, file.rules, nulls=True))
+        assert isinstance(redacted, dict)
+        self._redacted = redacted
+        self._base = find_base(self._events, file.rules, redacted, file.was_written, edit_chain)
+
+    def record(self, context: ImportContext, edit_chains: dict[str, list[str]]) -> ImportedDocument:
+        document, notes = self._checked(context)
+        merged_edit, last = self._merge(document, context)
+        edit_chains.pop(self._session, None)
+        if self._base is not None and not merged_edit.conflicts:
+            edit_chains[self._session] = self._next_chain(self._base, document, last, merged_edit.events)
+            for session in [*edit_chains][:-_MAX_CHAINS]:
+                del edit_chains[session]
+        notes = [*self._tidied.notes, *notes, *_notes_of(merged_edit.removed_tasks)]
+        return ImportedDocument(self._session, False, merged_edit.events, merged_edit.conflicts, notes)
+
+    def _checked(self, context: ImportContext) -> tuple[Document, list[FormatNote]]:
+        """The document to merge, with notes. Refused if it is an old copy, or moves the session's beginning."""
+        rules, base = self._file.rules, None if self._base is None else self._base.document
         # What was left out is as it was in the version they had: later changes need not fit theirs.
-        document = without_assumptions(value, tidy, base, rules)
-    document, notes = prepare(ws, document, rules, context)
-    if is_older(document, base, rules):
-        raise Refused(OLDER, hint="To compare it with the session: holdfast convert FILE --to craft")
-    _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
-    context = context._replace(now=changed)
-    guests = origin.guests(store, shown)
-    versions: Callable[[], KnownVersions] = partial(known_versions, events, rules, written, lines.get(shown, ()))
-    if pending(ours) <= pending(redacted):
-        versions = KnownVersions  # a list left out as a whole removes nothing
-    with ws.transaction(about=shown) as transaction:
-        merged_edit = merge_edit(
-            ws.recorder, transaction, shown, document, rules, base=base, context=context,
-            known={event.key for event in events if event.writer not in guests},
-            after=() if version is None else version.line[1:],
-            versions=versions, edited=True,
-        )  # fmt: skip
-        last = transaction.state(shown).last
-        if view.status_of(transaction.state(shown)) in FINISHED and store.current(ws.place.root) == shown:
-            transaction.set_current(ws.place.root, None)
-    lines.pop(shown, None)
-    if version is not None and not merged_edit.conflicts:
-        line = [*version.line, *_latest(store, shown, last, merged_edit.events)]
-        if _is_shown_as(document, store, shown, rules):
-            line.append(line[-1])
-        lines[shown] = line if len(line) <= MAX_VERSIONS else line[-1:]
-        for session in [*lines][:-_MAX_LINES]:
-            del lines[session]
-    return ImportedDocument(
-        shown,
-        False,
-        merged_edit.events,
-        merged_edit.conflicts,
-        [*differing, *notes, *_notes_of(merged_edit.removed_tasks)],
-    )
+        version = self._ours if base is None else base
+        document = _without_assumptions(self._file.value, self._tidied.document, version, rules)
+        document, notes = prepare(self._ws, document, rules, context)
+        if is_older(document, base, rules):
+            raise Refused(OLDER, hint="To compare it with the session: holdfast convert FILE --to craft")
+        versions = [self._ours] if base is None else [self._ours, base]
+        _refuse(moved_beginning(document, versions, rules), self._file.file_of)
+        return document, list(notes)
+
+    def _merge(self, document: Document, context: ImportContext) -> tuple[MergedEdit, Position | None]:
+        """Record the difference, as of when the file was changed; gives the position of the last event, too."""
+        ws, session, rules, base = self._ws, self._session, self._file.rules, self._base
+        if context.edited is not None:
+            context = context._replace(now=context.edited)
+        store = ws.store()
+        guests = origin.guests(store, session)
+        versions: Callable[[], KnownVersions] = partial(
+            known_versions, self._events, rules, self._file.was_written, self._edit_chain
+        )
+        if pending(self._ours) <= pending(self._redacted):
+            versions = KnownVersions  # a list left out as a whole removes nothing
+        with ws.transaction(about=session) as transaction:
+            merged_edit = merge_edit(
+                ws.recorder, transaction, session, document, rules,
+                base=None if base is None else base.document, context=context,
+                known={event.key for event in self._events if event.writer not in guests},
+                after=() if base is None else base.edit_chain[1:],
+                versions=versions, edited=True,
+            )  # fmt: skip
+            state = transaction.state(session)
+            if view.status_of(state) in FINISHED and store.current(ws.place.root) == session:
+                transaction.set_current(ws.place.root, None)
+        return merged_edit, state.last
+
+    def _next_chain(self, base: Version, document: Document, last: Position | None, events: int) -> list[str]:
+        store = self._ws.store()
+        chain = [*base.edit_chain, *_latest(store, self._session, last, events)]
+        if _is_shown_as(document, store, self._session, self._file.rules):
+            chain.append(chain[-1])
+        return chain if len(chain) <= MAX_VERSIONS else chain[-1:]
 
 
 def _is_shown_as(document: Document, store: Store, session: str, rules: Format) -> bool:
@@ -269,8 +335,8 @@ def _objects(value: Json) -> list[dict[str, Json]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _moment(edited: int | None, state: State, now: int) -> int:
-    """When a change without a time of its own was made: the file's time, unless that clock cannot be right."""
+def _edited_at(edited: int | None, state: State, now: int) -> int:
+    """When a change that names no time was made: the file's time, unless that clock cannot be right."""
     return edited if edited is not None and state.time.start <= edited <= now else now
 
 
@@ -286,7 +352,7 @@ def _made_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> I
     with ws.transaction() as transaction:
         unfinished = earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED
         if earlier is not None and unfinished and not ws.is_read_only(earlier.session):
-            ws.recorder.within(transaction, earlier.session, put_away)
+            ws.recorder.within(transaction, earlier.session, replacement_events)
             ws.note(
                 f"The {rules.name} file contains another session, {imported.session[:8]}, "
                 f"which is now the current one. The previous one was put away: holdfast resume {earlier.session[:8]}"

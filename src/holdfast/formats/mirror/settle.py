@@ -69,7 +69,7 @@ def _named(layout: MirrorLayout, path: str) -> str:
     return path + (".yaml" if layout.writes_itself else ".json")
 
 
-# Whoever writes the file every millisecond has to wait.
+# A program that writes the file every millisecond has to wait.
 _MAX_ROUNDS: Final = 5
 _MAX_TURNS: Final = 20
 # Programs that empty a file before filling it get this long until its content counts as broken.
@@ -136,7 +136,7 @@ def _settle_for_all(
         _settle(locked_tree, formats, everything=everything)
         locked_tree.tree.served = asked
         stored.save(locked_tree.tree)
-        # Whoever recorded something meanwhile waits to be served.
+        # A process that recorded something meanwhile waits to be served.
         if (stamp(ws), stored.asked(ws.place.root)) == (before, asked):
             break
     stored.count_anew(locked_tree.tree)
@@ -219,7 +219,7 @@ class _Settlement:
         return taken
 
     def _wait_for(self, path: str) -> Fingerprint | None:
-        """Give whoever replaces a file by deleting it first a moment to write it."""
+        """Give programs that delete a file before they write it again some time to do so."""
         full = inside(self._root, path)
         for wait in _WAITS:
             if self._locked.nanos() - folder_stamp(os.path.dirname(full)) >= _RECENT:
@@ -299,7 +299,9 @@ class _Settlement:
         """Whether somebody may have restored earlier content by hand: in a format whose files do not say when they
         were written, and which git never restores.
         """
-        return layout.deleting_stops and file is not None and file.session in self._tree.lines.get(layout.name, {})
+        return (
+            layout.deleting_stops and file is not None and file.session in self._tree.edit_chains.get(layout.name, {})
+        )
 
     def _note_restored(self, layout: MirrorLayout, path: str, data: bytes, seen: ForeignFile) -> None:
         """A checkout, a stash or a copy restored an earlier version: not an edit.

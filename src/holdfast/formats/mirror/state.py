@@ -1,7 +1,7 @@
 """What mirrors remember of a work tree: what they wrote, where, and of which session.
 
-It is private to this device and can be lost without harm: a file nobody remembers writing is read, compared and found
-to say nothing new. The hashes of all versions are stored separately, because they are needed only when a file has
+It is private to this device and can be lost without harm: a file without a record is read and compared, and
+says nothing new. The hashes of all versions are stored separately, because they are needed only when a file has
 changed.
 """
 
@@ -63,7 +63,7 @@ class RejectedFile(msgspec.Struct, frozen=True):
 
 
 class RemovedFile(msgspec.Struct):
-    """A file that another program deleted to stop its session, and whether a person was told so."""
+    """A file that another program deleted to stop its session, and whether that was reported."""
 
     session: str
     reported: bool = msgspec.field(default=False, name="told")
@@ -90,7 +90,7 @@ class MirroredTree(msgspec.Struct):
     removed: dict[str, RemovedFile] = {}
     # format -> session -> the version last read back: the event it was made as of, then the events that came of it;
     # the last one twice if it says all that is shown since
-    lines: dict[str, dict[str, list[str]]] = {}
+    edit_chains: dict[str, dict[str, list[str]]] = msgspec.field(default_factory=dict, name="lines")
     # format -> how far the log was when the files were last brought up to date
     as_of: dict[str, str] = {}
     # format -> how many of the sessions that became current here were noticed
@@ -176,7 +176,7 @@ class MirrorState:
             return 0
 
     def count_anew(self, tree: MirroredTree) -> None:
-        """Reset the counter when it has grown large. The tree first: nobody may seem served who is not."""
+        """Reset the counter when it has grown large. The tree first: no request may seem served that is not."""
         if self.asked(tree.root) > _TRIM_ASKED_AT:
             tree.served = 0
             self.save(tree)

@@ -39,7 +39,7 @@ _OWN_KEYS: Final = frozenset((
     "schema_version", "session_id", "completed_work", "pending_tasks", "decisions_made", "teleportation", "sessionId",
     "branchName", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "feature_id", "current_state",
 ))  # fmt: skip
-_ENOUGH: Final = 2
+_MIN_SIGNS: Final = 2
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})-", re.ASCII)
 
 
@@ -59,7 +59,7 @@ def identify(value: Json, path: str = "") -> FormatKind | None:
         return None
     name, fields = max(_FIELDS.items(), key=lambda item: len(item[1] & value.keys()))
     shared = len(fields & value.keys())
-    if shared < _ENOUGH or shared * 2 <= len(value):
+    if shared < _MIN_SIGNS or shared * 2 <= len(value):
         return None
     rules = registry.named(name)
     return FormatKind(rules, rules.kinds[0])
@@ -70,17 +70,17 @@ def is_foreign(raw: bytes, path: str) -> bool:
 
     For instance settings with comments, or YAML with anchors: nothing is lost, and it is not a session.
     """
-    from holdfast.formats.recovery.recover import is_yaml, recovered
+    from holdfast.formats.recovery.parse import is_yaml, recover_document
 
     if detect.has_session_signs(raw):
         return False
     if path.lower().endswith((".yaml", ".yml")):
         return is_yaml(raw)
     try:
-        recovered_file = recovered(raw, path)
+        recovered = recover_document(raw, path)
     except HoldfastError:
         return False
-    return recovered_file.lost_from is None and bool(recovered_file.value) and identify(recovered_file.value) is None
+    return recovered.lost_from is None and bool(recovered.value) and identify(recovered.value) is None
 
 
 def complete(value: Json, kind: FormatKind, context: ImportContext, *, cut: bool) -> TidyDocument | HoldfastError:

@@ -60,7 +60,7 @@ def opening(text: str, start: int) -> str | None:
 
 
 def rest_of(text: str, start: int, end: int, root: Container) -> RepairedJson:
-    """Add to `root` the entries of its own level from a text that begins somewhere within its document.
+    """Add to `root` the entries of its level from a text that begins somewhere within its document.
 
     Nested parts are left out, since it is unknown what they belonged to. Whether the text begins within quotes is
     unknown too, so both are tried.
@@ -282,7 +282,7 @@ class _JsonRepair(Scalars):
     # ── resuming ─────────────────────────────────────────────────────────────────────────────────────────
 
     def next_document(self, position: int) -> bool:
-        """Does another document like this begin here? After the first document, only at the start of a line."""
+        """Whether another document starts here as the first did. Before the second: only at the start of a line."""
         if self.opening is None or not self.stack:
             return False
         margin = self.after_another or self.text[position - 1 : position] == "\n"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-_MOST_WRAPPINGS: Final = 4
+_MAX_WRAPPINGS: Final = 4
 _UTF8: Final = codecs.getincrementaldecoder("utf-8")
 _UTF16: Final = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _WITHIN_A_STRING: Final = re.compile(r'\s*"\s*(?:[{\[](?:\s|\\[nrt])*(?:\\"|\\\\|[{\[\]}0-9])|\\")')
@@ -42,7 +42,7 @@ class Layer(NamedTuple):
 def unwrapped(raw: bytes) -> Layer:
     """The intended text, as far as it can be known."""
     layer = _decoded(raw)
-    for _ in range(_MOST_WRAPPINGS):
+    for _ in range(_MAX_WRAPPINGS):
         inner = _without_mojibake(layer) or _out_of_string(layer)
         if inner is None:
             return layer
@@ -116,14 +116,14 @@ def _plain(body: bytes, notes: list[str]) -> str:
 def _undo_mojibake(text: str) -> tuple[str, int] | None:
     """The text whose UTF-8, read as Latin-1 or Windows-1252, gives this one; and how many times."""
     times = 0
-    while not text.isascii() and times < _MOST_WRAPPINGS:
+    while not text.isascii() and times < _MAX_WRAPPINGS:
         try:
             # Incremental, since the text may be cut within its last character.
             text = _UTF8().decode(text.translate(_BACK).encode("latin-1"))
         except UnicodeError:
             break
         times += 1
-    # A text that only looks like it gives control characters, which nobody writes.
+    # A text that only looks like it gives control characters, which no text has.
     return None if not times or _CONTROL.search(text) else (text, times)
 
 

@@ -1,7 +1,7 @@
 """Writes YAML, also over a text that can no longer be parsed, whose comments and order of keys are kept.
 
-If an edit left a bracket open or an indentation wrong, the data is written anew and comments are put back next to
-their keys; those of keys that no longer exist come first.
+If an edit left a bracket open or an indentation wrong, the data is written as new text and comments are put back next
+to their keys; those of keys that no longer exist come first.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def item(value: Json, indent: int) -> list[str]:
 
 
 def is_block(value: Json) -> bool:
-    """Does it take lines of its own?"""
+    """Whether it is written on separate lines."""
     return isinstance(value, (dict, list, tuple)) and len(value) > 0
 
 

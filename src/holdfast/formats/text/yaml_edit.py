@@ -2,7 +2,7 @@
 
 The text is parsed for the position of each part, and parts that differ are replaced; indentation, quotes, blank lines
 and the order of keys stay. The result is read again and compared. If the text cannot be edited in place, the document
-is written anew, with the comments before it.
+is written as new text, with the comments before it.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class _Edit:
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _replace(self, node: Node, value: Json) -> None:
-        """Replace a part: on its line, or on lines of its own if it has nested entries."""
+        """Replace a part: on its line, or on separate lines if it has nested entries."""
         start, end = self._span(node)
         if is_block(value) and _deep(value):
             self._rewrite(node, value)
@@ -238,7 +238,7 @@ class _Edit:
         begin = self._line_start(start)
         before = self._text[begin:start]
         inner_comments = comments(self._text[start:end])
-        if not before.strip(" -"):  # it has lines of its own, or follows the dash of a list
+        if not before.strip(" -"):  # it has separate lines, or follows the dash of a list
             column = node.start_mark.column
             lines = block(value, column)
             lines[0] = lines[0][column:]

@@ -110,7 +110,7 @@ def outline(text: str) -> dict[str, Json]:
             _put(parent, "notes", text_around)
         if labelled or content is None:
             _put(parent, heading, labelled)
-        # A section may have text or a list of its own and also subsections.
+        # A section may have text or a list, and also subsections.
         if content is not None:
             _put(parent, heading if not isinstance(parent.get(heading), dict) else f"{heading} list", content)
         named = parent.get(heading)

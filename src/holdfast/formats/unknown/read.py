@@ -189,7 +189,7 @@ class _Reader:
     def _moments(self, meaning: Meaning, what: str) -> list[tuple[int, KnownKey]]:
         moments = []
         for known in self._keys.get(meaning, []):
-            at = values.moment(known.value, self._context)
+            at = values.time_of(known.value, self._context)
             if at is not None:
                 self._say(known.place, f"taken as the time of {what}{self._assumed(known.value)}")
                 moments.append((at, known))
@@ -197,7 +197,7 @@ class _Reader:
 
     def _assumed(self, value: Json) -> str:
         """What had to be assumed to read a time, as an addition to its note."""
-        assumed = values.assumed(value, self._context)
+        assumed = values.assumption_of(value, self._context)
         return "" if assumed is None else f"; {assumed}"
 
     # ── facts ────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +222,7 @@ class _Reader:
 
     def _progress(self) -> float | None:
         known = min(self._keys.get("progress", []), default=None, key=lambda known: len(known.place))
-        part = None if known is None else values.share(known.value)
+        part = None if known is None else values.fraction(known.value)
         if known is not None and part is not None:
             self._say(known.place, f"taken as progress of {part:.0%}")
         return part
@@ -280,7 +280,7 @@ class _Reader:
     def _time_in(self, entry: Mapping[str, Json], began: int, updated: int) -> tuple[int, str]:
         """An entry's time within the session (else the session's end), and what was assumed to read it."""
         for key in ("timestamp", "at", "date", "time"):
-            at = values.moment(entry.get(key), self._context)
+            at = values.time_of(entry.get(key), self._context)
             if at is not None:
                 return min(max(at, began), updated), self._assumed(entry[key])
         return updated, ""

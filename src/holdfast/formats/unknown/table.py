@@ -25,7 +25,7 @@ Meaning: TypeAlias = Literal[
 class Keys(NamedTuple):
     """What some keys mean, if their values have a certain shape.
 
-    `keys` are alternatives separated by commas. `*` stands for any words or none, `a|b` for one of two words, `a?`
+    `keys` are alternatives separated by commas. `*` matches any words or none, `a|b` for one of two words, `a?`
     for a word that may be missing, `<done>` for one of a group of words. Words are in the singular.
     """
 
@@ -87,7 +87,7 @@ LANGUAGES: Final[Mapping[str, str]] = {
 
 TABLE: Final[tuple[Keys, ...]] = (
     # Other sessions.
-    Keys("to do", "next|future|coming|following session, * for next|future session", values.is_work),
+    Keys("to do", "next|future|coming|following session, * for next|future session", values.has_work),
     Keys("done", "<done> session, <done> last|previous|this time|session *", values.is_list_of_text),
     Keys("sessions", "* session, * session <earlier>|history|log|list, session * history|log", values.is_list),
     Keys("nothing", "<earlier>, <earlier> *, * <earlier> session *", values.is_anything),
@@ -102,10 +102,10 @@ TABLE: Final[tuple[Keys, ...]] = (
     Keys("commits", "git? session? commit, commit made|created|list|hash|sha, new commit", values.is_list_of_commits),
     Keys("commit", "git? last|latest|head|current? commit, * commit hash|sha|id, git? head sha|hash?, sha",
         values.is_commit),
-    Keys("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
+    Keys("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_time),
     Keys("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
                    "seen|change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
-                   "completed|finished <at>, last? session? timestamp|ts|time", values.is_moment),
+                   "completed|finished <at>, last? session? timestamp|ts|time", values.is_time),
     Keys("worked", "total|session|actual? time spent|worked *, <length> spent|worked *, "
                   "total|actual? working|work|worked time|<length> *, session|work? duration <length>?",
         values.is_duration),
@@ -113,7 +113,7 @@ TABLE: Final[tuple[Keys, ...]] = (
     Keys("scope", "scope, area, component, module", values.is_name),
     Keys("tags", "tag, label, keyword", values.is_list_of_text),
     Keys("progress", "* progress, * completion, completion|progress percentage|percent|pct, "
-                    "percent|percentage complete?", values.is_share),
+                    "percent|percentage complete?", values.is_fraction),
     Keys("status", "session? status|state, overall|current|completion|task|work status", values.is_name),
     # Files.
     Keys("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *, file change",
@@ -123,29 +123,29 @@ TABLE: Final[tuple[Keys, ...]] = (
     Keys("nothing", "* <changed>|created|deleted|staged|untracked file", values.is_anything),
     # Work by status.
     Keys("nothing", "when|how|if|why|before|after *", values.is_anything),
-    Keys("to do", "* not|un|be <done>|started *", values.is_work),
+    Keys("to do", "* not|un|be <done>|started *", values.has_work),
     Keys("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
     Keys("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
-                "what was|we built, what changed, change made, work so far", values.is_work),
+                "what was|we built, what changed, change made, work so far", values.has_work),
     Keys("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
                  "* action item, * left, what remain, immediate|suggested|recommended|required action *, "
-                 "* action needed|required, ready to start, * need doing", values.is_work),
+                 "* action needed|required, ready to start, * need doing", values.has_work),
     Keys("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
-                   "waiting for|on *, * impediment", values.is_work),
-    Keys("doing", "* in progress *, wip *, * wip, doing, <task>|<unit> started", values.is_work),
+                   "waiting for|on *, * impediment", values.has_work),
+    Keys("doing", "* in progress *, wip *, * wip, doing, <task>|<unit> started", values.has_work),
     Keys("tasks", "<now> *", values.is_list_of_statuses),
     Keys("doing", "<now> <task> *", values.is_list_of_text),
     # The goal, best first.
     Keys("goal", "* goal, * objective, user|original|initial request|prompt|input|ask", values.is_goal, 1),
     Keys("goal", "currently? working on, <now>? session|work|working|main|primary|development? focus area?, "
                 "<now> work|workstream|effort|initiative", values.is_goal, 2),
-    Keys("doing", "<now> <task>|issue *, <now>, now, task, <task> name|title|description", values.is_one, 3),
+    Keys("doing", "<now> <task>|issue *, <now>, now, task, <task> name|title|description", values.is_single_goal, 3),
     Keys("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what, "
-                "request, prompt, input", values.is_one, 3),
+                "request, prompt, input", values.is_single_goal, 3),
     Keys("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage|workflow|release "
-                "name|title|goal|description|kind?, session type", values.is_one, 4),
+                "name|title|goal|description|kind?, session type", values.is_single_goal, 4),
     # Mixed lists: each entry has its own status.
-    Keys("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
+    Keys("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_task_list),
     Keys("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
     # Everything else.
     Keys("error", "* error *, * failure, problem, problem encountered|hit|found", values.is_text),

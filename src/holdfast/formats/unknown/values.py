@@ -87,34 +87,34 @@ STATUSES: Final[Mapping[str, str]] = {
     **_words("blocked", "blocked waiting stuck on_hold"),
     **_words("dropped", "dropped cancelled canceled skipped abandoned removed wontfix reverted rejected"),
 }  # fmt: skip
-# Without a telling key, only these mark work: servers are "running" and checks "passed" too.
-_OF_WORK: Final = frozenset(
+# Under a key that does not say that it is work, only these mark it: servers are "running" and checks "passed" too.
+_WORK_STATUSES: Final = frozenset(
     ["done", "complete", "completed", "finished", "pending", "todo", "blocked"]
 ) | {"in progress", "not started", "to do"}  # fmt: skip
 
 # Keys that may hold the text of an entry, best first.
-_TEXT: Final = (
+_TEXT_KEYS: Final = (
     "text", "task", "title", "name", "content", "description", "subject", "step", "item", "what", "decision",
     "chosen", "choice", "action", "activity", "milestone", "issue", "blocker", "question", "lesson", "message",
     "note", "msg", "error", "summary", "goal", "objective", "focus", "primary", "feature", "work", "label", "point",
     "change", "id",
 )  # fmt: skip
-_PARTS: Final = ("tasks", "steps", "subtasks", "items")
-_ENDINGS: Final = ("_task", "_name", "_title", "_description", "_text")
+_PART_KEYS: Final = ("tasks", "steps", "subtasks", "items")
+_TEXT_KEY_ENDINGS: Final = ("_task", "_name", "_title", "_description", "_text")
 # Attributes of an entry, which are not entries.
 _ATTRIBUTES: Final = frozenset(
     ["priority", "branch", "severity", "owner", "assignee", "type", "category", "level", "worktree", "id", "date"]
 )
 # Words for time or order: as keys, they are not part of the entry's text.
-_WHEN: Final = frozenset([
+_TIME_WORDS: Final = frozenset([
     "at", "on", "by", "date", "time", "timestamp", "ts", "due", "deadline", "until", "since", "started", "start",
     "created", "updated", "modified", "ended", "end", "finished", "completed", "last", "eta", "target",
 ])  # fmt: skip
-_ORDER: Final = frozenset([
+_ORDER_WORDS: Final = frozenset([
     "start", "begin", "with", "here", "then", "first", "second", "third", "next", "after", "that", "finally", "later",
     "now", "immediate", "immediately", "main", "primary", "step", "task", "action", "item", "description",
 ])  # fmt: skip
-_STATUS: Final = ("status", "state", "done", "completed", "complete", "checked", "passes", "passed")
+_STATUS_KEYS: Final = ("status", "state", "done", "completed", "complete", "checked", "passes", "passed")
 
 
 class ListItem(NamedTuple):
@@ -182,12 +182,12 @@ def commit_of(value: Json) -> str | None:
     """The hash at the start of a text or in an object."""
     if isinstance(value, dict):
         plain = {_plain(key): entry for key, entry in value.items()}
-        return next((sha for key in _COMMIT_KEYS if (sha := _named_commit(plain.get(key)))), None)
+        return next((sha for key in _COMMIT_KEYS if (sha := _commit_under_key(plain.get(key)))), None)
     begins = _COMMIT.match(value.strip()) if isinstance(value, str) else None
     return begins["hash"].lower() if begins else None
 
 
-def _named_commit(value: Json) -> str | None:
+def _commit_under_key(value: Json) -> str | None:
     """The hash under a key for hashes: it may have no digit."""
     text = value.strip() if isinstance(value, str) else ""
     return text.lower() if _ANY_HASH.fullmatch(text) else commit_of(text)
@@ -202,7 +202,7 @@ def branch_of(value: Json) -> str | None:
     return None if named is None or _NONE.fullmatch(named["name"]) else text_of(named["name"][:MAX_NAME_LENGTH])
 
 
-def moment(value: Json, context: ImportContext) -> int | None:
+def time_of(value: Json, context: ImportContext) -> int | None:
     """A time as text, or as a number of seconds or milliseconds since 1970, of this century."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= context.now), None)
@@ -250,7 +250,7 @@ def duration(value: Json, words: tuple[str, ...]) -> int | None:
     return int(total) if 0 < total <= _MAX_DURATION else None
 
 
-def assumed(value: Json, context: ImportContext) -> str | None:
+def assumption_of(value: Json, context: ImportContext) -> str | None:
     """What had to be assumed to read a time, if anything."""
     try:
         return read(dated(value), context).assumed if isinstance(value, str) else None
@@ -258,7 +258,7 @@ def assumed(value: Json, context: ImportContext) -> str | None:
         return None
 
 
-def share(value: Json) -> float | None:
+def fraction(value: Json) -> float | None:
     """`0.6`, `60`, `"60%"`, `"60% (beta)"` and `"3/5"` are progress."""
     if isinstance(value, bool):
         return None
@@ -297,9 +297,9 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[ListItem]:
         for position, entry in enumerate(value):
             if isinstance(entry, str):
                 counted = f"{noun} {entry}" if noun and entry.strip().isdecimal() else entry
-                yield from _line(" ".join(counted.split()), None, {}, (*place, position))
+                yield from _item_in_line(" ".join(counted.split()), None, {}, (*place, position))
             elif isinstance(entry, int) and not isinstance(entry, bool) and noun:
-                yield from _line(f"{noun} {entry}", None, {}, (*place, position))
+                yield from _item_in_line(f"{noun} {entry}", None, {}, (*place, position))
             elif (
                 not isinstance(entry, dict)
                 or is_item(entry)
@@ -308,30 +308,30 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[ListItem]:
                 yield from items(entry, (*place, position), noun)
             else:  # an object without a text key: the first sentence in it
                 sentences = (text for part in entry.values() if (text := text_of(part)) and is_prose(text))
-                yield from _entry(entry, (*place, position), named=next(sentences, ""))
+                yield from _items_in_entry(entry, (*place, position), named=next(sentences, ""))
     elif isinstance(value, dict):
-        yield from _entry(value, place) if is_item(value) else _named_entries(value, place, noun)
+        yield from _items_in_entry(value, place) if is_item(value) else _named_entries(value, place, noun)
     elif isinstance(value, str):
         for line in value.splitlines():
-            yield from _line(line, None, {}, place)
+            yield from _item_in_line(line, None, {}, place)
 
 
-def _entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator[ListItem]:
+def _items_in_entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator[ListItem]:
     plain = {_plain(key): value for key, value in entry.items()}
     text = text_of(plain.get("title")) or text_of(plain.get("name")) if named else _text_in(plain)
     text = text or named
     status = status_in(entry)
-    parts = next(((key, part) for key, part in entry.items() if _plain(key) in _PARTS), None)
+    parts = next(((key, part) for key, part in entry.items() if _plain(key) in _PART_KEYS), None)
     if status is None and parts is not None and is_list_of_statuses(parts[1]):
         yield from items(parts[1], (*place, parts[0]))  # its parts have the statuses
     elif text:
-        yield from _line(" ".join(text.split()), status, plain, place)
+        yield from _item_in_line(" ".join(text.split()), status, plain, place)
 
 
 def status_in(entry: Mapping[str, Json]) -> str | None:
     """The status of an entry, by its own fields."""
     plain = {_plain(key): value for key, value in entry.items()}
-    return next((word for key in _STATUS if (word := status_word(plain.get(key))) is not None), None)
+    return next((word for key in _STATUS_KEYS if (word := status_word(plain.get(key))) is not None), None)
 
 
 def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterator[ListItem]:
@@ -339,27 +339,27 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
     for key, entry in value.items():
         here = (*place, key)
         text = text_of(entry)
-        if _plain(key) in _STATUS or _plain(key).rpartition("_")[2] in _ATTRIBUTES:
+        if _plain(key) in _STATUS_KEYS or _plain(key).rpartition("_")[2] in _ATTRIBUTES:
             continue  # an attribute of the whole
         if isinstance(entry, bool):
-            yield from _line(key, status_word(entry), {}, here)
-        elif text is not None and is_moment(text) and not _WHEN & set(_plain(key).split("_")):
-            yield from _line(key, None, {"at": text}, here)  # a name with its time
-        elif text is not None and set(_plain(key).split("_")) <= _ORDER:
-            yield from _line(text, None, {}, here)
+            yield from _item_in_line(key, status_word(entry), {}, here)
+        elif text is not None and is_time(text) and not _TIME_WORDS & set(_plain(key).split("_")):
+            yield from _item_in_line(key, None, {"at": text}, here)  # a name with its time
+        elif text is not None and set(_plain(key).split("_")) <= _ORDER_WORDS:
+            yield from _item_in_line(text, None, {}, here)
         elif text is not None:
             status = status_word(text)
             if status is not None and (statuses or status_word(text, whole=True)):
-                yield from _line(key, status, {"outcome": text} if is_prose(text) else {}, here)
+                yield from _item_in_line(key, status, {"outcome": text} if is_prose(text) else {}, here)
             elif says_something(text):
-                yield from _line(f"{key}: {' '.join(text.split())}", None, {}, here)
-        elif isinstance(entry, dict) and any(_plain(inner) in _STATUS for inner in entry):
-            yield from _entry(entry, here, named=key)
+                yield from _item_in_line(f"{key}: {' '.join(text.split())}", None, {}, here)
+        elif isinstance(entry, dict) and any(_plain(inner) in _STATUS_KEYS for inner in entry):
+            yield from _items_in_entry(entry, here, named=key)
         else:
             yield from items(entry, here, noun)
 
 
-def _line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[ListItem]:
+def _item_in_line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[ListItem]:
     match = _BULLET.match(written)
     text = text_of(match["text"]) if match else None
     if match is None or text is None:
@@ -376,13 +376,13 @@ def _line(written: str, status: str | None, more: Mapping[str, Json], place: Pla
 
 def _text_in(plain: Mapping[str, Json]) -> str | None:
     """The text under a usual key, or one that ends like it (`taskName`, `task_description`)."""
-    named = [key for key in _TEXT if key in plain]
-    longer = [key for key in plain if key.count("_") == 1 and key.endswith(_ENDINGS)]
+    named = [key for key in _TEXT_KEYS if key in plain]
+    longer = [key for key in plain if key.count("_") == 1 and key.endswith(_TEXT_KEY_ENDINGS)]
     return next((text for key in (*named, *longer) if (text := text_of(plain[key])) and says_something(text)), None)
 
 
 def is_item(value: Mapping[str, Json]) -> bool:
-    """Is an object one entry with a text of its own, rather than a container?"""
+    """Whether an object is one entry with a text, rather than a container."""
     return _text_in({_plain(key): entry for key, entry in value.items()}) is not None
 
 
@@ -419,7 +419,7 @@ def is_commit(value: Json) -> bool:
     return commit_of(value) is not None
 
 
-def is_moment(value: Json) -> bool:
+def is_time(value: Json) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value >= _THIS_CENTURY // 1000
     if not isinstance(value, str):
@@ -440,15 +440,15 @@ def is_list_of_commits(value: Json) -> bool:
     return isinstance(value, list) and bool(value) and all(commit_of(entry) is not None for entry in value)
 
 
-def is_share(value: Json) -> bool:
-    return share(value) is not None
+def is_fraction(value: Json) -> bool:
+    return fraction(value) is not None
 
 
 def is_goal(value: Json) -> bool:
     return goal_of(value) is not None
 
 
-def is_one(value: Json) -> bool:
+def is_single_goal(value: Json) -> bool:
     """One goal, not a list."""
     return not isinstance(value, list) and is_goal(value)
 
@@ -457,20 +457,20 @@ def is_text(value: Json) -> bool:
     return not isinstance(value, dict) and is_remark(value)
 
 
-def is_work(value: Json) -> bool:
+def has_work(value: Json) -> bool:
     """Does it contain work? An object may contain lists of it under any name."""
     if isinstance(value, dict):
         return any(isinstance(entry, (list, dict, str, bool)) for entry in value.values())
     return next(items(value, (), "task"), None) is not None
 
 
-def is_several(value: Json) -> bool:
+def is_task_list(value: Json) -> bool:
     """A list, or an object of one kind of entry: lists, statuses, or texts by name."""
     if isinstance(value, dict):
         kinds = {
             list if isinstance(entry, list) else str if isinstance(entry, (str, bool)) else dict
             for key, entry in value.items()
-            if _plain(key) not in _STATUS
+            if _plain(key) not in _STATUS_KEYS
         }
         return kinds in ({list}, {str}) or is_list_of_statuses(value)
     return is_list_of_text(value)
@@ -515,7 +515,7 @@ def is_map_of_statuses(value: Json) -> bool:
         return False
     stated = [entry.get("status") if isinstance(entry, dict) else entry for entry in value.values()]
     statuses = [status for status in stated if isinstance(status, str) and status_word(status) is not None]
-    return 3 * len(statuses) > 2 * len(stated) and 2 * sum(map(_is_of_work, statuses)) >= len(stated)
+    return 3 * len(statuses) > 2 * len(stated) and 2 * sum(map(_is_work_status, statuses)) >= len(stated)
 
 
 def is_marked_work(value: Json) -> bool:
@@ -525,7 +525,7 @@ def is_marked_work(value: Json) -> bool:
     marked = 0
     for entry in value:
         if isinstance(entry, dict):
-            marked += any(_plain(key) in _STATUS and _is_status(stated) for key, stated in entry.items())
+            marked += any(_plain(key) in _STATUS_KEYS and _is_status(stated) for key, stated in entry.items())
         elif isinstance(entry, str):
             match = _BULLET.match(entry)
             marked += match is not None and match["tick"] is not None
@@ -536,9 +536,9 @@ def _is_status(value: Json) -> bool:
     """A status in words used for work only, or a sign."""
     if not isinstance(value, str) or status_word(value) is None:
         return False
-    return _is_of_work(value) or not any(letter.isalpha() for letter in value)
+    return _is_work_status(value) or not any(letter.isalpha() for letter in value)
 
 
-def _is_of_work(text: str) -> bool:
+def _is_work_status(text: str) -> bool:
     words = [word.lower() for word in _WORD.findall(text[:MAX_NAME_LENGTH].replace("_", " "))]
-    return any(" ".join(words[:length]) in _OF_WORK for length in (1, 2))
+    return any(" ".join(words[:length]) in _WORK_STATUSES for length in (1, 2))

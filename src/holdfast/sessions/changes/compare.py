@@ -29,7 +29,7 @@ from holdfast.machine.git.history import GitCommit, GitHistory
 from holdfast.machine.process import ProcessIdentity, liveness
 from holdfast.sessions.changes import tree_snapshot, tree_state
 from holdfast.sessions.changes.tree_snapshot import FileDifference, NewCommit, TreeComparison
-from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot, names_of
+from holdfast.sessions.changes.tree_state import AS_COMMITTED, LogMark, TreeEntry, TreeSnapshot, names_of
 from holdfast.workspace import projects
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ NOT_COMPARED: Final = "work_tree"  # in a session's `extra`
 _AGAIN: Final = 3  # rounds: a turn may begin or end during a comparison
 _SLACK: Final = 10  # ms by which a report may be dated before its edit
 _REPORTED: Final = 2_000  # ms within which an edit is reported
-_LONGEST_SUBJECT: Final = 300
-_LONGEST_NAME: Final = 250
-_MOST_PARENTS: Final = 20
+_MAX_SUBJECT_LENGTH: Final = 300
+_MAX_NAME_LENGTH: Final = 250
+_MAX_PARENTS: Final = 20
 _ID: Final = 36  # characters of a session's id
 
 
@@ -69,7 +69,7 @@ def compare_at_end(ws: Workspace, session: str, at: int | None = None) -> None:
     """Compare this work tree because a session ends: changes since its last turn are the person's."""
     store = ws.existing_store()
     if store is None or store.remembered(tree_state.snapshot_name(ws.place.root)) is None:
-        return  # nobody ever worked here: there is nothing to compare with
+        return  # without an earlier snapshot there is nothing to compare with
     _safely(ws, ws.place.root, 5.0, TurnEnd(session, ws.now() if at is None else at))
 
 
@@ -110,7 +110,7 @@ def _safely(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = 
         _compare(here, patience, ending)
     except (Busy, Unreachable):
         return
-    except Exception as error:  # noqa: BLE001 (whatever a repository holds, whoever came for something else goes on)
+    except Exception as error:  # noqa: BLE001 (a repository must not stop the verb)
         message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
         error_log.note(ws.home.path, "compare", f"{root}: {message}")
         with suppress(HoldfastError):
@@ -134,12 +134,12 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
     tree = tree_state.decode_turns(store.remembered(tree_state.turns_name(root)), root)
     began = min((turn.began for turn in tree.turns), default=ws.now())
     before = tree_state.decode_snapshot(kept) or TreeSnapshot(began)
-    looked: TreeComparison | None = None
+    comparison: TreeComparison | None = None
     why = ""
     if os.path.isdir(root) and ws.place.git:
         mirrored = ws.own_paths()
         try:
-            looked = tree_snapshot.look(GitHistory(root), before, ws.now(), mirrored)
+            comparison = tree_snapshot.compare_tree(GitHistory(root), before, ws.now(), mirrored)
         except HoldfastError as error:
             why = error.message
     with ws.transaction(patience=patience) as transaction:
@@ -148,14 +148,14 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
         fresh = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if fresh.due == tree.due:
             fresh.due = None
-        if looked is None:
+        if comparison is None:
             if why:
                 _Recording(ws, transaction, fresh.turns, before, ending).not_compared(why)
                 fresh.not_before = ws.now() + limits.TREE_REST
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None]
         else:
             recording = _Recording(ws, transaction, fresh.turns, before, ending)
-            snapshot = recording.record(looked)
+            snapshot = recording.record(comparison)
             transaction.remember(tree_state.snapshot_name(root), msgspec.msgpack.encode(snapshot))
             oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
@@ -182,14 +182,14 @@ class _Recording:
         self._left_out: dict[str, int] = {}
         self._recorded: dict[str, int] = {}
 
-    def record(self, looked: TreeComparison) -> TreeSnapshot:
+    def record(self, comparison: TreeComparison) -> TreeSnapshot:
         """Record what can be attributed; gives the next snapshot, in which the rest is unchanged."""
-        snapshot = looked.snapshot
-        waiting = self._commits(looked.commits)
+        snapshot = comparison.snapshot
+        waiting = self._commits(comparison.commits)
         if waiting is not None:
             snapshot.log, snapshot.head = waiting
         reports = self._reports()
-        for difference in looked.differences:
+        for difference in comparison.differences:
             if _is_reported(difference, reports.get(difference.path, ())):
                 continue
             if not self._file(difference, snapshot.at):
@@ -360,10 +360,10 @@ class _Recording:
 
 
 def _recorded(commit: GitCommit, branch: str | None) -> CommitRecorded:
-    fits = branch is not None and len(branch) <= _LONGEST_NAME and branch.isprintable()
+    fits = branch is not None and len(branch) <= _MAX_NAME_LENGTH and branch.isprintable()
     return CommitRecorded(
-        sha=commit.sha, message=shorten(commit.subject, _LONGEST_SUBJECT), branch=branch if fits else None,
-        tree=commit.tree, parents=commit.parents[:_MOST_PARENTS],
+        sha=commit.sha, message=shorten(commit.subject, _MAX_SUBJECT_LENGTH), branch=branch if fits else None,
+        tree=commit.tree, parents=commit.parents[:_MAX_PARENTS],
         authored=commit.authored if abs(commit.authored) <= MAX_SAFE_INTEGER else None,
     )  # fmt: skip
 
@@ -391,6 +391,6 @@ def _is_reported(difference: FileDifference, reports: Iterable[FileState]) -> bo
 def _leave(snapshot: TreeSnapshot, difference: FileDifference, before: TreeSnapshot) -> None:
     """Leave the entry as it was, so that the next comparison detects the change again."""
     since = (difference.before.since if difference.before is not None else 0) or before.at
-    entry = difference.before or TreeEntry(0, 0, 0, None, "=")
+    entry = difference.before or TreeEntry(0, 0, 0, None, AS_COMMITTED)
     entry.since = since
     snapshot.entries[difference.path] = entry

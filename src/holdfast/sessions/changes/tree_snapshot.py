@@ -23,7 +23,7 @@ from holdfast.machine import files
 from holdfast.machine.git import worktree
 from holdfast.machine.git.history import GitCommit, GitHistory
 from holdfast.machine.git.reader import StatusEntry, is_under
-from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot
+from holdfast.sessions.changes.tree_state import AS_COMMITTED, MISSING, LogMark, TreeEntry, TreeSnapshot
 
 _TICK: Final = 2_000_000_000  # ns: the coarsest time stamps of a file system
 _YOUNG: Final = 20  # ms
@@ -32,7 +32,7 @@ _SECRET: Final = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*",
     "id_ed25519*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "credentials", "credentials.json",
 )  # fmt: skip
-_MOST_LISTED: Final = 20  # commits whose files are looked at
+_MAX_LISTED: Final = 20  # commits whose files are listed
 # Entries of HEAD's log for a commit that was just made.
 _MADE: Final = re.compile(
     r"(?:commit|cherry-pick|revert|am|merge)\b(?!.*: Fast-forward$)"
@@ -80,7 +80,7 @@ class TreeComparison(NamedTuple):
     commits: list[NewCommit]
 
 
-def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str]) -> TreeComparison:
+def compare_tree(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str]) -> TreeComparison:
     """Compare a work tree with its snapshot. Raises a `HoldfastError` if that exceeds a limit."""
     place = git.place()
     head = worktree.head(place)
@@ -97,7 +97,7 @@ def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str
         for commit in commits
         if commit.is_amended or (commit.replaces is None and len(commit.commit.parents) < 2)
     ]
-    for made in bringing[-_MOST_LISTED:]:
+    for made in bringing[-_MAX_LISTED:]:
         for action, path in git.files_of(made.commit.sha, since=made.replaces):
             if not _is_compared(path, mirrored):
                 continue
@@ -132,8 +132,8 @@ class _Comparing:
             status = None
         if status is not None and not stat.S_ISREG(status.st_mode):
             return  # a link, a submodule, or a directory instead of a file
-        now = TreeEntry(0, 0, 0, None, "-") if status is None else _entry(status)
-        if before is not None and before.kind != "=" and before.is_as(now) and not self._is_young(before):
+        now = TreeEntry(0, 0, 0, None, MISSING) if status is None else _entry(status)
+        if before is not None and before.kind != AS_COMMITTED and before.is_as(now) and not self._is_young(before):
             if change is not None:
                 self.entries[path] = msgspec.structs.replace(before, since=0)
             return
@@ -160,13 +160,13 @@ class _Comparing:
     ) -> Action | None:
         """The action between two entries; None if nothing changed."""
         was_there = before is not None and before.kind == ""
-        if now.kind == "-":
+        if now.kind == MISSING:
             if change is None and committed is None and not was_there:
                 return None
-            return None if before is not None and before.kind == "-" else "deleted"
+            return None if before is not None and before.kind == MISSING else "deleted"
         if was_there:
             return "modified"
-        if before is not None and before.kind == "-":
+        if before is not None and before.kind == MISSING:
             return "created"
         if change is None:  # as committed before and now: only a commit can have changed it
             return committed
@@ -193,7 +193,7 @@ class _Comparing:
         fresh = [
             difference.path
             for difference in self._differences
-            if difference.before is None or difference.before.kind == "="
+            if difference.before is None or difference.before.kind == AS_COMMITTED
         ]
         counted = self._git.lines_changed(self._before.head, fresh[: limits.MAX_TREE_CHANGES])
         return [
@@ -284,7 +284,7 @@ def _since(git: GitHistory, entries: list[GitCommit], before: TreeSnapshot) -> l
     for place, entry in enumerate(entries):
         if mark is not None and mark == mark_of(entry):
             return entries[:place]
-    # No earlier mark, or the log started anew: commits that may have been made since.
+    # No earlier mark, or the log was deleted: commits that may have been made since.
     since = before.at if mark is None else mark.at
     return [entry for entry in entries if entry.until >= since and git.precisely(entry).until >= since]
 
@@ -324,8 +324,8 @@ def _replaced(
         return None
     same = [commit for commit in sources if (commit.authored, commit.author) == (entry.authored, entry.author)]
     for fits in (
-        lambda one: one.subject == entry.subject,
-        lambda one: one.tree == entry.tree,
+        lambda commit: commit.subject == entry.subject,
+        lambda commit: commit.tree == entry.tree,
         lambda _: len(same) == 1,
     ):
         for commit in same:

@@ -8,7 +8,7 @@ removes those it has taken into account. Hooks, `start` and `resume` load this m
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,19 +25,25 @@ if TYPE_CHECKING:
 
 
 SNAPSHOT_PREFIX: Final = "tree/"
-_MOST_PACKED: Final = 1 << 20  # bytes of packed refs read while a person waits
+_MAX_PACKED_SIZE: Final = 1 << 20  # bytes of packed refs read while a person waits
+
+
+# The kinds of an entry, as they are stored: a file, a missing one, and one that was as committed before.
+TreeEntryKind: TypeAlias = Literal["", "-", "="]
+MISSING: Final = "-"
+AS_COMMITTED: Final = "="
 
 
 class TreeEntry(msgspec.Struct, array_like=True, gc=False):
-    """A path that differs from the commit. `kind` is `-` for a deleted one, and `=` for one that was as committed (or
-    missing) at `since`, an earlier snapshot, and whose change is not attributed yet.
+    """A path that differs from the commit. One `AS_COMMITTED` was as committed (or missing) at `since`, an earlier
+    snapshot, and its change is not attributed yet.
     """
 
     modified: int
     changed: int
     size: int
     hash: str | None
-    kind: str = ""
+    kind: TreeEntryKind = ""
     since: int = 0
 
     def is_as(self, other: TreeEntry) -> bool:
@@ -87,7 +93,7 @@ def note_beginning(ws: Workspace, at: int | None = None) -> None:
     with suppress(HoldfastError):
         if any(ws.store().remembered(name) is not None for name in names):
             return  # already compared, or an earlier turn is about to be
-        head = worktree.head(ws.place, packed=_MOST_PACKED).commit
+        head = worktree.head(ws.place, packed=_MAX_PACKED_SIZE).commit
         begun = TreeSnapshot(now if at is None else min(at, now), head)
         with ws.transaction() as transaction:
             if all(transaction.remembered(name) is None for name in names):

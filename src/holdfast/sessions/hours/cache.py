@@ -13,7 +13,7 @@ from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.machine.wall import local_offset
 from holdfast.sessions.hours.overlaps import Overlap, OverlapTimeline, messages_in, person_of
-from holdfast.sessions.hours.table import Line, SessionHours, Sums, day_of, share
+from holdfast.sessions.hours.table import Line, SessionHours, Sums, day_of, session_hours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
     from holdfast.workspace.workspace import Workspace
 
-_MOST: Final = 16  # cached combinations of project and first day
+_MAX_CACHED: Final = 16  # cached combinations of project and first day
 
 
 class CachedHours(NamedTuple):
@@ -58,7 +58,7 @@ class HoursMemo:
             if state is None or state.deleted:
                 continue
             if view.status_of(state) in FINISHED:
-                self._finished[version] = share(state, now=now, offset=local_offset)
+                self._finished[version] = session_hours(state, now=now, offset=local_offset)
                 self._forget()
             else:
                 self.unfinished.add(version)  # its hours grow with time
@@ -85,7 +85,7 @@ class HoursMemo:
                 if project in (None, item.project):
                     sums.add(item)
             _take(sums, self._overlaps, project)
-            while len(self._sums) >= _MOST:
+            while len(self._sums) >= _MAX_CACHED:
                 del self._sums[next(iter(self._sums))]
             self._sums[asked] = sums
         return self._sums[asked].copy()
@@ -102,25 +102,25 @@ def hours(ws: Workspace, memo: HoursMemo, *, project: str | None = None, since: 
             memo.refresh(store, now)
             timelines = memo.timelines(ws)
             sums, unfinished = memo.sums(project, first), sorted(memo.unfinished)
-        for item in _shares(store, unfinished, now):
+        for item in _hours_of(store, unfinished, now):
             if project in (None, item.project):
                 sums.add(item)
             _take(sums, _timeline(timelines, ws, item).add(item), project)
     return CachedHours(sums.days(), sums.scopes(), sums.projects(), sums.total)
 
 
-def _timeline(timelines: dict[str, OverlapTimeline], ws: Workspace, share: SessionHours) -> OverlapTimeline:
-    return timelines.setdefault(person_of(ws.store(), share.session), OverlapTimeline(messages_in(ws)))
+def _timeline(timelines: dict[str, OverlapTimeline], ws: Workspace, hours: SessionHours) -> OverlapTimeline:
+    return timelines.setdefault(person_of(ws.store(), hours.session), OverlapTimeline(messages_in(ws)))
 
 
 def _take(sums: Sums, overlaps: list[Overlap], project: str | None) -> None:
     for overlap in overlaps:
-        if project in (None, overlap.share.project):
+        if project in (None, overlap.hours.project):
             sums.take(overlap, local_offset)
 
 
-def _shares(store: Store, sessions: list[str], now: int) -> Iterator[SessionHours]:
+def _hours_of(store: Store, sessions: list[str], now: int) -> Iterator[SessionHours]:
     for session in sessions:
         state = store.state(session)
         if state is not None and not state.deleted:
-            yield share(state, now=now, offset=local_offset)
+            yield session_hours(state, now=now, offset=local_offset)

@@ -28,7 +28,7 @@ Messages: TypeAlias = Callable[[str], Sequence[int]]
 class Overlap(NamedTuple):
     """Time worked in this session that counts for another one."""
 
-    share: SessionHours
+    hours: SessionHours
     since: int
     until: int
 
@@ -49,25 +49,25 @@ class OverlapTimeline:
         other._since, other._until, other._owners = list(self._since), list(self._until), list(self._owners)
         return other
 
-    def add(self, share: SessionHours) -> list[Overlap]:
+    def add(self, hours: SessionHours) -> list[Overlap]:
         """Add the work of a session; gives the overlaps, in which it or another session no longer counts."""
-        return [overlap for since, until in share.blocks for overlap in self._add(share, since, until)]
+        return [overlap for since, until in hours.blocks for overlap in self._add(hours, since, until)]
 
-    def _add(self, share: SessionHours, since: int, until: int) -> list[Overlap]:
+    def _add(self, hours: SessionHours, since: int, until: int) -> list[Overlap]:
         first = last = bisect_right(self._until, since)
         made: list[tuple[int, int, SessionHours]] = []
         lost: list[Overlap] = []
         while last < len(self._since) and self._since[last] < until:
             begin, end, owner = self._since[last], self._until[last], self._owners[last]
             low, high = max(since, begin), min(until, end)
-            made += [(begin, low, owner), (since, low, share)]
-            for low_, high_, winner in self._contested(owner, share, low, high):
+            made += [(begin, low, owner), (since, low, hours)]
+            for low_, high_, winner in self._contested(owner, hours, low, high):
                 made.append((low_, high_, winner))
-                lost.append(Overlap(share if winner is owner else owner, low_, high_))
+                lost.append(Overlap(hours if winner is owner else owner, low_, high_))
             if high < end:
                 made.append((high, end, owner))
             since, last = high, last + 1
-        made.append((since, until, share))
+        made.append((since, until, hours))
         made = [stretch for stretch in made if stretch[0] < stretch[1]]
         self._since[first:last] = [low for low, _, _ in made]
         self._until[first:last] = [high for _, high, _ in made]
@@ -77,23 +77,23 @@ class OverlapTimeline:
     def _contested(
         self, first: SessionHours, second: SessionHours, since: int, until: int
     ) -> Iterator[tuple[int, int, SessionHours]]:
-        """Divide a stretch that two sessions share: pieces, each with its session."""
+        """Divide a stretch that two sessions hours: pieces, each with its session."""
         moments = {
-            moment for share in (first, second) for moment in self._messages_of(share) if since < moment < until
+            moment for hours in (first, second) for moment in self._messages_of(hours) if since < moment < until
         }
         cuts = [since, *sorted(moments), until]
         for low, high in pairwise(cuts):
-            yield low, high, max((first, second), key=lambda share: (self._latest(share, low), share.session))
+            yield low, high, max((first, second), key=lambda hours: (self._latest(hours, low), hours.session))
 
-    def _latest(self, share: SessionHours, moment: int) -> int:
-        moments = self._messages_of(share)
+    def _latest(self, hours: SessionHours, moment: int) -> int:
+        moments = self._messages_of(hours)
         place = bisect_right(moments, moment)
-        return moments[place - 1] if place else share.start
+        return moments[place - 1] if place else hours.start
 
-    def _messages_of(self, share: SessionHours) -> Sequence[int]:
-        if share.session not in self._known:
-            self._known[share.session] = self._messages(share.session)
-        return self._known[share.session]
+    def _messages_of(self, hours: SessionHours) -> Sequence[int]:
+        if hours.session not in self._known:
+            self._known[hours.session] = self._messages(hours.session)
+        return self._known[hours.session]
 
 
 def messages_in(ws: Workspace) -> Messages:
@@ -120,5 +120,5 @@ def messages_in(ws: Workspace) -> Messages:
 
 
 def person_of(store: Store, session: str) -> str:
-    """Whose time it is: ours, or that of whoever shares the session with us."""
+    """Whose time it is: ours, or that of the person who shares the session."""
     return origin.share_of(store, session) or ""

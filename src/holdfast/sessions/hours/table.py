@@ -85,12 +85,12 @@ def table(
         return _agents(there, now)
     sums = Sums(mixed=mixed)
     timelines: dict[str, OverlapTimeline] = {}
-    shown = [share(state, now=now, offset=offset) for state in there]
+    shown = [session_hours(state, now=now, offset=offset) for state in there]
     for hours in shown:
         sums.add(hours)
-    for hours in [*shown, *(share(state, now=now, offset=offset) for state in others if not state.deleted)]:
+    for hours in [*shown, *(session_hours(state, now=now, offset=offset) for state in others if not state.deleted)]:
         for overlap in timelines.setdefault(person(hours.session), OverlapTimeline(messages)).add(hours):
-            if any(overlap.share is mine for mine in shown):
+            if any(overlap.hours is mine for mine in shown):
                 sums.take(overlap, offset)
     match by:
         case "scope":
@@ -132,13 +132,13 @@ class SessionHours(msgspec.Struct, frozen=True, gc=False):
     blocks: tuple[tuple[int, int], ...]
 
 
-def share(state: State, *, now: int, offset: Offset) -> SessionHours:
+def session_hours(state: State, *, now: int, offset: Offset) -> SessionHours:
     work = view.worktime(state, now)
     end = view.ended_at(state)
     stop = now if end is None else end
     start = stop - work.elapsed
     if end is None and work.pauses and work.pauses[-1].until is None:
-        stop = work.pauses[-1].since  # whether work goes on is not known yet
+        stop = work.pauses[-1].since  # whether work continues is not known yet
         work = work._replace(pauses=work.pauses[:-1])
     lasted: dict[str, int] = {day_of(start, offset): 0}
     rested: dict[str, int] = {}
@@ -238,7 +238,7 @@ class Sums:
 
     def take(self, overlap: Overlap, offset: Offset) -> None:
         """Subtract an overlap, which counts for another session."""
-        hours = overlap.share
+        hours = overlap.hours
         for since, until in by_midnight(overlap.since, overlap.until, offset):
             day = day_of(since, offset)
             if day >= self._since:
@@ -272,7 +272,7 @@ class Sums:
 
 
 def worked_days(days: Iterable[Line]) -> list[Line]:
-    """The days with work: a session that nobody ended also spans nights and weekends."""
+    """The days with work: a session that was not ended also spans nights and weekends."""
     return [day for day in days if day.working_ms]
 
 

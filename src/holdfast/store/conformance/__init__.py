@@ -58,4 +58,4 @@ class StoreConformance(
     Carrying,
     Installations,
 ):
-    """All of it. Copying brings the tests of deleting along: what was deleted stays so in copies."""
+    """All tests of a store. Those of copies include those of erasing: what was deleted stays deleted in copies."""

@@ -1,4 +1,4 @@
-"""Clocks: within a session they only grow, and no clock that a peer writes decides over anything else."""
+"""Clocks: within a session they only grow, and a clock that a peer writes affects nothing else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _GOAL = "session.edited"
 
 
 def _agrees(store: Store, session: str = SESSION) -> None:
-    """The state is the fold of the events, they come in its order, and from any clock on, they are the rest."""
+    """The state is the fold of the events, which are in fold order; reading from a clock on gives the rest."""
     events = list(store.events(session))
     clocks = adjusted_clocks(events)
     assert events == sorted(events, key=lambda event: log_position(event, clocks))
@@ -75,7 +75,7 @@ class Clocks(StoreFixture):
         assert_sound(store)
 
     def test_a_received_event_pushes_the_clock_of_its_own_session_only(self) -> None:
-        """What is recorded after hearing of another writer's event comes after it; other sessions do not notice."""
+        """An event recorded after another writer's event arrived comes after it; other sessions do not change."""
         store = self.store()
         ahead = (START + DAY) * 1000
         put(store, SESSION, started())
@@ -96,7 +96,7 @@ class Clocks(StoreFixture):
     @pytest.mark.parametrize("clock", _ABSURD)
     @pytest.mark.parametrize("writer", ["0" * 20, "f" * 20])
     def test_an_absurd_clock_keeps_nothing_from_taking_effect(self, writer: str, clock: int) -> None:
-        """After it, edits and pauses take effect without a conflict, there and in another session; reopened too."""
+        """After such an event, edits and pauses take effect without a conflict, also after reopening."""
         store = self.store()
         for session in (SESSION, OTHER):
             put(store, session, started(), *(note(str(number)) for number in range(40)))
@@ -121,7 +121,7 @@ class Clocks(StoreFixture):
         assert_sound(self.reopened(store))
 
     def test_a_clock_at_the_bound_does_not_make_appending_read_everything(self) -> None:
-        """Beyond the bound, what is recorded here stands as it was written: snapshots go on being made and used."""
+        """Beyond the bound, events recorded here keep their clocks, and snapshots are still made and used."""
         store = self.store()
         put(store, SESSION, started())
         take(store, [foreign(BEN, 1, note("at the bound"), clock=MAX_CLOCK)])
@@ -134,7 +134,7 @@ class Clocks(StoreFixture):
         _agrees(self.reopened(store))
 
     def test_an_event_that_was_seen_before_it_arrived_comes_first(self) -> None:
-        """Its clock is larger than that of whoever saw it: they move behind it once it is there."""
+        """Its clock is larger than those of events that name it: they move behind it once it has arrived."""
         store = self.store()
         put(store, SESSION, started(), *(note(str(number)) for number in range(40)))
         last = list(store.events(SESSION))[-1].clock
@@ -148,7 +148,7 @@ class Clocks(StoreFixture):
         assert_sound(self.reopened(store))
 
     def test_an_absurd_clock_does_not_outdo_the_first_event_with_a_key(self) -> None:
-        """Of equal keys one counts, the same on every device, in whatever order they came."""
+        """Of events with equal keys one counts, the same on every device, in any order of arrival."""
         made = [
             foreign(BEN, 1, note("first"), clock=START * 1000 + 5, key="k"),
             foreign(CARO, 1, note("absurd"), clock=MAX_SAFE_INTEGER, key="k"),
@@ -165,7 +165,7 @@ class Clocks(StoreFixture):
 
     @pytest.mark.parametrize("seed", range(4))
     def test_absurd_clocks_in_any_order_and_in_pieces_give_one_state(self, seed: int) -> None:
-        """Three stores hear the same events differently and write in between: each agrees with the fold, then all."""
+        """Three stores receive the same events in different orders: each is its fold, in the end all agree."""
         chance = random.Random(seed)  # noqa: S311 (nothing secret)
         stores = [self.store(f"s{number}", writer=writer) for number, writer in enumerate((ANNA, BEN, CARO))]
         hostile = _hostile(chance, 12)
@@ -199,7 +199,7 @@ class Clocks(StoreFixture):
 
 
 def _hostile(chance: random.Random, count: int) -> Sequence[Event]:
-    """Two writers who write any clock and have seen anything of each other; keys and erasures among it."""
+    """Events of two writers with any clocks and any knowledge of each other, with keys and erasures."""
     made: list[Event] = []
     for _ in range(count):
         writer = chance.choice(("0" * 20, "f" * 20))

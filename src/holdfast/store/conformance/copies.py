@@ -51,7 +51,7 @@ from holdfast.store.store_copy import CURSORS, copy
 class Copying(Deleting):
     @pytest.mark.parametrize("seed", range(3))
     def test_the_state_is_always_the_fold_of_the_events(self, seed: int) -> None:
-        """Whatever three connections do in turn, in any order, with failures in between, states are folds."""
+        """After any actions of three connections in any order, with failures in between, every state is its fold."""
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         stores = [self.store(writer=ANNA), self.store(writer=BEN), self.store("apart", writer=CARO)]
         wall = START
@@ -88,7 +88,7 @@ class Copying(Deleting):
     # ── versions, copies, checks ─────────────────────────────────────────────────────────────────────────
 
     def test_a_newer_store_is_refused(self) -> None:
-        """A store that a later program wrote is not opened, and what it holds is not touched."""
+        """A store that a later program wrote is not opened, and is left unchanged."""
         store = self.store("newer")
         put(store, SESSION, started())
         self._opened.remove(store)
@@ -119,7 +119,7 @@ class Copying(Deleting):
         assert fresh.restore(copy).events == 0
 
     def test_restoring_unites_and_takes_nothing_away(self) -> None:
-        """What happened since the backup stays, what the backup has is added, what was deleted stays deleted."""
+        """Later events stay, the backup's events are added, and deleted sessions stay deleted."""
         store = self.store()
         put(store, SESSION, started(), note("secret paint"))
         put(store, OTHER, started("Other"), note("before"))
@@ -137,7 +137,7 @@ class Copying(Deleting):
         assert [row.id for row in other.rows(Filter())] == [THIRD, OTHER]
 
     def test_a_backup_is_never_written_over_something(self) -> None:
-        """A name that is taken is refused, and what is there stays; a missing directory is a typed error."""
+        """An existing file is refused and stays unchanged; a missing directory is a typed error."""
         store = self.store()
         put(store, SESSION, started())
         (self.place / "taken").write_bytes(b"mine")
@@ -169,7 +169,7 @@ class Copying(Deleting):
         assert everything(fresh) == before
 
     def test_repairing_a_sound_store_loses_nothing(self) -> None:
-        """`repair` without damage gives the same log, states, listings and search, and nothing is said to be lost."""
+        """`repair` without damage keeps log, states, listings and search, and reports no loss."""
         store = self.store()
         take(store, self.history())
         put(store, THIRD, started("Third"))
@@ -194,7 +194,7 @@ KNOWN = KnownProject("p1", "part", (("path", "/a/part"), ("remote", "github.com/
 
 
 def own(store: Store) -> LocalState:
-    """What stands beside the log, without what is true of this store alone."""
+    """The local state outside the log, without values that belong to this store alone."""
     local = store.local_state()
     return local._replace(
         memory={name: value for name, value in local.memory.items() if name != UNSEEN and CURSORS not in name}
@@ -220,7 +220,7 @@ class Carrying(StoreFixture):
         return store
 
     def test_local_state_is_complete(self) -> None:
-        """Nothing at first; then every work tree, project, piece of evidence and name, each in its order."""
+        """It is empty at first; then it has every work tree, project, piece of evidence and name, in order."""
         assert self.store("empty").local_state() == LocalState({}, [], {})
         store = self.furnished()
         local = store.local_state()
@@ -230,7 +230,7 @@ class Carrying(StoreFixture):
         assert self.reopened(store, "source").local_state() == local
 
     def test_evidence_is_put_back_exactly(self) -> None:
-        """A project known from elsewhere is found by the same evidence; what was known of it stays."""
+        """A project that was copied is found by the same evidence; facts that were known of it stay."""
         store = self.store()
         with store.transaction() as transaction:
             transaction.remember_evidence(KNOWN)
@@ -247,7 +247,7 @@ class Carrying(StoreFixture):
         assert store.projects_with("root", "r9") == []
 
     def test_missing_events_are_recorded_once(self) -> None:
-        """With its session, beside the log, in the transaction that says so; one's own is one's own to repair."""
+        """Names of missing events are recorded in the transaction, and once; an own session may be repaired."""
         store = self.furnished()
         assert store.may_repair(SESSION)
         assert store.own_id(SESSION) == SESSION
@@ -264,7 +264,7 @@ class Carrying(StoreFixture):
         assert_sound(store)
 
     def test_a_copy_is_the_same_store(self) -> None:
-        """Log, states, listings, search, work trees, projects and names; doing it again changes nothing."""
+        """Log, states, listings, search, work trees, projects and names arrive; copying again changes nothing."""
         source, target = self.furnished(), self.store("target", writer=BEN)
         events = sum(len(list(source.events(session))) for session in source.sessions())
         assert copy(source, target) == (3, events, ())
@@ -302,7 +302,7 @@ class Carrying(StoreFixture):
         assert everything(source) == everything(target)
 
     def test_a_store_is_not_copied_into_itself(self) -> None:
-        """Refused, and no trace of it is kept."""
+        """The copy is refused, and leaves no trace."""
         store, again = self.store(), self.store()
         put(store, SESSION, started())
         with pytest.raises(Invalid):

@@ -1,4 +1,4 @@
-"""What was deleted, erased or withdrawn is gone, whenever it arrives."""
+"""Deleted, erased or withdrawn events no longer count, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Deleting(StoreFixture):
         assert_sound(store)
 
     def test_erasing_a_session_leaves_only_envelopes(self) -> None:
-        """After `erase` the session is gone from every listing, its data from the log, and the chain still holds."""
+        """After `erase`, no listing has the session and the log has no data of it, and the chain is still valid."""
         store = self.store()
         put(store, SESSION, started(aliases={"craft": "alias-one"}))
         for number in range(70):
@@ -70,7 +70,7 @@ class Deleting(StoreFixture):
 
     @pytest.mark.parametrize("seed", range(4))
     def test_a_deletion_covers_what_comes_before_and_after_it(self, seed: int) -> None:
-        """Wherever in the order of arrival the deletion comes, nothing of the session's data stays anywhere."""
+        """At any place in the order of arrival, a deletion leaves no data of the session."""
         source = self.store("source")
         put(source, SESSION, started(aliases={"craft": "alias-one"}), note("secret paint"))
         whole = list(source.events(SESSION))
@@ -88,7 +88,7 @@ class Deleting(StoreFixture):
 
     @pytest.mark.parametrize("seed", range(4))
     def test_an_erasure_covers_its_events_whenever_they_come(self, seed: int) -> None:
-        """The data of erased events is dropped though they arrive later; all others stay, and search forgets."""
+        """The data of erased events is dropped even if they arrive later, also from search; others stay."""
         source = self.store("source")
         put(source, SESSION, started())
         kept = put(source, SESSION, note("blue paint"))[0]
@@ -113,7 +113,7 @@ class Deleting(StoreFixture):
 
     @pytest.mark.parametrize("seed", range(6))
     def test_replacement_of_erased_data_counts_in_any_order_of_arrival(self, seed: int) -> None:
-        """The rest of what an erased event said survives, in its place in the log, also for search and names."""
+        """The replacement of an erased event counts in its place in the log, also for search and names."""
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         source = self.store("source")
         put(source, SESSION, started(), SessionEdited(goal="blue paint"))
@@ -152,7 +152,7 @@ class Deleting(StoreFixture):
         assert_sound(self.reopened(store, "target", writer=CARO))
 
     def test_replacement_may_arrive_long_after_the_erased_event(self) -> None:
-        """An event that came without its data, many others, and then the erasure that says what it may say."""
+        """An event arrives without its data, then many others, then the erasure with its replacement."""
         source, store = self.store("source"), self.store("target", writer=CARO)
         put(source, SESSION, started())
         secret = put(source, SESSION, note("secret paint"))[0]
@@ -168,7 +168,7 @@ class Deleting(StoreFixture):
         assert_sound(self.reopened(store, "target", writer=CARO))
 
     def test_later_erasure_without_replacement_wins(self) -> None:
-        """What one erasure let stand, a later one without it takes away, from state and search."""
+        """A replacement that one erasure has and a later one has not is removed from state and search."""
         store = self.store()
         put(store, SESSION, started())
         secret = put(store, SESSION, note("secret paint"))[0]
@@ -185,7 +185,7 @@ class Deleting(StoreFixture):
         assert_sound(self.reopened(store))
 
     def test_a_late_event_in_a_session_with_erasures(self) -> None:
-        """Snapshots from before it are gone on from, and what stands instead still stands."""
+        """Earlier snapshots are still used, and replacements still count."""
         store = self.store()
         put(store, SESSION, started())
         secret = put(store, SESSION, note("secret paint"))[0]
@@ -214,7 +214,7 @@ class Withdrawing(StoreFixture):
     @pytest.mark.parametrize("writer", [ANNA, BEN, CARO])
     @pytest.mark.parametrize("after", [0, 2, 5])
     def test_withdrawn_events_leave_no_trace(self, writer: str, after: int) -> None:
-        """State, listing, search and names are those of a store that got only the others; given back, all is back."""
+        """State, listing, search and names equal those of a store without them; received again, they count."""
         history = self.history()
         store, without, whole = self.store("s"), self.store("t"), self.store("u")
         take(store, history)
@@ -233,7 +233,7 @@ class Withdrawing(StoreFixture):
         assert_sound(store)
 
     def test_withdrawing_nothing_changes_nothing(self) -> None:
-        """Beyond the end, of an unknown writer or session: no events, no change."""
+        """A range beyond the end, or of an unknown writer or session, withdraws nothing."""
         store = self.store()
         put(store, SESSION, started(), note("a"))
         before = everything(store)
@@ -245,7 +245,7 @@ class Withdrawing(StoreFixture):
         assert everything(store) == before
 
     def test_a_session_without_events_is_unknown(self) -> None:
-        """No state, no row, no name, no place; and once events of it come, it is there as if for the first time."""
+        """State, row, names and places are removed; events received later make it again from nothing."""
         store, other = self.store(), self.store(writer=BEN)
         put(other, SESSION, started(aliases={"craft": "alias-one"}), note("blue paint"))
         put(store, OTHER, started("Other"))
@@ -271,7 +271,7 @@ class Withdrawing(StoreFixture):
         assert_sound(other)
 
     def test_another_connection_is_not_deceived_by_what_it_remembers(self) -> None:
-        """A session that went and came back different is read anew by whoever had it in memory."""
+        """A session that was removed and came back different is read again, also by those who had it in memory."""
         store, other = self.store(), self.store()
         theirs = chain(BEN, 3)
         for turn in range(4):
@@ -287,7 +287,7 @@ class Withdrawing(StoreFixture):
             assert store.state(SESSION) is None
 
     def test_places_go_on_from_where_they_were(self) -> None:
-        """Nothing new stands at a place that was somebody's, though the last ones went."""
+        """Places are not used again, even if the last events were withdrawn."""
         store, other = self.store(), self.store(writer=CARO)
         put(store, SESSION, started())
         take(store, [foreign(BEN, 1, note("ahead of its time"), clock=(START + DAY) * 1000)])
@@ -305,7 +305,7 @@ class Withdrawing(StoreFixture):
         assert arrivals(store) == again
 
     def test_a_copy_counts_again_when_the_first_one_goes(self) -> None:
-        """Of two events with one key, the later one speaks once the earlier one is gone, also to search."""
+        """Of two events with one key, the later one counts once the earlier one is withdrawn, also in search."""
         store = self.store()
         first = foreign(BEN, 1, note("paint of theirs"), clock=START * 1000 + 5, key="hook:1")
         put(store, SESSION, started())
@@ -337,7 +337,7 @@ class Withdrawing(StoreFixture):
         assert_sound(store)
 
     def test_one_transaction_may_withdraw_and_go_on(self) -> None:
-        """What is recorded or received after it in the same block stands on what is left."""
+        """Events recorded or received later in the same transaction follow what is left."""
         store = self.store()
         put(store, SESSION, started())
         theirs = chain(BEN, 5)
@@ -354,7 +354,7 @@ class Withdrawing(StoreFixture):
         assert_sound(self.reopened(store))
 
     def test_what_an_erasure_took_does_not_come_back(self) -> None:
-        """When the erasure itself is taken out, data that it erased stays gone, and everything else is sound."""
+        """When the erasure itself is withdrawn, the data stays erased, and everything else is sound."""
         store = self.store()
         put(store, SESSION, started(), SessionEdited(goal="kept"))
         secret = put(store, SESSION, AliasGiven(format="craft", id="alias-one"))[0]
@@ -366,7 +366,7 @@ class Withdrawing(StoreFixture):
 
     @pytest.mark.parametrize("seed", range(4))
     def test_coming_and_going_in_any_order_ends_in_the_same_state(self, seed: int) -> None:
-        """Whatever was taken in and out before, what counts is what is there in the end."""
+        """After any series of arrivals and withdrawals, only the events that are left count."""
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         history = self.history()
         store, straight = self.store("s"), self.store("t")

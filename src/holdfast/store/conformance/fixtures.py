@@ -1,4 +1,4 @@
-"""What the tests of a store stand on: sessions, writers, a clock, and how to compare one store with another."""
+"""Fixtures for the tests of a store: sessions, writers, a clock, and comparison of stores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DAY = 86_400_000
 
 
 class Ticks:
-    """A wall clock that a test sets: microseconds, a millisecond more with every look."""
+    """A wall clock that a test sets: microseconds, a millisecond more with every reading."""
 
     def __init__(self, micros: int = START * 1000) -> None:
         self.micros = micros
@@ -60,7 +60,7 @@ def draft(data: EventData, at: int = START, *, key: str | None = None, actor: st
 
 
 def put(store: Store, session: str, *data: EventData, at: int = START, key: str | None = None) -> list[Event]:
-    """Record in a transaction of its own; the events that were new."""
+    """Record in a separate transaction; returns the events that were new."""
     with store.transaction(about=session) as transaction:
         made = [transaction.record(session, draft(item, at, key=key)) for item in data]
     return [event for event in made if event is not None]
@@ -86,7 +86,7 @@ def everything(store: Store) -> dict[str, object]:
 
 
 def assert_sound(store: Store) -> None:
-    """Every state is the fold of its events, every chain holds, and the store's own check agrees."""
+    """Every state is the fold of its events, every chain is valid, and the store's own check agrees."""
     for session in store.sessions():
         events = list(store.events(session))
         clocks = adjusted_clocks(events)
@@ -114,7 +114,7 @@ def note(text: str) -> NoteAdded:
 
 
 class StoreFixture:
-    # Whether several machines share one store of this kind, each with places and memory of its own.
+    # Whether several machines share one store of this kind, each with separate places and memory.
     shared: ClassVar[bool] = False
     place: Path
     _opened: list[Store]
@@ -133,7 +133,7 @@ class StoreFixture:
     def make_newer(self, where: str) -> None:
         """Change the closed store so that it looks as if a later version of the program had written it.
 
-        Asked for one name only, "newer", so that it can be a store of its own: it stays as it is after the test.
+        Asked for one name only, "newer", so that it can be a separate store: it stays as it is after the test.
         """
         raise NotImplementedError
 
@@ -165,8 +165,8 @@ class StoreFixture:
         take(ben, anna.events(SESSION))
         put(ben, SESSION, DeviceJoined(device="desk"), SessionEdited(goal="Paint the shop"), at=START + 50)
         put(anna, SESSION, SessionEdited(goal="Sell the shop"), SessionPaused(reason="lunch"), at=START + 60)
-        put(anna, SESSION, note("heard by a hook"), key="hook:1", at=START + 61)
-        put(ben, SESSION, note("heard by a hook"), key="hook:1", at=START + 62)
+        put(anna, SESSION, note("reported by a hook"), key="hook:1", at=START + 61)
+        put(ben, SESSION, note("reported by a hook"), key="hook:1", at=START + 62)
         put(ben, SESSION, AgentStarted(id="one", type="tester"), TaskAdded(id="t1", text="blue paint"))
         take(caro, [*anna.events(SESSION), *ben.events(SESSION)])
         put(caro, SESSION, DeviceJoined(device="phone"), SessionResumed(), AliasGiven(format="craft", id="alias-two"))

@@ -94,7 +94,7 @@ class ListingConformance(StoreFixture):
         assert self.goals(store, search="dusted") == ["2"]
 
     def test_listings_show_what_is_unfinished_of_a_name_or_archived(self) -> None:
-        """Alone and together with everything else; by age too, where a moment and an age are given."""
+        """Each filter alone and combined; archived ones also by age, if a time and an age are given."""
         store = self.shelf()
         put(store, THIRD, started("Goal 9"), SessionAborted(), at=START - DAY)
         assert self.goals(store, unfinished=True) == ["4", "3", "1", "0"]
@@ -111,7 +111,7 @@ class ListingConformance(StoreFixture):
         assert [project.name for project in store.projects()] == ["house", "shop"]
 
     def test_a_listing_goes_on_where_it_stopped(self) -> None:
-        """Page by page everything comes once, in the order of the whole, whatever else is asked for."""
+        """Pages together have every session once, in the order of the whole list, with any other criteria."""
         store = self.shelf()
         for session in (OTHER, SESSION, THIRD):
             put(store, session, started("Goal same"), at=START + 2 * DAY)
@@ -149,7 +149,7 @@ class ListingConformance(StoreFixture):
         assert row.working_ms == 60_000
 
     def test_sessions_count_as_archived_by_event_and_by_age(self) -> None:
-        """With a moment and an age given, sessions that ended longer ago count as archived; nothing is recorded."""
+        """With a time and an age given, sessions that ended longer ago count as archived; nothing is recorded."""
         store = self.shelf()
         events = sum(len(list(store.events(session))) for session in store.sessions())
 
@@ -191,7 +191,7 @@ class ListingConformance(StoreFixture):
         assert store.find("alias") == store.find("Alias%") == store.find("1%") == store.find("zzzz") == []
 
     def test_an_alias_given_anew_replaces_the_old_one(self) -> None:
-        """Per format a session has one alias, the last in the log: the one before finds it no longer."""
+        """A session has one alias per format, the last in the log; earlier ones no longer find it."""
         store = self.store()
         put(store, SESSION, started(aliases={"craft": "alias-one"}))
         put(store, SESSION, AliasGiven(format="craft", id="alias-two"))
@@ -202,7 +202,7 @@ class ListingConformance(StoreFixture):
     # ── what belongs to this machine ─────────────────────────────────────────────────────────────────────
 
     def test_each_place_has_its_own_current_session(self) -> None:
-        """A work tree points at one session until it is pointed elsewhere or nowhere; the log knows nothing of it."""
+        """A work tree has one current session until it is changed or cleared; the log has nothing of it."""
         store = self.store()
         put(store, SESSION, started())
         put(store, OTHER, started("Other"))
@@ -240,7 +240,7 @@ class ListingConformance(StoreFixture):
         assert store.evidence("p9") == []
 
     def test_the_latest_time_is_that_of_the_event_recorded_last(self) -> None:
-        """Not the largest: a machine whose clock was wrong for a while must not go on from that."""
+        """Not the largest one: a clock that was wrong for a while must not affect later times."""
         store = self.store()
         put(store, SESSION, started(), at=START + 99)
         put(store, OTHER, started("Other"), at=START + 5)
@@ -266,7 +266,7 @@ def keep(store: Store, **values: bytes | None) -> None:
 
 class Remembering(StoreFixture):
     def test_nothing_is_remembered_at_first(self) -> None:
-        """A name that nobody kept anything under gives nothing, in a transaction and outside."""
+        """A name without a value gives None, in a transaction and outside."""
         store = self.store()
         assert store.remembered("cursor") is None
         assert store.remembered_under("") == {}
@@ -275,7 +275,7 @@ class Remembering(StoreFixture):
             transaction.remember("cursor", None)
 
     def test_memory_stays_until_it_is_replaced_or_removed(self) -> None:
-        """Over closing, for another connection, empty bytes and large ones; the last word counts."""
+        """Values survive closing and are seen by other connections, empty and large ones; the last one counts."""
         store, other = self.store(), self.store()
         large = bytes(range(256)) * 20_000
         keep(store, one=b"1", empty=b"", large=large)
@@ -287,7 +287,7 @@ class Remembering(StoreFixture):
         assert_sound(store)
 
     def test_memory_is_visible_to_others_after_the_transaction(self) -> None:
-        """Within the block the new value counts; elsewhere the old one, until the block is left."""
+        """Within the transaction the new value counts; elsewhere the old one, until the commit."""
         store, other = self.store(), self.store()
         keep(store, one=b"1")
         with store.transaction() as transaction:
@@ -300,7 +300,7 @@ class Remembering(StoreFixture):
         assert (other.remembered("one"), other.remembered("two")) == (b"2", None)
 
     def test_memory_is_atomic_with_the_events_of_its_transaction(self) -> None:
-        """A block that an exception leaves has kept nothing, forgotten nothing, and recorded nothing."""
+        """A transaction that ends with an exception changes no value and records nothing."""
         store = self.store()
         keep(store, old=b"stays", other=b"stays too")
         put(store, SESSION, started())
@@ -320,7 +320,7 @@ class Remembering(StoreFixture):
         assert len(list(store.events(SESSION))) == 2
 
     def test_memory_is_listed_by_prefix_whatever_the_names(self) -> None:
-        """Exactly the names with the prefix, in their order; wildcards, quotes and NUL are letters like others."""
+        """Exactly the names with the prefix, in order; wildcards, quotes and NUL have no special meaning."""
         store = self.store()
         keep(store, **{name: name.encode() for name in NAMES})
         for prefix in [*NAMES, "vault/", "vault/a\U0010ffff", "v", "nobody", "aside", "vault/a/1"]:
@@ -332,7 +332,7 @@ class Remembering(StoreFixture):
         assert_sound(store)
 
     def test_a_backup_says_nothing_of_remotes(self) -> None:
-        """Restored elsewhere or opened as it is, a copy has no names under `vault/`, nor their bytes."""
+        """Restored elsewhere or opened directly, a copy has no names under `vault/`, nor their bytes."""
         store = self.store()
         put(store, SESSION, started())
         keep(store, **{"vault/1/cursor": b"how far we asked", "vault/1/more": b"x" * 9000, "mine": b"kept"})
@@ -378,7 +378,7 @@ class Installations(StoreFixture):
         return self.store(here="laptop"), self.store(here="desktop", writer=BEN)
 
     def test_sessions_are_shared(self, two: tuple[Store, Store]) -> None:
-        """What one records, the other shows, finds, searches and goes on from."""
+        """Events that one records are shown, found and continued by the other."""
         laptop, desktop = two
         put(laptop, SESSION, started(aliases={"craft": "alias-one"}), note("blue paint"))
         assert [row.id for row in desktop.rows(Filter(search="blue"))] == desktop.find("alias-one") == [SESSION]
@@ -412,7 +412,7 @@ class Installations(StoreFixture):
         assert desktop.current("/home/me/shop") is None
 
     def test_each_has_a_memory_of_its_own(self, two: tuple[Store, Store]) -> None:
-        """Names of one are not there for the other, nor is what stands beside the log changed for it."""
+        """Names of one do not exist for the other, and its local state does not change."""
         laptop, desktop = two
         before = desktop.local_state_version()
         with laptop.transaction() as transaction:
@@ -443,7 +443,7 @@ class Installations(StoreFixture):
         assert ("path", "/home/me/shop") not in desktop.local_state().projects[0].evidence
 
     def test_events_of_two_installations_are_in_the_order_they_were_recorded(self, two: tuple[Store, Store]) -> None:
-        """Within a session, whatever their clocks say."""
+        """Events of a session have growing clocks, however the machines' clocks differ."""
         laptop, desktop = two
         ahead = self.store(here="ahead", wall=Ticks(Ticks().micros * 2))
         first = put(ahead, SESSION, started())[0]
@@ -452,7 +452,7 @@ class Installations(StoreFixture):
         assert_sound(desktop)
 
     def test_both_may_write_at_once(self, two: tuple[Store, Store]) -> None:
-        """To different sessions: nobody waits for the other's transaction, and each sees only what is done."""
+        """Transactions on different sessions do not wait for each other, and see only committed events."""
         laptop, desktop = two
         with laptop.transaction() as transaction:
             transaction.record(SESSION, draft(started()))

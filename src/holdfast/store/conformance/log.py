@@ -51,7 +51,7 @@ class Chains(StoreFixture):
         assert list(flaws(events)) == []
 
     def test_an_event_holds_what_was_drafted(self) -> None:
-        """Time, actor, key, type and data are those of the draft; the salt makes equal data unlike."""
+        """Time, actor, key, type and data are those of the draft; the salt makes equal data differ."""
         store = self.store()
         with store.transaction() as transaction:
             first = transaction.record(SESSION, Draft(note("same"), START - 5, "caro", "k1"))
@@ -92,7 +92,7 @@ class Chains(StoreFixture):
     # ── from a clock on ──────────────────────────────────────────────────────────────────────────────────
 
     def test_events_from_a_clock_on_are_the_rest_of_the_log(self) -> None:
-        """Whoever asks again from the last clock it knows misses nothing: that clock's own events come again."""
+        """Reading again from the last known clock misses nothing: the events of that clock come again."""
         store = self.store()
         take(store, self.history())
         for session in (SESSION, OTHER):
@@ -132,7 +132,7 @@ class Chains(StoreFixture):
         assert len(put(store, OTHER, started("Other"), key="k")) == 1, "keys belong to their session"
 
     def test_a_key_that_guests_took_beforehand_is_free(self) -> None:
-        """What only guests recorded is recorded all the same, once, under a key that is the same on every device."""
+        """An event that only guests recorded is recorded once more, under a key that is the same on every device."""
         store, other = self.store(), self.store(writer=BEN)
         put(store, SESSION, started(), key="began")
         with store.transaction() as transaction:
@@ -166,7 +166,7 @@ class Chains(StoreFixture):
         assert transaction.changed() == {SESSION}
 
     def test_transaction_with_little_patience_raises_busy(self) -> None:
-        """Somebody else is writing: an error that says so, and nothing written; afterwards all is as before."""
+        """While another connection writes, `Busy` is raised and nothing is written; afterwards writing works."""
         store, other = self.store(), self.store(writer=BEN)
         put(store, SESSION, started())
         with store.transaction(), pytest.raises(Busy), other.transaction(patience=0.01):
@@ -174,7 +174,7 @@ class Chains(StoreFixture):
         assert len(put(other, SESSION, note("later"))) == 1
 
     def test_find_accepts_the_id_of_a_conversation(self) -> None:
-        """As `agent:id`, until it is deleted."""
+        """A session is found as `agent:id`, until it is deleted."""
         store = self.store()
         put(store, SESSION, started(), NativeLinked(agent="claude", id="abc"))
         assert store.find("claude:abc") == [SESSION]
@@ -204,7 +204,7 @@ class Chains(StoreFixture):
 
 class Receiving(StoreFixture):
     def test_place_of_received_events_is_remembered_until_removed(self) -> None:
-        """The place after which it began; not what is recorded here, nor what is known already."""
+        """It gives the place after which new events of others arrived, ignoring own and known events."""
         store = self.store()
         put(store, SESSION, started(), note("here"))
         assert store.remembered(UNSEEN) is None
@@ -249,7 +249,7 @@ class Receiving(StoreFixture):
         assert_sound(shuffled)
 
     def test_late_events_find_their_place_in_a_long_session(self) -> None:
-        """An event from the past changes the state as if it had been there all along, also far behind."""
+        """A late event changes the state as if it had always been there, also far behind the end."""
         store = self.store()
         made = put(store, SESSION, started())
         for number in range(300):
@@ -265,7 +265,7 @@ class Receiving(StoreFixture):
 
     @pytest.mark.parametrize("part", ["hash", "data", "salt", "actor", "clock", "prev", "session", "body"])
     def test_a_damaged_event_is_refused_with_all_that_came_with_it(self, part: str) -> None:
-        """An event that does not fit its own hash changes nothing, nor do the good ones beside it."""
+        """An event that does not fit its own hash changes nothing, nor do the good ones next to it."""
         store = self.store()
         put(store, SESSION, started())
         before = everything(store)
@@ -334,7 +334,7 @@ def chain(writer: str, count: int, *, session: str = SESSION) -> list[Event]:
 
 class Streaming(StoreFixture):
     def test_events_arrive_in_the_order_they_were_recorded(self) -> None:
-        """Over all sessions and connections, each once, at places that grow."""
+        """Events of all sessions and connections, each once, at growing places."""
         store, other = self.store(), self.store(writer=BEN)
         assert (store.arrived(0, 10), store.latest_place()) == ([], 0)
         made = put(store, SESSION, started(), note("a"))
@@ -348,7 +348,7 @@ class Streaming(StoreFixture):
         assert self.reopened(store).arrived(0, 10) == arrived
 
     def test_what_is_received_arrives_last_whatever_its_clock(self) -> None:
-        """A late event of the past stands at the end, in the order in which it was given; known ones do not again."""
+        """A late event is placed at the end, in the order received; known events get no second place."""
         store = self.store()
         mine = put(store, SESSION, started(), note("a"))
         theirs = [foreign(BEN, 1, note("old"), clock=5), foreign(CARO, 1, note("older"), clock=3, session=THIRD)]
@@ -358,7 +358,7 @@ class Streaming(StoreFixture):
         assert arrivals(store) == [*mine, *theirs, *after]
 
     def test_portions_are_the_whole(self) -> None:
-        """Asking from the last place on, by any number at a time, gives every event once."""
+        """Reading on from the last place, in portions of any size, gives every event once."""
         store = self.store()
         take(store, self.history())
         whole = store.arrived(0, 1_000_000)
@@ -374,7 +374,7 @@ class Streaming(StoreFixture):
         assert store.arrived(0, 0) == []
 
     def test_a_failed_transaction_leaves_no_place(self) -> None:
-        """What did not happen did not arrive; the next event does."""
+        """Events of a transaction that was rolled back do not arrive; the next event does."""
         store = self.store()
         put(store, SESSION, started())
         last = store.arrived(0, 10)[-1].place
@@ -386,7 +386,7 @@ class Streaming(StoreFixture):
         assert [arrival.event for arrival in store.arrived(last, 10)] == made
 
     def test_part_of_a_stream_comes_in_its_order(self) -> None:
-        """From one number to another, both included, of this session and writer alone, however they arrived."""
+        """A range of numbers, both ends included, of this session and writer only, in any order of arrival."""
         store = self.store()
         theirs, elsewhere = chain(BEN, 9), chain(BEN, 4, session=OTHER)
         mixed = [*theirs, *elsewhere, *chain(CARO, 9)]
@@ -401,7 +401,7 @@ class Streaming(StoreFixture):
         assert store.stream(SESSION, ANNA, 1, 9) == store.stream(THIRD, BEN, 1, 9) == []
 
     def test_stream_with_gaps_returns_what_is_there(self) -> None:
-        """Numbers that are not here are left out; two events at one number both come."""
+        """Missing numbers are left out; two events with one number are both returned."""
         store = self.store()
         theirs = chain(BEN, 9)
         take(store, [theirs[8], theirs[1], theirs[4]])

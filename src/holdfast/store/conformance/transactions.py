@@ -1,4 +1,4 @@
-"""Acknowledged means durable, a transaction happens whole or not at all, and others notice it."""
+"""Transactions are durable once acknowledged, atomic, and noticed by other connections."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from holdfast.store.interface import Filter, Transaction
 
 class Durability(StoreFixture):
     def test_a_new_store_is_empty(self) -> None:
-        """Asking an empty store for anything gives nothing, and no error."""
+        """An empty store answers every question, without an error."""
         store = self.store()
         assert store.state(SESSION) is None
         assert list(store.events(SESSION)) == []
@@ -59,7 +59,7 @@ class Durability(StoreFixture):
 
     @pytest.mark.parametrize("about", [None, SESSION, OTHER, THIRD, "it's\0 \\ %s nobody's"])
     def test_what_a_transaction_is_about_is_only_a_hint(self, about: str | None) -> None:
-        """It may be about anything, there or not, and still write to whatever it wants: the result is the same."""
+        """`about` may name any session, existing or not; the transaction may write to every session all the same."""
         anna, ben = self.store(), self.store(writer=BEN)
         put(anna, SESSION, started())
         put(ben, SESSION, note("from two"))
@@ -78,7 +78,7 @@ class Durability(StoreFixture):
         assert_sound(ben)
 
     def test_keys_that_are_expected(self) -> None:
-        """Asked for all at once, each is known when it is recorded, by whomever, and only in its own session."""
+        """Keys announced by `expect` are known once recorded by any writer, and only in their session."""
         anna, ben = self.store(), self.store(writer=BEN)
         put(anna, SESSION, started(), key="hook:0")
         put(ben, SESSION, note("from two"), key="hook:\0two")
@@ -104,7 +104,7 @@ class Durability(StoreFixture):
         assert_sound(anna)
 
     def test_much_is_recorded_at_once(self) -> None:
-        """However many events of how many sessions: all arrive, in their order, and are found by their words."""
+        """Many events of many sessions all arrive, in order, and are found by search."""
         store = self.store()
         with store.transaction() as transaction:
             made = [transaction.record(session, draft(started())) for session in (SESSION, OTHER)]
@@ -136,7 +136,7 @@ class Durability(StoreFixture):
         assert [row.id for row in store.rows(Filter(search="red doo"))] == [SESSION]
 
     def test_a_second_connection_sees_what_was_acknowledged(self) -> None:
-        """What one connection recorded, another shows at once, and goes on from."""
+        """Events recorded by one connection are shown and continued by another at once."""
         anna, ben = self.store(), self.store(writer=BEN)
         put(anna, SESSION, started())
         assert ben.state(SESSION) == anna.state(SESSION)
@@ -149,7 +149,7 @@ class Durability(StoreFixture):
 
     @pytest.mark.parametrize("known", [False, True])
     def test_a_failed_transaction_changes_nothing(self, known: bool) -> None:
-        """Whatever was done in a block that an exception leaves did not happen: nothing of it can be found."""
+        """A transaction that ends with an exception leaves no trace."""
         store = self.store()
         put(store, OTHER, started("Other"))
         if known:
@@ -185,7 +185,7 @@ class Durability(StoreFixture):
         assert everything(store) == before
 
     def test_text_comes_back_as_it_was(self) -> None:
-        """Every text that UTF-8 can hold is kept exactly: NUL, bidi, line separators, combining marks, long ones."""
+        """Every text that UTF-8 can encode is unchanged: NUL, bidi, line separators, combining marks, long text."""
         texts = ["", "\0", "a\0b", "\u202e\u2028\u2029", "e\u0301é", "日本語", "🧑‍🔧", "'; DROP TABLE events; --"]
         texts.append("x" * 100_000)
         store = self.store()
@@ -229,7 +229,7 @@ class Durability(StoreFixture):
 
 class Noticing(StoreFixture):
     def test_the_version_differs_when_another_connection_changed_anything(self) -> None:
-        """Events, pointers, projects, what is kept under a name: one number tells; reading changes nothing."""
+        """It changes with events, current sessions, projects and values under names, and not by reading."""
         store, other = self.store(), self.store()
         put(other, SESSION, started())
         seen = [store.version()]
@@ -255,7 +255,7 @@ class Noticing(StoreFixture):
         assert not changed()
 
     def test_local_state_version_differs_after_local_changes_only(self) -> None:
-        """For every connection, one's own included; the same again is the same."""
+        """It is the same number for every connection, the writing one included, until something changes."""
         store, other = self.store(), self.store()
         put(store, SESSION, started())
         put(store, OTHER, started("Other"))
@@ -282,7 +282,7 @@ class Noticing(StoreFixture):
         assert self.reopened(store).local_state_version() == before
 
     def test_each_session_has_a_version_of_its_own(self) -> None:
-        """It differs after everything that happened in the session, also late, and never for another's sake."""
+        """It changes with every event of the session, also late ones, and never because of another session."""
         store, other = self.store(), self.store()
         assert store.versions() == {}
         put(store, SESSION, started())
@@ -298,20 +298,20 @@ class Noticing(StoreFixture):
         assert store.versions() == other.versions() == {SESSION: now[SESSION]}
 
     def test_listener_is_notified_of_changes(self) -> None:
-        """Once for what happened since, by whichever connection; without a change, nothing. Not every store can."""
+        """It is notified once for changes by any connection. Not every store supports it."""
         store, other = self.store(), self.store(writer=BEN)
-        line = store.listen()
-        if line is None:
+        listener = store.listen()
+        if listener is None:
             return
         try:
-            while line.wait(0.05):
-                pass  # what was said before
+            while listener.wait(0.05):
+                pass  # earlier changes
             put(other, SESSION, started())
-            assert line.wait(10)
-            while line.wait(0.05):
+            assert listener.wait(10)
+            while listener.wait(0.05):
                 pass
             with other.transaction() as transaction:
                 transaction.set_current("/home/me/shop", SESSION)
-            assert line.wait(10)
+            assert listener.wait(10)
         finally:
-            line.close()
+            listener.close()

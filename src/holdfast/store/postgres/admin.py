@@ -146,7 +146,7 @@ def _let_into_group(connection: Connection, person: str) -> None:
     except pg.InsufficientPrivilege:
         raise Refused(
             f"this role may not add members to {GROUP}",
-            hint=f"Whoever created that role allows it: GRANT {GROUP} TO name WITH ADMIN OPTION",
+            hint=f"Ask the creator of that role to allow it: GRANT {GROUP} TO name WITH ADMIN OPTION",
         ) from None
     if not _has_rights(connection, person):
         raise Refused(f"{person!a} does not inherit rights", hint="ALTER ROLE name INHERIT, then admit them again.")

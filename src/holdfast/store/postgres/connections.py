@@ -1,7 +1,7 @@
 """Connections to the server: what to connect with, one pool per process and address, and a listener for changes.
 
 Where the URL says nothing else, a server on another machine must prove who it is: libpq alone would talk to anybody
-who answers. Connections notice within seconds that the other side is gone, and never hold a lock for longer.
+who answers. Connections notice within seconds that the other side has disappeared, and never hold a lock for longer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "60000",
     "client_min_messages": "error",
     "search_path": "pg_catalog,holdfast",
-    # There are no statistics of texts (see rights.sql): planning anew for each value finds nothing better.
+    # There are no statistics of texts (see rights.sql): planning again for each value finds nothing better.
     "plan_cache_mode": "force_generic_plan",
     "timezone": "UTC",
     # The server notices a lost client too; where its system cannot, these do nothing.
@@ -104,15 +104,15 @@ def secrets_of(url: str) -> list[str]:
 _MAX_CONNECTIONS: Final = 16  # a store needs one, for moments
 _POLL_SECONDS: Final = 0.05  # between two looks at why connecting failed
 _MAX_WAIT: Final = 15.0  # seconds to wait while all connections are in use, or the server is slow
-# Seconds without an answer after which the server counts as gone. It answers when a lock could not be had within
-# `PATIENCE`, and keepalives notice a lost network sooner.
+# Seconds without an answer after which the server counts as unreachable. It answers when a lock could not be had
+# within `PATIENCE`, and keepalives notice a lost network sooner.
 SILENCE_TIMEOUT = PATIENCE + 15
 Connection = psycopg.Connection[TupleRow]
 _Result = TypeVar("_Result")
 
 
 class ServerSilent(psycopg.OperationalError):
-    """The connection stands, but the server does not answer. Another one would not help, so nothing is retried."""
+    """The connection is open, but the server does not answer. Another one would not help, so nothing is retried."""
 
 
 class PatientConnection(Connection):

@@ -13,7 +13,7 @@ from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, 
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres.pipeline import INSTALLATION_LOCK
 
-INIT: Final = "Whoever runs the database sets it up: holdfast store init URL"
+INIT: Final = "Ask the database administrator to set it up: holdfast store init URL"
 OPEN: Final = "open the store"
 SET_UP: Final = "set up the store"
 # Operations of `admin`, which only the owner of the tables can do.
@@ -45,18 +45,18 @@ def explain(error: BaseException, operation: str, where: str, hidden: Iterable[s
             return None
         case pg.LockNotAvailable() | pg.DeadlockDetected():
             who, look = _lock_holder(error)
-            hint = f"Try again; if it lasts, {look}. Whoever runs the database finds who holds it in pg_locks."
+            hint = f"Try again; if it lasts, {look}. The database administrator finds the holder in pg_locks."
             return Busy(f"{cannot}: {who}; nothing was changed", hint=hint, operation=operation, file=where)
         case pg.DiskFull():
             return Failed(
                 f"{cannot}: the server's disk is full; nothing was changed",
-                hint="Whoever runs the database makes room; then run the command again.",
+                hint="Ask the database administrator to free some space; then run the command again.",
                 operation=operation, file=where,
             )  # fmt: skip
         case pg.ReadOnlySqlTransaction():
             return Failed(
-                f"{cannot}: the server only reads (a replica, or set to read-only); nothing was changed",
-                hint="Set HOLDFAST_STORE to the server that takes writes.",
+                f"{cannot}: the server is read-only (perhaps a replica); nothing was changed",
+                hint="Set HOLDFAST_STORE to the server that accepts writes.",
                 operation=operation, file=where,
             )  # fmt: skip
         case pg.InsufficientPrivilege():
@@ -106,7 +106,7 @@ def _lock_holder(error: psycopg.Error) -> tuple[str, str]:
     """Who holds the lock, and where to look first; the error's context names the statement (rights.sql)."""
     within = error.diag.context or ""
     if "LOCK TABLE" in within:
-        return "the log is being divided, or somebody holds its table", "ask whoever runs the database"
+        return "the log is being divided, or somebody holds its table", "ask the database administrator"
     if str(INSTALLATION_LOCK) in within:
         return (
             "another process of this home is writing, or somebody holds its lock",
@@ -119,8 +119,8 @@ def _lock_holder(error: psycopg.Error) -> tuple[str, str]:
 
 
 def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
-    """What the operation lacks the right for; the server's own message tells nobody what to do."""
-    message, hint = _first_line(error), "Whoever runs the database admits you: holdfast store admit PERSON"
+    """What the operation lacks the right for; the server's own message does not say what to do."""
+    message, hint = _first_line(error), "Ask the database administrator to admit you: holdfast store admit PERSON"
     if operation == OPEN or ("schema holdfast" in message and operation not in OF_THE_OWNER):
         reason = "you are not a member of any vault here"
     elif "no home of yours" in message:  # it was, when the store was opened
@@ -140,7 +140,7 @@ def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
         hint = "The owner of the tables restores it: holdfast store init URL"
     else:  # a message of ours: see rights.sql
         reason = f"cannot {operation}: {message}; nothing was changed"
-        hint = "It is somebody else's: ask them, or whoever runs the database."
+        hint = "It is somebody else's: ask them, or the database administrator."
     return Refused(reason, hint=hint, operation=operation, file=where)
 
 
@@ -154,7 +154,7 @@ def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Itera
     if 'role "" does not exist' in message:
         return Unreachable(
             "the server has no such role",
-            hint="Whoever runs the database creates it: CREATE ROLE name LOGIN",
+            hint="Ask the database administrator to create it: CREATE ROLE name LOGIN",
             operation=operation, file=where,
         )  # fmt: skip
     refused = _VALUE.search(message)
@@ -168,7 +168,7 @@ def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Itera
     if "does not support ssl" in message:
         return Unreachable(
             "the server offers no encryption (TLS), which is required; nothing was sent to it",
-            hint="Ask whoever runs it to switch TLS on. ?sslmode=disable goes without: that is your own decision.",
+            hint="Ask the database administrator to enable TLS. ?sslmode=disable connects without it.",
             operation=operation, file=where,
         )  # fmt: skip
     if "certificate" in message or "ssl" in message:

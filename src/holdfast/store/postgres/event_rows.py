@@ -2,7 +2,7 @@
 
 The owner of a session may erase any of its events, everybody else only what they put there. The server refuses other
 erasures (`erase_own`, rights.sql); those that came in under earlier versions, or before the event that they name, are
-ignored here. Only a row whose hash is true counts as the named event: nobody can make another one with that hash.
+ignored here. Only a row whose hash is true counts as the named event: another one with that hash cannot be made.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def erasable_rows(
     pipeline: StatementPipeline, ref: int | None, session: str, wanted: Iterable[str]
 ) -> list[tuple[int, bytes]]:
     """The rows, by clock and hash, of the events with these hashes that still have data. A row whose hash is not true
-    is erased only by whoever recorded it, and by the owner.
+    is erased only by the person who recorded it, and by the owner.
     """
     rows = pipeline.query(
         f"SELECT {COLUMNS}, e.put_by FROM events e"  # noqa: S608 (constants)

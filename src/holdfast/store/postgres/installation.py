@@ -1,7 +1,7 @@
 """What one installation asks of a store that many share: its local state, and the events that arrived.
 
 Paths, current sessions, memory and clock belong to one machine. What else finds a project is shared with everybody
-who sees a session of it. Nobody may search these tables for a text; functions in sql/asking.sql do it for them.
+who sees a session of it. No role may search these tables for a text; functions in sql/asking.sql do it for them.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class InstallationTables:
     def arrived(self, after: int, limit: int) -> list[Arrival]:
         horizon = self.horizon()
         rows: list[tuple[Any, ...]] = []
-        # A stretch at a time: one query for everything would sort all that is left, for each portion anew. Stretches
+        # A stretch at a time: one query for everything would sort all that is left, for each portion again. Stretches
         # grow where most events in them are not visible.
         start, stretch = after, _STRETCH * max(limit, 256)
         while start < horizon and len(rows) < limit:
@@ -176,24 +176,24 @@ class InstallationTables:
         return int(min(latest, horizon))
 
     def horizon(self) -> int:
-        """The place up to which nothing can come in any more. A query of its own: what follows is read after it."""
+        """The place up to which nothing can come in any more. A separate query: what follows is read after it."""
         return int(self.pipeline.value("SELECT holdfast.horizon()"))
 
     def store_version(self) -> int:
         """A number that differs after any change of what can be seen, shares included.
 
         It is computed only when the horizon has moved, since then somebody changed something, visible or not. A
-        replica has no horizon of its own: there, how far it has replayed takes its place.
+        replica has no such horizon: there, how far it has replayed takes its place.
         """
-        moment = self.pipeline.value(
+        seen_state = self.pipeline.value(
             "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::bigint"
             " ELSE holdfast.horizon() END"
         )
-        if self._last_version is None or self._last_version[0] != moment:
+        if self._last_version is None or self._last_version[0] != seen_state:
             horizon = self.horizon()
             sql = f"SELECT max(latest), count(*), sum(ref)::text FROM ({_VISIBLE}) s"  # noqa: S608 (constants)
             latest = self.pipeline.query(sql, (self.vault, -1) * len(VISIBLE_PARTS))[0]
             # Beyond the horizon other changes may still come in below: those places count later.
             seen = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.local_state_version()}"
-            self._last_version = (moment, int(digest(seen.encode())[:15], 16))
+            self._last_version = (seen_state, int(digest(seen.encode())[:15], 16))
         return self._last_version[1]

@@ -129,7 +129,7 @@ def share(store: PostgresStore, session: str, person: str | None, writes: bool) 
         known = _people(pipeline, store.vault)
         if person not in known:
             others = ", ".join(name for name in known if name != shared.myself)
-            hint = f"Others are: {others}" if others else "There is nobody else: holdfast store admit PERSON"
+            hint = f"Others are: {others}" if others else "There are no others yet: holdfast store admit PERSON"
             raise NotFound(f"{person!a} is not a member of this vault", hint=hint, session=session)
         pipeline.send(
             "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES (%s, %s, %s, %s)"

@@ -1,4 +1,4 @@
-"""Sends statements to the server one after another, without waiting for results that nobody needs yet.
+"""Sends statements to the server one after another, without waiting for results that are not needed yet.
 
 Text columns of PostgreSQL take every character but NUL, so NUL is stored as two other characters that sort alike.
 """
@@ -59,10 +59,10 @@ class StatementPipeline:
         self._stack.close()
 
     def commit(self, channel: str) -> None:
-        """Commit, then notify others in a statement of its own.
+        """Commit, then notify others in a separate statement.
 
-        Inside the transaction, NOTIFY would make every commit of the database wait for every other. Nobody needs to
-        know that a notification is safe on disk.
+        Inside the transaction, NOTIFY would make every commit of the database wait for every other. No reader needs
+        to know that a notification is safe on disk.
         """
         self.flush()
         self._start()

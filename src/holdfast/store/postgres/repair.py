@@ -109,7 +109,7 @@ _REBUILT: Final = {
 
 
 def repair(store: PostgresStore) -> list[str]:
-    """Repair each session in a transaction of its own; what is read-only for the caller stays as it is."""
+    """Repair each session in a separate transaction; what is read-only for the caller stays as it is."""
     report: list[str] = []
     forgotten = not any(known.evidence for known in store.local_state().projects)
     for session, _ in store.listed_sessions():

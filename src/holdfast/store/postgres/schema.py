@@ -16,10 +16,10 @@ MAX_PARTITIONS: Final = 1024
 _LOCK: Final = 0x484F4C44
 _KNOWN: Final = "SELECT to_regclass('holdfast.facts') IS NOT NULL"
 _VERSION: Final = "SELECT value FROM holdfast.facts WHERE name = 'version'"
-_LARGEST_VERSION: Final = 9  # digits
-_SAY_IT: Final = (
-    "Whoever runs the database restores the table holdfast.facts from a backup, or enters the version, if known:"
-    " name 'version', value '1' for the first."
+_MAX_VERSION_DIGITS: Final = 9  # digits
+_RESTORE_VERSION: Final = (
+    "Ask the database administrator to restore the table holdfast.facts from a backup, or to enter the version,"
+    " if known: name 'version', value '1' for the first."
 )
 
 
@@ -43,8 +43,8 @@ def version_from(value: str | None) -> int:
     """The version that the store's facts name; 0 where there is none."""
     if value is None:
         return 0
-    if not (value.isascii() and value.isdigit() and len(value) <= _LARGEST_VERSION):
-        raise Damaged("the version of the store's tables cannot be read", hint=_SAY_IT)
+    if not (value.isascii() and value.isdigit() and len(value) <= _MAX_VERSION_DIGITS):
+        raise Damaged("the version of the store's tables cannot be read", hint=_RESTORE_VERSION)
     return int(value)
 
 
@@ -62,7 +62,7 @@ def refuse_others(version: int, where: str, known: int = len(MIGRATIONS)) -> Non
         )
     raise Refused(
         f"the store was made by an older Holdfast (version {version}; this program needs {known})",
-        hint="Whoever runs the database brings it up to date: holdfast store init URL",
+        hint="Ask the database administrator to upgrade it: holdfast store init URL",
         file=where,
     )
 
@@ -80,7 +80,7 @@ def make(
             refuse_others(version, where, len(known))
         has_events = connection.execute("SELECT to_regclass('holdfast.events') IS NOT NULL").fetchone()
         if not version and has_events == (True,):
-            raise Damaged("the tables exist, but their version is missing", hint=_SAY_IT, file=where)
+            raise Damaged("the tables exist, but their version is missing", hint=_RESTORE_VERSION, file=where)
         _make_group(connection, done)
         if not version:
             connection.execute("CREATE SCHEMA IF NOT EXISTS holdfast")
@@ -135,7 +135,7 @@ def partitions(connection: Connection) -> int:
 
 
 def divide(connection: Connection, parts: int) -> None:
-    """Repartition the log, all or nothing. Nobody can write meanwhile; readers see the old partitions until the end.
+    """Repartition the log, all or nothing. Writers wait meanwhile; readers see the old partitions until the end.
 
     The rows are copied to a second table, whose partitions then replace the old ones. The log itself stays, and with
     it rights and rules.

@@ -110,7 +110,7 @@ class PostgresStore:
         if vault is None:
             raise Refused(
                 "you are not a member of " + ("any vault here" if wanted is None else f"the vault {wanted!a}"),
-                hint="Whoever runs the database admits you: holdfast store admit PERSON",
+                hint="Ask the database administrator to admit you: holdfast store admit PERSON",
                 file=self.url,
             )
         return int(vault)
@@ -139,7 +139,7 @@ class PostgresStore:
         raise AssertionError
 
     def run_query(self, look: Callable[[StatementPipeline], _Result], operation: str = _READ) -> _Result:
-        """Run a query that may be repeated, in the active transaction or on a connection of its own."""
+        """Run a query that may be repeated, in the active transaction or on a separate connection."""
         try:
             if self.active is not None:
                 return look(self.active)
@@ -156,7 +156,7 @@ class PostgresStore:
         return result
 
     def read(self, look: Callable[[], _Result], *, settled: bool = True) -> _Result:
-        """Read from the tables as of one moment; with `settled=False` each statement sees the latest."""
+        """Read from the tables as of one time; with `settled=False` each statement sees the latest."""
 
         def reading(pipeline: StatementPipeline) -> _Result:
             if self.active is not None:
@@ -184,14 +184,14 @@ class PostgresStore:
                 self._installation = self.tables.pipeline.value(sql, (self.vault, name))
         return self._installation
 
-    def register_installation(self, *, anew: bool = False) -> int:
+    def register_installation(self, *, again: bool = False) -> int:
         """This installation's number, for writing; registers its writer with the server.
 
         Where somebody else recorded events of this writer (the database was restored from their backup), the home
-        gets a new writer. `anew` asks the server again, since somebody may have done so meanwhile.
+        gets a new writer. `again` asks the server again, since somebody may have done so meanwhile.
         """
         writer = self.journal.writer()
-        if anew or self._installation is None or self._registered_writer != writer:
+        if again or self._installation is None or self._registered_writer != writer:
             number = self._register(writer)
             if number is None and self._renew is not None:
                 writer = self._renew()

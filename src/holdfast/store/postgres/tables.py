@@ -47,14 +47,14 @@ class PostgresTables(InstallationTables):
         super().__init__(vault, installation)
         self._sessions: dict[str, int] = {}
         # The version at which each session was last folded from all its events; later versions only added to it.
-        self._anew: dict[str, int] = {}
+        self._rebuilt: dict[str, int] = {}
         # Within a transaction that writes, the locks that it holds.
         self.writing = False
         self._locked: set[int] = set()
         # The event that was recorded last: if it is stored, so is everything in its transaction.
         self.last: Event | None = None
         self._batch = EventBatch()
-        # Whether keys are recorded, for this transaction: under the session's lock, nobody else adds one.
+        # Whether keys are recorded, for this transaction: under the session's lock, no other process adds one.
         self._keys: dict[tuple[str, str], bool] = {}
         # The event whose time was stored for this installation.
         self.noted: Event | None = None
@@ -71,13 +71,13 @@ class PostgresTables(InstallationTables):
             raise WriterTaken
         self.pipeline = pipeline
         self.writing = True
-        _, ref, version, anew = row
+        _, ref, version, rebuilt = row
         self._locked = set() if lock is None else {lock}
         self._initial_versions.clear()
         if about is not None:
             self._initial_versions[about] = version or 0
             if ref is not None:
-                self._sessions[about], self._anew[about] = ref, anew
+                self._sessions[about], self._rebuilt[about] = ref, rebuilt
         self.last = self.noted = None
 
     def end_writing(self) -> None:
@@ -136,8 +136,8 @@ class PostgresTables(InstallationTables):
         else:
             sql = "SELECT ref, version, anew FROM sessions WHERE vault = %s AND id = %s"
             rows = self.pipeline.query(sql, (self.vault, session))
-        for ref, version, anew in rows:
-            self._sessions[session], self._anew[session] = ref, anew
+        for ref, version, rebuilt in rows:
+            self._sessions[session], self._rebuilt[session] = ref, rebuilt
             return int(version)
         return 0
 
@@ -269,9 +269,9 @@ class PostgresTables(InstallationTables):
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
     def only_added(self, session: str, version: int) -> bool:
-        return version >= self._anew[session]
+        return version >= self._rebuilt[session]
 
-    def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:
+    def save(self, session: str, version: int, summary: SessionSummary, *, rebuilt: bool) -> None:
         ref = self._ref_for_writing(session)
         archived = None if summary.archived is None else int(summary.archived)
         shown = (version, *summary[2:10], archived, int(summary.deleted))
@@ -286,7 +286,7 @@ class PostgresTables(InstallationTables):
             "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s, progress = %s,"
             " name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s,"
             " latest = currval('holdfast.places'), anew = CASE WHEN %s THEN abs(%s) ELSE anew END WHERE ref = %s",
-            (*shown, anew, version, ref),
+            (*shown, rebuilt, version, ref),
         )
 
     def save_names(self, session: str, summary: SessionSummary, aliases: Iterable[str]) -> None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 PATIENCE = 20.0  # seconds for the server to come back
 _PAUSE: Final = 0.25
 GRACE_MS = 2000  # for the server to finish a transaction whose connection was lost
-_WRITE: Final = "write to the store"
-# Only a process of our own role that holds our lock: after a restart the process id may be anybody's.
+WRITE: Final = "write to the store"
+# Only a process of our own role that holds our lock: after a restart the process id may be any process's.
 _TERMINATE: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid = %s AND locktype = 'advisory' AND objsubid = 2"
     " AND classid = %s::oid AND objid = %s::oid AND granted"
@@ -47,13 +47,13 @@ def confirm(store: PostgresStore, last: Event | None, backend: int) -> None:
     if last is None:
         raise Unreachable(
             "the connection to the server was lost while saving; whether it was saved is not known",
-            hint="When it is back, do it again: twice does no harm.",
-            operation=_WRITE, file=store.url,
+            hint="Once the server is back, run it again; repeating it is safe.",
+            operation=WRITE, file=store.url,
         )  # fmt: skip
     if not _is_recorded(store, last, backend):
         raise Unreachable(
             "the connection to the server was lost before saving; nothing was recorded",
-            hint="Do it again.", operation=_WRITE, file=store.url,
+            hint="Run it again.", operation=WRITE, file=store.url,
         )  # fmt: skip
 
 
@@ -63,13 +63,13 @@ def _is_recorded(store: PostgresStore, last: Event, backend: int) -> bool:
     while True:
         try:
             end = backend if waited else None
-            return store.run_query(lambda pipeline: _find_event(store, pipeline, last, end), _WRITE)  # noqa: B023
+            return store.run_query(lambda pipeline: _find_event(store, pipeline, last, end), WRITE)  # noqa: B023
         except HoldfastError as error:
             if monotonic() > until or not error.retry_helps:
                 raise Unreachable(
                     "the connection to the server was lost while saving; whether it was recorded is not known",
-                    hint="When it is back, look before you repeat it: holdfast log",
-                    operation=_WRITE, file=store.url,
+                    hint="Once the server is back, check first: holdfast log",
+                    operation=WRITE, file=store.url,
                 ) from None  # fmt: skip
         waited = True
         time.sleep(_PAUSE)
@@ -90,9 +90,6 @@ def _find_event(store: PostgresStore, pipeline: StatementPipeline, last: Event, 
     return recorded is not None
 
 
-WRITE: Final = "write to the store"
-
-
 class PostgresTransaction(JournalTransaction[PostgresTables]):
     def __init__(self, store: PostgresStore, *, patience: float | None = None, about: str | None = None) -> None:
         super().__init__(store.journal, store.tables)
@@ -107,7 +104,7 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
             try:
                 self._pipeline = store.with_connection(self._begin(store.register_installation()))
             except WriterTaken:
-                self._pipeline = store.with_connection(self._begin(store.register_installation(anew=True)))
+                self._pipeline = store.with_connection(self._begin(store.register_installation(again=True)))
         except Exception as error:  # noqa: BLE001 (explained below)
             raise (store.explain(error, WRITE) or error) from None
         store.active = self._pipeline
@@ -186,7 +183,7 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
         if others:
             raise Refused(
                 f"session {others[0][:8]} is another member's on the server: nothing is added to it",
-                hint="Ids are not secret: whoever knows one can use it there first.",
+                hint="Ids are not secret: anyone who knows one can use it there first.",
                 operation=WRITE, file=self._store.url, session=others[0],
             )  # fmt: skip
 

@@ -57,11 +57,11 @@ def _copy_into(store: Store, path: str) -> tuple[NotCopied, ...]:
 
 
 def _no_writer() -> str:
-    raise AssertionError("a backup records nothing of its own")
+    raise AssertionError("a backup records nothing itself")
 
 
 def _no_clock() -> int:
-    raise AssertionError("a backup records nothing of its own")
+    raise AssertionError("a backup records nothing itself")
 
 
 def _temporary_next_to(path: str) -> str:
@@ -151,7 +151,7 @@ class Backup:
 
 @contextmanager
 def open_backup(path: str) -> Iterator[Backup]:
-    """Open a backup, as of one moment, after checking that it is one."""
+    """Open a backup, as of one time, after checking that it is one."""
     if not os.path.exists(path):
         raise NotFound("there is no such backup", file=path)
     if not os.path.isfile(path):

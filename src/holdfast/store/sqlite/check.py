@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.checks import StoredSession, session_damage
 from holdfast.store.interface import Damage
-from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite import connection as sqlite_connection
 from holdfast.store.sqlite import local_state, quarantine, schema
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.tables import SessionSummary
@@ -29,7 +29,7 @@ _UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError,
 
 
 def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
-    """Everything that is wrong, as of one moment, while other processes may go on writing."""
+    """Everything that is wrong, as of one time, while other processes may go on writing."""
     try:
         connection.execute("BEGIN")
     except apsw.Error as error:
@@ -70,7 +70,7 @@ def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Dam
 
 
 def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
-    for part in opening.header_damage(path):
+    for part in sqlite_connection.header_damage(path):
         yield Damage("file", f"the header is damaged: {part}")
     for line in broken(connection, f"({_MAX_LINES})"):
         yield Damage("file", line)

@@ -120,7 +120,7 @@ def _check_journal(connection: apsw.Connection, path: str) -> None:
 
     for _ in range(3):
         replayed = _replayed(connection)
-        # Negative: another process is using the journal right now, so it was sound a moment ago.
+        # Negative: another process is using the journal right now, so it was sound just before.
         if replayed < 0 or not pages.is_cut_short(path, replayed):
             return
         # Another process may be writing: only a journal that does not change can be judged.
@@ -138,7 +138,7 @@ def _damaged_journal(path: str) -> HoldfastError:
 
 
 def create(path: str, copy_of: apsw.Connection | None = None) -> None:
-    """Create a store, empty or as a copy, under a temporary name first, so that nobody sees half of one."""
+    """Create a store, empty or as a copy, under a temporary name first, so that no process sees half of one."""
     directory = os.path.dirname(path)
     temporary = os.path.join(directory, files.temporary_name())
     with explaining("create the store", path):
@@ -193,7 +193,7 @@ def _check_file(path: str) -> None:
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise Invalid(f"the store is {kind}", hint="HOLDFAST_STORE must name a file.", file=path)
     if status.st_size < _MIN_SIZE:
-        damage = "empty: it was cut to nothing" if not status.st_size else f"cut to {status.st_size} bytes"
+        damage = f"truncated to {status.st_size} bytes"
         raise Damaged(f"the store is {damage}", hint=SAVES, file=path)
     if os.path.lexists(repairing_mark(path)):
         again = "Run it again: holdfast doctor --repair"
@@ -205,7 +205,7 @@ def _check_kind(connection: apsw.Connection, path: str) -> None:
         return
     columns = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info('events')")}
     if {"session", "writer", "seq", "clock", "body", "salt"} <= columns:
-        raise Damaged("the store is damaged (its header does not say what it is)", hint=SAVES, file=path)
+        raise Damaged("the store is damaged (no application id in the header)", hint=SAVES, file=path)
     raise Invalid("the file is a database of another program", hint="Name another file.", file=path)
 
 

@@ -21,7 +21,7 @@ from holdfast.store import checks
 from holdfast.store.checks import flaws
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import check, local_state, page_scan, pages, quarantine, schema
-from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite import connection as sqlite_connection
 from holdfast.store.sqlite.errors import explaining
 from holdfast.store.sqlite.quarantine import SELECT, SELECT_MISTYPED, RawRow, RowRepair
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
@@ -39,7 +39,7 @@ def repair(path: str) -> list[str]:
     spare: tuple[set[str], set[str]] = (set(), set())
     if not _is_intact(path):
         spare = _names_around(path)  # now: while SQLite has the file open, we must not read it
-    connection = opening.connect(path)
+    connection = sqlite_connection.connect(path)
     try:
         with explaining("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
@@ -66,12 +66,12 @@ def _names_around(path: str) -> tuple[set[str], set[str]]:
 def _is_readable(path: str) -> bool:
     """Whether SQLite can read every row; changes nothing."""
     try:
-        connection = opening.connect(path)
+        connection = sqlite_connection.connect(path)
     except Damaged:
         return False
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        if opening.header_damage(path) or list(check.broken(connection)):
+        if sqlite_connection.header_damage(path) or list(check.broken(connection)):
             return False
         return not list(check.differences(connection))
     except (apsw.Error, UnicodeDecodeError):
@@ -82,7 +82,7 @@ def _is_readable(path: str) -> bool:
 
 def _is_intact(path: str) -> bool:
     """Whether every row of the log is an event."""
-    connection = opening.connect(path)
+    connection = sqlite_connection.connect(path)
     try:
         with explaining("repair the store", path):
             if list(connection.execute(SELECT_MISTYPED)):
@@ -242,14 +242,14 @@ def _replace(path: str, stamp: str) -> list[str]:
             report = _without_loss(images, fresh) or _salvage(images, fresh)
             kept = quarantine.keep_file(path, stamp, content, wal)
             # The old journal must be removed before the new file gets the name, or it would be applied to it. If the
-            # power fails in between, the mark says where the journal is, and nobody takes the rest for complete.
-            files.write_atomic(opening.repairing_mark(path), (os.path.basename(kept) + "\n").encode())
+            # power fails in between, the mark says where the journal is, and the rest does not count as complete.
+            files.write_atomic(sqlite_connection.repairing_mark(path), (os.path.basename(kept) + "\n").encode())
             for ending in ("-wal", "-shm"):
                 if os.path.lexists(path + ending):
                     os.unlink(path + ending)
             os.replace(fresh, path)
             files.sync_directory(os.path.dirname(path))
-            os.unlink(opening.repairing_mark(path))
+            os.unlink(sqlite_connection.repairing_mark(path))
     finally:
         for ending in ("", "-wal", "-shm"):
             if os.path.lexists(fresh + ending):
@@ -272,7 +272,7 @@ def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
         if not version:
             return []
         source.pragma("user_version", version)
-        opening.create(fresh, copy_of=source)
+        sqlite_connection.create(fresh, copy_of=source)
     except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError):
         return []
     finally:
@@ -282,7 +282,7 @@ def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
 
 def _interrupted(path: str, content: bytes) -> Iterator[pages.Image]:
     """The image of a repair that was interrupted after it had moved the journal aside with the file."""
-    mark = opening.repairing_mark(path)
+    mark = sqlite_connection.repairing_mark(path)
     if not os.path.lexists(mark):
         return
     name = files.read_limited(mark, 4096, what="the mark of a repair").decode(errors="replace").strip()
@@ -322,8 +322,8 @@ def _exclusive(path: str) -> Iterator[bytes]:
 
 def _salvage(images: list[pages.Image], fresh: str) -> list[str]:
     """Save every event that can be read to a new store; returns sentences about what was saved and what was not."""
-    opening.create(fresh)
-    target = opening.connect(fresh)
+    sqlite_connection.create(fresh)
+    target = sqlite_connection.connect(fresh)
     try:
         target.execute("BEGIN IMMEDIATE")
         tables = SqliteTables(target)
@@ -333,8 +333,8 @@ def _salvage(images: list[pages.Image], fresh: str) -> list[str]:
         for image in images:
             until.update(_read_rows(image, saved, lost))
         tables.insert(sorted(saved.values(), key=lambda event: event.written))
-        for session, moment in until.items():
-            target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (moment, session))
+        for session, updated_at in until.items():
+            target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (updated_at, session))
         numbers = {(event.seq, event.clock) for event in saved.values()}
         missing = len({row for row in lost if row not in numbers})
         report = [f"The store could not be read as a whole: {len(saved)} events were saved into a new one."]
@@ -374,7 +374,7 @@ def _read_rows(
         key = (event.session, event.hash)
         if key not in saved or saved[key].data is None:
             saved[key] = event
-    return {rows.sessions[ref]: moment for ref, moment in rows.until.items()}
+    return {rows.sessions[ref]: updated_at for ref, updated_at in rows.until.items()}
 
 
 def _less(number: object) -> int:

@@ -33,7 +33,7 @@ from holdfast.store.interface import (
     UnsoundEvents,
 )
 from holdfast.store.journal import Journal, JournalTransaction
-from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite import connection as sqlite_connection
 from holdfast.store.sqlite.errors import explain, explaining
 from holdfast.store.sqlite.tables import SqliteTables
 
@@ -56,7 +56,7 @@ class SqliteStore:
         self.path = path
         self.url = "sqlite:///" + path
         if create and not os.path.lexists(path):
-            opening.create(path)
+            sqlite_connection.create(path)
         self._writer, self._wall, self._salt = writer, wall, salt
         self._open()
         if os.path.lexists(_erasing_mark(path)):
@@ -64,7 +64,7 @@ class SqliteStore:
         self._heal_clock()
 
     def _open(self) -> None:
-        self._connection = opening.connect(self.path)
+        self._connection = sqlite_connection.connect(self.path)
         self._tables = SqliteTables(self._connection)
         self._journal = Journal(self._tables, writer=self._writer, wall=self._wall, salt=self._salt)
 
@@ -94,7 +94,7 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """All queries in the block see the same moment of the store."""
+        """All queries in the block see the same state of the store."""
         with explaining("read the store", self.path):
             if self._connection.in_transaction:
                 yield
@@ -164,7 +164,7 @@ class SqliteStore:
             return self._tables.local_state()
 
     def listen(self) -> None:
-        """A file notifies nobody; its version is cheap to poll."""
+        """A file sends no notifications; its version is cheap to poll."""
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         with self._reading():
@@ -271,14 +271,14 @@ class SqliteTransaction(JournalTransaction[SqliteTables]):
 
     def __enter__(self) -> Self:
         if self._patience is not None:
-            self._connection.set_busy_handler(opening.BusyHandler(self._patience))
+            self._connection.set_busy_handler(sqlite_connection.BusyHandler(self._patience))
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except (apsw.Error, OSError, MemoryError) as error:
             raise (explain(error, _WRITE, self._path) or error) from None
         finally:
             if self._patience is not None:
-                self._connection.set_busy_handler(opening.BusyHandler())
+                self._connection.set_busy_handler(sqlite_connection.BusyHandler())
         self._tables.begin()
         self._journal.begin()
         return self
@@ -331,8 +331,9 @@ class SqliteTransaction(JournalTransaction[SqliteTables]):
 
 # ── erasing ──────────────────────────────────────────────────────────────────────────────────────────────
 
-# Emptied rows leave their bytes in free pages, so the whole file is written anew and the journal truncated. A mark
-# next to the store says that this is under way: after a power cut, whoever opens the store next continues it.
+# Emptied rows leave their bytes in free pages, so the whole file is written again and the journal truncated. A mark
+# next to the store says that this is under way: after a power cut, the next process that opens the store continues
+# it.
 
 
 def _erasing_mark(path: str) -> str:
@@ -364,12 +365,12 @@ def _erase_now(connection: apsw.Connection, path: str) -> None:
 
 def _continue_erasing(connection: apsw.Connection, path: str) -> None:
     """Erase if that is possible now. If not, the mark stays for the next time, and doctor reports it."""
-    connection.set_busy_handler(opening.BusyHandler(_ERASE_PATIENCE))
+    connection.set_busy_handler(sqlite_connection.BusyHandler(_ERASE_PATIENCE))
     try:
         with suppress(HoldfastError):
             _rewrite_without_deleted(connection, path)
     finally:
-        connection.set_busy_handler(opening.BusyHandler())
+        connection.set_busy_handler(sqlite_connection.BusyHandler())
 
 
 def _rewrite_without_deleted(connection: apsw.Connection, path: str) -> None:

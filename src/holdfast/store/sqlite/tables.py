@@ -294,7 +294,7 @@ class SqliteTables:
     def only_added(self, session: str, version: int) -> bool:  # noqa: ARG002
         return False  # processes of one machine seldom write to the same session: not worth a column
 
-    def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:  # noqa: ARG002
+    def save(self, session: str, version: int, summary: SessionSummary, *, rebuilt: bool) -> None:  # noqa: ARG002
         # Without indexed columns: setting them, even to the same value, would write their index pages each time.
         self._run(
             "UPDATE sessions SET version = ?, updated_at = ?, ended_at = ?, goal = ?, status = ?, progress = ?,"

@@ -178,8 +178,8 @@ def over_size_limit(
 ) -> dict[str, str]:
     """The new entries that exceed the bytes kept of their author, with the author.
 
-    Whoever may make entries could otherwise fill everybody's disk. An entry that is not kept counts as unknown, so
-    ancestors of another device's entries are always kept. `ancestry` and `members` are of all entries together;
+    Devices that may make entries could otherwise fill the disks of all. An entry that is not kept counts as unknown,
+    so ancestors of another device's entries are always kept. `ancestry` and `members` are of all entries together;
     `main` is the membership of our own vault, for entries of a share of it.
     """
     together = {**known, **new}
@@ -193,8 +193,8 @@ def over_size_limit(
     judged, last = members(), len(ancestry.nodes)
     over: dict[str, str] = {}
     for author in large:
-        most = _most_of(author, judged, main)
-        if most is None:
+        max_entries = _max_entries_of(author, judged, main)
+        if max_entries is None:
             continue
         needed = followed(
             headers.get,
@@ -205,7 +205,7 @@ def over_size_limit(
         # Those that others follow come first, and none comes before its own ancestors.
         for name in sorted(theirs, key=lambda name: (name not in needed, ancestry.numbers.get(name, last), name)):
             size += len(new[name].payload)
-            if size > most and name not in needed:
+            if size > max_entries and name not in needed:
                 over[name] = author
     return over
 
@@ -255,7 +255,7 @@ def followed(header_of: Callable[[str], EntryHeader | None], names: Iterable[str
     return ancestors
 
 
-def _most_of(device: str, members: Membership, main: Membership | None) -> int | None:
+def _max_entries_of(device: str, members: Membership, main: Membership | None) -> int | None:
     """How many bytes of entries are kept of a device; None: no limit."""
     within = members if main is None else main
     known = within.members.get(device) or within.removed.get(device)

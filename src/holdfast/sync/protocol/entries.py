@@ -23,8 +23,8 @@ LIMIT: Final = 8 << 20
 _MAX_OTHER: Final = 512 << 10
 _LARGE: Final = frozenset({"remove", "restore"})
 # Limits on what a sealed entry may decompress to: names, keys and hashes do not compress well.
-_SURELY: Final = 64 << 10
-_MAX_UNFOLDED: Final = 32
+_MIN_UNPACKED_LIMIT: Final = 64 << 10
+_MAX_UNPACKED_RATIO: Final = 32
 FOUNDING_LIMIT: Final = 16 << 10
 _MAX_STREAMS: Final = 100_000
 _HASH: Final = b"holdfast entry\n"
@@ -159,9 +159,9 @@ def hash_of(payload: bytes) -> str:
     return hashlib.sha256(_HASH + payload).hexdigest()
 
 
-def unfolded_limit(sealed: int) -> int:
+def unpacked_limit(sealed: int) -> int:
     """How many bytes a sealed entry of this size may decompress to."""
-    return min(LIMIT, max(_SURELY, _MAX_UNFOLDED * sealed))
+    return min(LIMIT, max(_MIN_UNPACKED_LIMIT, _MAX_UNPACKED_RATIO * sealed))
 
 
 def header_of(payload: bytes) -> EntryHeader | None:

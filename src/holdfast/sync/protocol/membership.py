@@ -177,17 +177,17 @@ def evaluate(entries: Iterable[SignedEntry], vault: str, *, verified: set[str] |
             missing=tuple(ancestry.missing),
             rejected=tuple(ancestry.rejected),
         )
-    court = MembershipRules(ancestry, verified)
+    rules = MembershipRules(ancestry, verified)
     nodes = ancestry.nodes
-    verdict = court.judge((1 << len(nodes)) - 1)
-    valid = sum(1 << number for number in bits(court.authorised) if court.valid(number, verdict))
+    verdict = rules.judge((1 << len(nodes)) - 1)
+    valid = sum(1 << number for number in bits(rules.authorised) if rules.valid(number, verdict))
     followed = 0
     for number in bits(valid):
         followed |= nodes[number].above
     founding = nodes[0].entry
     assert isinstance(founding, VaultFounded)
-    members, removed = _devices(court, verdict, valid)
-    rejected = ancestry.rejected + [(nodes[number].hash, reason) for number, reason in court.refused.items()]
+    members, removed = _devices(rules, verdict, valid)
+    rejected = ancestry.rejected + [(nodes[number].hash, reason) for number, reason in rules.refused.items()]
     return Membership(
         vault=vault,
         session=founding.session,
@@ -195,16 +195,16 @@ def evaluate(entries: Iterable[SignedEntry], vault: str, *, verified: set[str] |
         box=founding.box,
         members=members,
         removed=removed,
-        keys=_keys(court, valid, _admins(members) | _admins(removed)),
-        shares=_shares(court, valid),
-        invites=_invites(court, valid, _admins(members) | _admins(removed) | {founding.by}),
-        origins=_origins(court, valid),
-        guests=_guests(court, valid),
-        tips=_tips(court, members, valid & ~followed),
+        keys=_keys(rules, valid, _admins(members) | _admins(removed)),
+        shares=_shares(rules, valid),
+        invites=_invites(rules, valid, _admins(members) | _admins(removed) | {founding.by}),
+        origins=_origins(rules, valid),
+        guests=_guests(rules, valid),
+        tips=_tips(rules, members, valid & ~followed),
         waiting=tuple(ancestry.waiting),
         missing=tuple(ancestry.missing),
         rejected=tuple(sorted(rejected)),
-        overtaken=tuple(sorted(nodes[number].hash for number in bits(court.authorised & ~valid))),
+        overtaken=tuple(sorted(nodes[number].hash for number in bits(rules.authorised & ~valid))),
     )
 
 
@@ -212,14 +212,14 @@ def _admins(devices: Mapping[str, VaultMember | RemovedDevice]) -> set[str]:
     return {device for device, known in devices.items() if known.admin}
 
 
-def _tips(court: MembershipRules, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
+def _tips(rules: MembershipRules, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
     """What a new entry follows: only few entries of a device without admin rights, which could make any number.
 
-    Entries that nobody follows count all the same, and are undone when their author is removed.
+    Entries that no other entry follows count all the same, and are undone when their author is removed.
     """
     tips: list[str] = []
     by: Counter[str] = Counter()
-    for hash_, author in sorted((court.nodes[number].hash, court.nodes[number].header.by) for number in bits(open_)):
+    for hash_, author in sorted((rules.nodes[number].hash, rules.nodes[number].header.by) for number in bits(open_)):
         by[author] += 1
         known = members.get(author)
         if by[author] <= _MAX_TIPS or (known is not None and known.admin):
@@ -228,51 +228,51 @@ def _tips(court: MembershipRules, members: dict[str, VaultMember], open_: int) -
 
 
 def _devices(
-    court: MembershipRules, verdict: MembershipVerdict, valid: int
+    rules: MembershipRules, verdict: MembershipVerdict, valid: int
 ) -> tuple[dict[str, VaultMember], dict[str, RemovedDevice]]:
     names: dict[str, str] = {}
-    cuts = _cuts(court, valid)
+    cuts = _cuts(rules, valid)
     for number in bits(valid):  # the latest name counts
-        entry = court.nodes[number].entry
+        entry = rules.nodes[number].entry
         if isinstance(entry, Admit):
             names[entry.device.id] = entry.name
         elif isinstance(entry, Rename):
             names[entry.device] = entry.name
     members: dict[str, VaultMember] = {}
     removed: dict[str, RemovedDevice] = {}
-    for device, admissions in sorted(court.admits.items()):
-        live = court.live(device, verdict)
-        first = court.nodes[(admissions & -admissions).bit_length() - 1].entry
+    for device, admissions in sorted(rules.admits.items()):
+        live = rules.live(device, verdict)
+        first = rules.nodes[(admissions & -admissions).bit_length() - 1].entry
         assert isinstance(first, VaultFounded | Admit)
         name = names.get(device, first.name if isinstance(first, Admit) else "")
         if not live:
             counted = admissions & valid  # overtaken admissions gave no rights
-            was_admin = any(court.gives(number, ADMIN) for number in bits(counted))
-            own = any(court.gives(number, OWN) for number in bits(counted or admissions))
+            was_admin = any(rules.gives(number, ADMIN) for number in bits(counted))
+            own = any(rules.gives(number, OWN) for number in bits(counted or admissions))
             removed[device] = RemovedDevice(
                 first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
             )
             continue
         best = max(
-            live, key=lambda admission: (court.gives(admission, ADMIN), court.gives(admission, OWN), admission)
+            live, key=lambda admission: (rules.gives(admission, ADMIN), rules.gives(admission, OWN), admission)
         )
-        entry = court.nodes[best].entry
+        entry = rules.nodes[best].entry
         kind, invite = (entry.role, entry.invite) if isinstance(entry, Admit) else ("device", None)
-        since = court.nodes[live[0]].header.at
-        admitted = (court.nodes[number].entry for number in bits(admissions))
+        since = rules.nodes[live[0]].header.at
+        admitted = (rules.nodes[number].entry for number in bits(admissions))
         proofs = (entry.possession for entry in admitted if isinstance(entry, Admit))
         proof = next((proof for proof in proofs if proof is not None), None)
-        members[device] = VaultMember(first.device, name, court.gives(best, ADMIN), kind, since, invite, proof)
+        members[device] = VaultMember(first.device, name, rules.gives(best, ADMIN), kind, since, invite, proof)
     return members, removed
 
 
-def _cuts(court: MembershipRules, valid: int) -> dict[str, Cut]:
+def _cuts(rules: MembershipRules, valid: int) -> dict[str, Cut]:
     """By device, the largest cut of each stream. A device's removal of itself counts only if it is the only one."""
     cuts: dict[str, Cut] = {}
     own: dict[str, Cut] = {}
     judged: set[str] = set()
     for number in bits(valid):
-        entry = court.nodes[number].entry
+        entry = rules.nodes[number].entry
         if isinstance(entry, Remove | Restore):
             leaves = isinstance(entry, Remove) and entry.by == entry.device
             if isinstance(entry, Remove) and not leaves:
@@ -292,46 +292,46 @@ def _widen(into: Cut, cut: Cut) -> None:
             known[session] = max(seq, known.get(session, 0))
 
 
-def _keys(court: MembershipRules, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
+def _keys(rules: MembershipRules, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
     """All keys, newest first. Overtaken ones open but seal no more: others may have used them in good faith.
 
-    Of a device without admin rights the first few count, since everybody is given all keys.
+    Of a device without admin rights the first few count, since every member gets all keys.
     """
     numbers: list[int] = []
     by: Counter[str] = Counter()
-    for number in bits(court.authorised):
-        if isinstance(court.nodes[number].entry, NewKey):
-            author = court.nodes[number].header.by
+    for number in bits(rules.authorised):
+        if isinstance(rules.nodes[number].entry, NewKey):
+            author = rules.nodes[number].header.by
             by[author] += 1
             if author in admins or by[author] <= _MAX_KEYS:
                 numbers.append(number)
     followed = 0
     for number in numbers:
         if valid >> number & 1:
-            followed |= court.nodes[number].above
+            followed |= rules.nodes[number].above
     keys = []
-    for number in sorted(numbers, key=lambda item: (-court.nodes[item].generation, item)):
-        entry = court.nodes[number].entry
+    for number in sorted(numbers, key=lambda item: (-rules.nodes[item].generation, item)):
+        entry = rules.nodes[number].entry
         assert isinstance(entry, NewKey)
         superseded = bool(followed >> number & 1) or not valid >> number & 1
-        keys.append(VaultKey(entry.id, frozenset(entry.recipients), court.nodes[number].hash, superseded))
+        keys.append(VaultKey(entry.id, frozenset(entry.recipients), rules.nodes[number].hash, superseded))
     return tuple(keys)
 
 
-def _shares(court: MembershipRules, valid: int) -> tuple[SharedSession, ...]:
+def _shares(rules: MembershipRules, valid: int) -> tuple[SharedSession, ...]:
     shares: dict[str, SharedSession] = {}
     for number in bits(valid):
-        entry = court.nodes[number].entry
+        entry = rules.nodes[number].entry
         if isinstance(entry, ShareEntry):
             shares.setdefault(entry.share, SharedSession(entry.share, entry.founding, entry.session, entry.by))
     return tuple(shares.values())
 
 
-def _origins(court: MembershipRules, valid: int) -> dict[str, Origins]:
+def _origins(rules: MembershipRules, valid: int) -> dict[str, Origins]:
     """By session, the share announced first; once any device holds the session as its own, it is the vault's own."""
     origins: dict[str, Origins] = {}
     for number in bits(valid):
-        entry = court.nodes[number].entry
+        entry = rules.nodes[number].entry
         if isinstance(entry, Origin):
             known = origins.get(entry.session)
             share = entry.share if known is None else known.share and entry.share and known.share
@@ -340,20 +340,20 @@ def _origins(court: MembershipRules, valid: int) -> dict[str, Origins]:
     return origins
 
 
-def _guests(court: MembershipRules, valid: int) -> dict[str, frozenset[bytes]]:
+def _guests(rules: MembershipRules, valid: int) -> dict[str, frozenset[bytes]]:
     guests: dict[str, frozenset[bytes]] = {}
     for item in bits(valid):
-        entry = court.nodes[item].entry
+        entry = rules.nodes[item].entry
         if isinstance(entry, Guests):
             guests[entry.session] = guests.get(entry.session, frozenset()) | set(entry.keys)
     return guests
 
 
-def _invites(court: MembershipRules, valid: int, admins: set[str]) -> tuple[Invitation, ...]:
+def _invites(rules: MembershipRules, valid: int, admins: set[str]) -> tuple[Invitation, ...]:
     """All invitations, without unusable keys. Of a device without admin rights the first few live ones count, since
     every new key is wrapped for all of them.
     """
-    entries = [(court.nodes[number].hash, court.nodes[number].entry) for number in bits(valid)]
+    entries = [(rules.nodes[number].hash, rules.nodes[number].entry) for number in bits(valid)]
     ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
     invites: list[Invitation] = []
     by: Counter[str] = Counter()

@@ -9,11 +9,10 @@
    is its earliest clear admission among what the removal follows; those who have none come after all who have one.
 4. Removals are decided from the most senior author to the least, then by generation and hash. One counts when it
    holds against those that were found to count before it, except that concurrent removals of its author by a junior
-   do not hinder it: of two that remove each other the senior stays. Whoever leaves by itself always may.
-5. Should nobody be left who may let others in, they are decided once more, and a removal that would take the last one
-   does not count.
-Everything else then counts when it holds against the removals that count. A guest's admission ends, besides, when its
-invitation was taken back by someone who did not know of it.
+   do not hinder it: of two that remove each other the senior stays. A device may always leave by itself.
+5. Should no device be left that may admit others, they are decided once more, and a removal that would take the last
+one does not count. Everything else then counts when it holds against the removals that count. A guest's admission
+ends, besides, when its invitation was taken back by someone who did not know of it.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ class MembershipRules:
     ) -> str | None:
         above = self.nodes[number].above
         if entry.role == "guest" and (entry.admin or not single):
-            return "guests belong only to a shared session, and let nobody in"
+            return "guests belong only to a shared session, and admit no one"
         if not self._has_signing_key(number, entry):
             return "it does not prove that the device has the signing key it names"
         if entry.invite is not None and not self._invite(entry.invite, above):

@@ -1,4 +1,4 @@
-"""The pack: stretches of streams, each with the signature that vouches for it, as bytes to be sealed.
+"""A pack: stretches (consecutive events of one stream, signed as a whole), encoded as bytes to be sealed.
 
 Derived values are left out: the reader computes numbers, hashes and links again, and the signature over the last hash
 vouches for all. A pack does not refer to other packs: any member may pack the same events again.
@@ -22,17 +22,17 @@ VERSION: Final = 1
 # What one pack may hold: honest writers stay well below.
 MAX_PLAIN_BYTES: Final = 128 << 20
 MAX_EVENTS: Final = 400_000
-# For packs of guests, or of the owner of a share: the largest honest push, or this many times the sealed size.
-_SURELY: Final = 24 << 20
-_MAX_UNFOLDED: Final = 300
+# For packs of guests, or of the owner of a share: the largest honest push, or this multiple of the sealed size.
+_MIN_UNPACKED_LIMIT: Final = 24 << 20
+_MAX_UNPACKED_RATIO: Final = 300
 _HASH: Final = 32
 # Session and writer become parts of names in the store's memory: a closed alphabet keeps them unambiguous.
 SESSION: Final = r"\A[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
 WRITER: Final = r"\A[0-9a-f]{20}([0-9a-f]{16})?\Z"
 
 
-class PackedEvents(NamedTuple):
-    """Consecutive events of one stream, and who vouches for the last of them, and so for all before it."""
+class Stretch(NamedTuple):
+    """Consecutive events of one stream, with the signature that vouches for the last, and so for all before it."""
 
     session: str
     writer: str
@@ -81,9 +81,11 @@ _read = msgspec.msgpack.Decoder(decodable(_Pack))
 _read_stretch = msgspec.msgpack.Decoder(decodable(_Stretch))
 
 
-def unfolded_limit(sealed: int, *, foreign: bool) -> int:
+def unpacked_limit(sealed: int, *, foreign: bool) -> int:
     """How many bytes a sealed pack of this size may decompress to."""
-    return min(MAX_PLAIN_BYTES, max(_SURELY, _MAX_UNFOLDED * sealed)) if foreign else MAX_PLAIN_BYTES
+    return (
+        min(MAX_PLAIN_BYTES, max(_MIN_UNPACKED_LIMIT, _MAX_UNPACKED_RATIO * sealed)) if foreign else MAX_PLAIN_BYTES
+    )
 
 
 def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
@@ -91,7 +93,7 @@ def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> 
     return f"{vault}\n{session}\n{writer}\n{seq}\n{last}".encode()
 
 
-def pack(stretches: Iterable[PackedEvents]) -> bytes:
+def pack(stretches: Iterable[Stretch]) -> bytes:
     """The bytes of a pack."""
     packed = [
         (
@@ -109,7 +111,7 @@ def pack(stretches: Iterable[PackedEvents]) -> bytes:
     return _encode((VERSION, packed))
 
 
-def unpack(plain: bytes) -> list[PackedEvents]:
+def unpack(plain: bytes) -> list[Stretch]:
     """The stretches of a pack. Only their structure is checked here, not who vouches for them."""
     try:
         version = _read_version.decode(plain).version
@@ -129,7 +131,7 @@ def unpack(plain: bytes) -> list[PackedEvents]:
     return stretches
 
 
-def _stretch(packed: _Stretch) -> PackedEvents:
+def _stretch(packed: _Stretch) -> Stretch:
     if not packed.events or not 0 < packed.first <= MAX_SAFE_INTEGER - len(packed.events):
         raise Invalid("a stream in it is empty, or its numbers are too large")
     if (packed.prev is None) != (packed.first == 1) or (packed.prev is not None and len(packed.prev) != _HASH):
@@ -153,7 +155,7 @@ def _stretch(packed: _Stretch) -> PackedEvents:
         )  # fmt: skip
         events.append(event)
         prev = event.hash
-    return PackedEvents(packed.session, packed.writer, packed.device, packed.signature, events)
+    return Stretch(packed.session, packed.writer, packed.device, packed.signature, events)
 
 
 def _body(event: _Packed) -> str:

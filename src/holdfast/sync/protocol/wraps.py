@@ -1,6 +1,6 @@
 """Key wraps: what a new member of a vault needs, as an ordinary age file for one recipient.
 
-Anybody who knows a recipient can make such a file and leave it at the remote. Its contents count only once signed
+Anyone who knows a recipient can make such a file and leave it at the remote. Its contents count only once signed
 membership entries confirm them.
 """
 
@@ -57,9 +57,9 @@ class _WrapDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # --- names at a remote -------------------------------------------------------------------------------
 #
-# Whoever knows a recipient can leave any number of files for it. The last half of a name therefore holds two codes:
-# one that only the recipient and holders of the vault's box can make, removed devices included; and one that only the
-# recipient and the author of the file can make. The recipient reads files in turn from each author.
+# Anyone who knows a recipient can leave any number of files for it. The last half of a name therefore holds two
+# codes: one that only the recipient and holders of the vault's box can make, removed devices included; and one that
+# only the recipient and the author of the file can make. The recipient reads files in turn from each author.
 
 _CODE: Final = 4  # hex digits
 _BY_BOX: Final = b"holdfast wrap name\n"

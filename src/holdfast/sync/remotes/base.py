@@ -32,7 +32,7 @@ class ObjectTooLarge(Refused):
 
 
 class RemoteUnreadable(Unreachable):
-    """Somebody replaced all objects with something unreadable: they are as good as lost for everybody."""
+    """Somebody replaced all objects with something unreadable: they are as good as lost."""
 
     retry_helps = False
 

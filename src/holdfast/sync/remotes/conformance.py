@@ -172,7 +172,7 @@ class RemoteConformance:
     # ── order, and failing midway ────────────────────────────────────────────────────────────────────────
 
     def test_they_appear_in_order(self) -> None:
-        """Whoever sees an object sees all that were put before it in the same call."""
+        """A reader that sees an object sees all that were put before it in the same call."""
         writer, reader = self.remote(), self.remote()
         names = [f"o/{chance}" for chance in (hashlib.sha256(bytes([n])).hexdigest()[:12] for n in range(12))]
 
@@ -197,7 +197,7 @@ class RemoteConformance:
         assert remote.get("old", 3) == b"old"
 
     def test_creating_and_removing_in_one_call(self) -> None:
-        """A new head is there and the previous one gone after one call."""
+        """One call puts a new head and removes the previous one."""
         first, second = self.remote(), self.remote()
         first.put([("h/x-1", b"1")])
         assert first.put([("p/1", b"pack"), ("h/x-2", b"2")], remove=["h/x-1", "h/x-0"]) == frozenset()
@@ -338,7 +338,9 @@ class RemoteConformance:
     # ── several at once ──────────────────────────────────────────────────────────────────────────────────
 
     def test_only_one_of_two_creates_a_name(self) -> None:
-        """Two handles that create the same name at the same moment: one does, the other is told, every time."""
+        """Of two handles that create the same name at the same time, one succeeds and the other learns it, every
+        time.
+        """
         handles = [self.remote(), self.remote()]
         for number in range(self.rounds):
             name = f"race/{number}"

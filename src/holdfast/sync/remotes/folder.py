@@ -44,7 +44,7 @@ class FolderRemote:
     def __init__(self, path: str, *, url: str | None = None, create: bool = False, most: int = 1_000_000) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
         self.url = url or f"folder:{self.path}"
-        self._most = most  # names in one listing: a folder can be made to look endless
+        self._max_names = most  # names in one listing: a folder can be made to look endless
         if create:
             self._make()
 
@@ -63,7 +63,7 @@ class FolderRemote:
         elif self._is_of_others():
             raise Refused(
                 f"{display_path(self.path)} holds other files",
-                hint=f"Use a folder of its own: folder:{display_path(os.path.join(self.path, 'holdfast'))}",
+                hint=f"Use a separate folder: folder:{display_path(os.path.join(self.path, 'holdfast'))}",
                 operation="use",
                 file=self.path,
             )
@@ -71,14 +71,16 @@ class FolderRemote:
     def _is_of_others(self) -> bool:
         """Whether it holds files, but no vault. Files that systems put everywhere do not count."""
         with self._open("list") as root:
-            names = {entry.name for entry in islice(root.entries(), self._most) if not entry.name.startswith(".")}
+            names = {
+                entry.name for entry in islice(root.entries(), self._max_names) if not entry.name.startswith(".")
+            }
         return bool(names - _EVERYWHERE) and not names & _OURS
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
         above, _, _ = prefix.rpartition("/")
         if above and not is_name(above):
             return ()  # no object can have such a name, and it must not lead anywhere else
-        listing = _Listing(prefix, self._most, self.path)
+        listing = _Listing(prefix, self._max_names, self.path)
         with self._open("list") as root, _walked(root, above) as folder:
             if folder is not None:
                 listing.collect(folder, f"{above}/" if above else "")

@@ -232,7 +232,7 @@ def name_once(root: Directory, temporary: str, folder: Directory, name: str) -> 
 
 
 def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str) -> bool:
-    """Give a name without hard links: whoever creates the claim file of a name may check and rename.
+    """Give a name without hard links: the process that creates the claim file of a name may check and rename.
 
     A claim is held for two system calls. One that is ten minutes old, by the file system's clock, was left by a
     killed process, and is removed.

@@ -2,7 +2,7 @@
 
 All objects of a remote are files in the tree of one commit, which one ref, `refs/holdfast/objects`, names. A put is
 one commit and one push that replaces exactly the value it was made from. The server compares and sets the ref, so
-the objects of a put are created once, whole and together, or not at all; whoever was slower reads again and retries.
+the objects of a put are created once, whole and together, or not at all; the slower writer reads again and retries.
 
 One ref for all instead of one per device: creating only missing objects needs an order of all puts, so separate refs
 would need another shared one, and a server that can set several atomically (`--atomic`, which not all can). They
@@ -163,11 +163,13 @@ class GitRemote:
     def _published(self, commit: ObjectSnapshot, base: ObjectSnapshot) -> bool:
         assert commit.tip is not None
         self._snapshot = None  # unknown until the server has answered
-        outcome = self._far.push(commit.tip, base.tip, anew=commit.parent is None, clear=self._replaces_unreadable)
+        outcome = self._far.push(
+            commit.tip, base.tip, new_history=commit.parent is None, clear=self._replaces_unreadable
+        )
         if outcome is PushResult.DONE:
             self._snapshot = commit
             self._tidy(commit)
-        self._only_grows = self._only_grows or outcome is PushResult.NOT_ANEW
+        self._only_grows = self._only_grows or outcome is PushResult.NO_NEW_HISTORY
         return outcome is PushResult.DONE
 
     def _refreshed(self) -> ObjectSnapshot:
@@ -193,7 +195,7 @@ class GitRemote:
     def _unreadable(self, problem: RemoteUnreadable) -> RemoteUnreadable:
         return RemoteUnreadable(
             f"the vault is no longer at {self._where.shown}: somebody replaced {REF}, and {problem.message}",
-            hint="Whoever may write there can do that. To put back everything that this device has:"
+            hint="Anyone with write access there can do that. To put back everything that this device has:"
             " holdfast sync --put-back. Or reset the ref to an earlier commit, with git.",
             operation="git fetch",
         )

@@ -1,7 +1,7 @@
 """The ref of a git remote: its address, fetch and push, and git's errors.
 
 An address is a host or a path, never an option or a command: other kinds are refused before git sees them, and git is
-told which protocols it may use. Credentials are never shown.
+limited to the protocols that it may use. Credentials are never shown.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]")
 _USERINFO: Final = re.compile(r"(?<=://)[^/\s'\"]*@")
 _TIP: Final = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\t" + REF.encode())
 _SHA1: Final = 40
-_SHORTEST_SECRET: Final = 3
+_MIN_SECRET_LENGTH: Final = 3
 
 _ASK_PATIENCE: Final = 60.0
 _MOVE_PATIENCE: Final = 1800.0
-# After a power cut, no object may be missing: a repository on this machine is told to sync to disk.
+# After a power cut, no object may be missing: a repository on this machine is configured to sync to disk.
 _DURABLE: Final = "--receive-pack=git -c core.fsync=all receive-pack"
 
 
@@ -86,7 +86,7 @@ def address(url: str) -> GitAddress:
     password = user[:-1].partition(":")[2] if protocol == "ssh" else user[:-1]
     shown = f"{protocol}://{user if protocol == 'ssh' and not password else ''}{host}{port}{path}"
     parts = {password, password.partition(":")[2], *map(urllib.parse.unquote, password.split(":"))}
-    secrets = sorted((part for part in parts if len(part) >= _SHORTEST_SECRET), key=len, reverse=True)
+    secrets = sorted((part for part in parts if len(part) >= _MIN_SECRET_LENGTH), key=len, reverse=True)
     return GitAddress(text, shown, protocol, tuple(secrets))
 
 
@@ -132,7 +132,7 @@ def is_missing(where: GitAddress, words: str = "") -> Unreachable:
     )
     return Unreachable(
         f"there is no longer a git repository at {where.shown}",
-        hint=f"{ask}; if it is gone for good, add another remote.\n{words}".strip(),
+        hint=f"{ask}; if it is lost for good, add another remote.\n{words}".strip(),
         operation="git remote",
     )
 
@@ -140,7 +140,7 @@ def is_missing(where: GitAddress, words: str = "") -> Unreachable:
 class PushResult(Enum):
     DONE = "done"
     MOVED = "moved"  # somebody else was faster: nothing happened
-    NOT_ANEW = "not anew"  # this server refuses a new history
+    NO_NEW_HISTORY = "not anew"  # this server refuses a new history
 
 
 class RemoteRef:
@@ -149,7 +149,7 @@ class RemoteRef:
     def __init__(self, where: GitAddress, copy: ObjectRepository, largest: int) -> None:
         self._where = where
         self._copy = copy
-        self._largest = largest
+        self._max_growth = largest
         self._env: dict[str, str] | None = None
 
     def tip(self, *, first: bool = False) -> str | None:
@@ -172,7 +172,7 @@ class RemoteRef:
             *("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
             *("--", self._where.text, f"+{REF}:{SEEN}"),
             patience=_MOVE_PATIENCE,
-            growth=self._largest,
+            growth=self._max_growth,
         )
         if answer.code:
             if "couldn't find remote ref" in answer.words:
@@ -182,7 +182,7 @@ class RemoteRef:
             raise self._error("fetch", answer)
         return self._copy.seen()
 
-    def push(self, new: str, old: str | None, *, anew: bool = False, clear: bool = False) -> PushResult:
+    def push(self, new: str, old: str | None, *, new_history: bool = False, clear: bool = False) -> PushResult:
         """Set the ref to `new` if it still is `old`. The server does this atomically.
 
         `clear`: if there is no such ref, remove refs below its name, which block it.
@@ -199,8 +199,8 @@ class RemoteRef:
             line for line in answer.out.decode("utf-8", "replace").splitlines() if line.startswith("!")
         )
         refused = any(word in rejections for word in _REFUSALS)
-        if anew and old is not None and (refused or "[remote rejected] (non-fast-forward)" in rejections):
-            return PushResult.NOT_ANEW
+        if new_history and old is not None and (refused or "[remote rejected] (non-fast-forward)" in rejections):
+            return PushResult.NO_NEW_HISTORY
         if clear and old is None and _IN_THE_WAY in answer.words:
             self._clear()
             return PushResult.MOVED
@@ -324,12 +324,12 @@ _ERRORS: Final = (
     (
         (_IN_THE_WAY,),
         "{shown} has another ref where " + REF + " should be",
-        "Whoever may write there can do that. To remove it: holdfast sync --put-back. It says:",
+        "Anyone with write access there can do that. To remove it: holdfast sync --put-back. It says:",
     ),
     (
         _REFUSALS,
         "{shown} refuses Holdfast's ref",
-        "Ask whoever runs it to allow the ref " + REF + ". It says:",
+        "Ask its administrator to allow the ref " + REF + ". It says:",
     ),
 )
 

@@ -1,6 +1,6 @@
 """Read the trees of a git remote: which objects have which names.
 
-Anybody with write access to the repository can leave a tree that git itself refuses, or a few hundred bytes that
+Anyone with write access to the repository can leave a tree that git itself refuses, or a few hundred bytes that
 expand to astronomically many paths. Nothing is ever checked out, so such a tree does no harm: each distinct tree is
 read once, foreign entries are ignored, and paths are followed only as needed.
 """

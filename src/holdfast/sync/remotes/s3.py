@@ -1,8 +1,8 @@
 """An S3 bucket as a remote, through `obstore`.
 
 The client refuses a whole page of a listing for one key that is not a path (`//`, `.`, `..`, control characters), and
-anybody who may write to the bucket can leave one. Only then the listing is read here: `obstore` signs the requests,
-and every key is returned as it is. Answers are bounded, and a redirect is an error like any other status.
+anyone with write access to the bucket can leave one. Only then the listing is read here: `obstore` signs the
+requests, and every key is returned as it is. Answers are bounded, and a redirect is an error like any other status.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from holdfast.machine.wall import monotonic
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, checked, is_name
 from holdfast.sync.remotes.s3_server import (
     NOWHERE,
+    ListingFailed,
     S3Address,
     S3Keys,
     goes_through_proxy,
@@ -73,7 +74,7 @@ class S3Remote:
         The result of `probe` does not change over time, and costs five requests, more than a small sync: so it is
         called when a remote is added, not by each process.
         """
-        _client()
+        _require_client()
         place = read_place(url, environ)
         if create:
             refuse_endpoint_elsewhere(place, environ)
@@ -97,30 +98,24 @@ class S3Remote:
             return []  # no name has this prefix
         store = self._store()
 
-        def ask() -> builtins.list[ObjectInfo]:
+        def request() -> builtins.list[ObjectInfo]:
             try:
                 pages = obstore.list(store, folder or None, chunk_size=_PAGE)
-                return self._named(
-                    prefix,
-                    (
-                        (typed_dict_type["path"], typed_dict_type["size"])
-                        for page in pages
-                        for typed_dict_type in page
-                    ),
-                )
+                listed = ((entry["path"], entry["size"]) for page in pages for entry in page)
+                return self._object_infos(prefix, listed)
             except BaseError as error:
                 if not is_unlistable(error):
                     raise
-                return self._named(prefix, self._keys_below(folder))
+                return self._object_infos(prefix, self._keys_below(folder))
 
-        return self._asked(ask)
+        return self._call(request)
 
-    def _named(self, prefix: str, listed: Iterable[tuple[str, int]]) -> builtins.list[ObjectInfo]:
+    def _object_infos(self, prefix: str, listed: Iterable[tuple[str, int]]) -> builtins.list[ObjectInfo]:
         """The objects in a listing; remembers some names in it that no file could have."""
         sizes: dict[str, int] = {}
         for count, (name, size) in enumerate(listed):
             if count >= MAX_LISTED:
-                raise ObjectTooLarge("the S3 listing is too long", hint="Give Holdfast a prefix of its own.")
+                raise ObjectTooLarge("the S3 listing is too long", hint="Give Holdfast a separate prefix.")
             if is_name(name):
                 if name.startswith(prefix):
                     sizes[name] = size
@@ -141,7 +136,7 @@ class S3Remote:
         def sign(query: Mapping[str, str]) -> str:
             # The client signs only addresses of objects: so the query becomes part of the endpoint.
             address = f"{self._place.endpoint}/{self._place.bucket}?{urlencode(query, quote_via=quote)}&x-id="
-            return obstore.sign(self._made(address), "GET", "list", _SIGNED_FOR)
+            return obstore.sign(self._client_for(address), "GET", "list", _SIGNED_FOR)
 
         opener = opener_for(self._certificates, proxied=self._proxied)
         for key, size in keys_below(f"{inside}{folder}/" if folder else inside, sign, opener, REQUEST_SECONDS):
@@ -159,7 +154,7 @@ class S3Remote:
 
         store = self._store(limit, reading=True)
 
-        def ask() -> bytes:
+        def request() -> bytes:
             answer = obstore.get(store, checked(name))
             # The size is checked before the body, and the body again as it arrives.
             if answer.meta["size"] > limit:
@@ -174,7 +169,7 @@ class S3Remote:
             return b"".join(pieces)
 
         try:
-            return self._asked(ask)
+            return self._call(request)
         except (Failed, Refused) as error:
             # Archived, encrypted with a foreign key, or not readable: one object must not block all others.
             if isinstance(error, ObjectTooLarge) or not self._gives_others():
@@ -182,12 +177,12 @@ class S3Remote:
             raise Missing("the S3 server lists this object, but does not return it") from None
 
     def _gives_others(self) -> bool:
-        """Whether objects may be read at all: for a name that nobody created, the server must say it is missing."""
+        """Whether objects may be read at all: for a name that does not exist, the server must say it is missing."""
         import obstore
 
         store, name = self._store(), f"probe/{secrets.token_hex(16)}"
         try:
-            self._asked(lambda: obstore.get(store, name))
+            self._call(lambda: obstore.get(store, name))
         except Missing:
             return True
         except HoldfastError:
@@ -211,7 +206,7 @@ class S3Remote:
         try:
             if not self._create(name, first):
                 raise Refused(
-                    "the S3 server reports an object that nobody created",
+                    "the S3 server reports an object that does not exist",
                     hint="Use another server, or a folder: or git: remote.",
                 )
             if self._create(name, second) or self.get(name, 1000) != first:
@@ -237,7 +232,7 @@ class S3Remote:
 
         store = self._store(len(data))
 
-        def ask() -> bool:
+        def request() -> bool:
             try:
                 # In one piece: multipart uploads lack conditions at some servers, and leave parts behind.
                 obstore.put(store, name, data, mode="create", use_multipart=False)
@@ -254,7 +249,7 @@ class S3Remote:
                 ) from None
             return False
 
-        return self._asked(ask)
+        return self._call(request)
 
     def _remove(self, names: Sequence[str]) -> None:
         import obstore
@@ -262,17 +257,17 @@ class S3Remote:
         store = self._store()
         # Missing objects are no error, except at some servers: then the others are removed one by one.
         try:
-            self._asked(lambda: obstore.delete(store, builtins.list(names)))
+            self._call(lambda: obstore.delete(store, builtins.list(names)))
         except Missing:
             if len(names) > 1:
                 for name in names:
                     self._remove([name])
 
-    def _asked(self, ask: Callable[[], _T]) -> _T:
+    def _call(self, request: Callable[[], _T]) -> _T:
         from obstore.exceptions import BaseError
 
         try:
-            return _interruptible(ask)
+            return _interruptible(request)
         except (BaseError, FileNotFoundError, ListingFailed) as error:
             # `from None`: the client's message may contain the server's answer, with our signature.
             if is_missing(error):
@@ -288,9 +283,9 @@ class S3Remote:
         options: ClientConfig = {"timeout": f"{REQUEST_SECONDS << longer}s"}
         if reading:  # a pause while reading; when writing, the client would count the time of sending too
             options["read_timeout"] = f"{REQUEST_SECONDS}s"
-        return self._stores.setdefault((longer, reading), self._made(None, options))
+        return self._stores.setdefault((longer, reading), self._client_for(None, options))
 
-    def _made(self, address: str | None, options: ClientConfig | None = None) -> S3Store:
+    def _client_for(self, address: str | None, options: ClientConfig | None = None) -> S3Store:
         """A client of this remote; or, with an address that includes the bucket, one that only signs."""
         from obstore.store import S3Store
 
@@ -304,7 +299,7 @@ class S3Remote:
         if self._certificates is not None:
             options["root_certificate"] = self._certificates
         if not self._proxied:
-            # The client follows redirects, with the session token, and cannot be told not to. So everything but our
+            # The client follows redirects, with the session token, and has no option not to. So everything but our
             # host is sent to a "proxy" that does not exist. This also keeps plain http out of real proxies. Only
             # with a person's own proxy redirects are still followed: to https, without the signature.
             options["proxy_url"] = f"http://{NOWHERE}"
@@ -324,13 +319,13 @@ class S3Remote:
                 "disable_bulk_delete": False,
             },
             client_options=options,
-            # Retries are for `RetryingRemote`: here our own object would be taken for somebody else's.
+            # Retries are for `RetryingRemote`: here our own object would look like another device's.
             retry_config={"max_retries": 0},
             credential_provider=_provider(self._keys),
         )
 
 
-def _client() -> None:
+def _require_client() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError:
@@ -351,16 +346,16 @@ def _provider(keys: S3Keys) -> S3CredentialProvider:
     return provide
 
 
-def _interruptible(ask: Callable[[], _T]) -> _T:
+def _interruptible(request: Callable[[], _T]) -> _T:
     """Call the client in a daemon thread: it does not react to Ctrl-C while it waits."""
     if threading.current_thread() is not threading.main_thread():
-        return ask()
+        return request()
     answers: list[_T] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            answers.append(ask())
+            answers.append(request())
         except BaseException as error:  # noqa: BLE001
             errors.append(error)
 
@@ -379,10 +374,6 @@ _CHUNK: Final = 1 << 16
 _NOT_XML: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-9a-f]|1[0-9a-f])|0*[12]?[0-9]|0*3[01]);", re.IGNORECASE
 )
-
-
-class ListingFailed(Exception):
-    """In the form of the client's own errors, for `s3_server.translated`."""
 
 
 def keys_below(
@@ -454,7 +445,7 @@ def _read(body: str) -> tuple[list[tuple[str, int]], str | None]:
     from xml.etree import ElementTree as ET
 
     if "<!" in body:  # entity declarations could expand without end; a listing has none
-        raise ListingFailed("the listing is none")
+        raise ListingFailed("not a listing", unreadable=True)
     try:
         root = ET.fromstring(_NOT_XML.sub("?", body))  # noqa: S314 (no declarations, bounded)
         entries = []
@@ -469,5 +460,5 @@ def _read(body: str) -> tuple[list[tuple[str, int]], str | None]:
             elif tag == "NextContinuationToken":
                 next_token = element.text or None
     except (ET.ParseError, KeyError, ValueError):
-        raise ListingFailed("the listing is none") from None
+        raise ListingFailed("not a listing", unreadable=True) from None
     return entries, next_token

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
 
 _BUCKET: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{2,254}", re.ASCII)
-_SHORTEST_BUCKET: Final = 3
+_MIN_BUCKET_LENGTH: Final = 3
 _PREFIX: Final = re.compile(r"[a-zA-Z0-9._/!'()=+@ -]{0,500}", re.ASCII)
 _REGION: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
 _SETTINGS: Final = ("endpoint", "region", "insecure")
@@ -46,7 +46,7 @@ class S3Keys(NamedTuple):
     token: str | None
 
     def __repr__(self) -> str:
-        return "Keys(…)"
+        return "S3Keys(…)"
 
 
 def read_place(url: str, environ: Mapping[str, str]) -> S3Address:
@@ -62,7 +62,7 @@ def read_place(url: str, environ: Mapping[str, str]) -> S3Address:
     if not bucket:
         raise Invalid("the S3 address names no bucket", hint=_SHAPE)
     if _BUCKET.fullmatch(bucket) is None:
-        few = "it is too short" if len(bucket) < _SHORTEST_BUCKET else "it is too long, or has other characters"
+        few = "it is too short" if len(bucket) < _MIN_BUCKET_LENGTH else "it is too long, or has other characters"
         raise Invalid(
             f"no bucket can be called {bucket[:60]!a}: {few}",
             hint="The name of a bucket has at least three letters, digits, dots or dashes.",
@@ -114,7 +114,7 @@ def read_keys(environ: Mapping[str, str]) -> S3Keys:
         name.startswith("sso_") or name in {"role_arn", "credential_process", "login_session"} for name in profile
     ):
         raise Failed(
-            f"the AWS profile {name!r} has no keys of its own",
+            f"the AWS profile {name!r} has no keys itself",
             hint='Run: eval "$(aws configure export-credentials --format env)", then try again.',
         )
     raise Failed(
@@ -205,7 +205,7 @@ def _profile(environ: Mapping[str, str]) -> dict[str, str]:
     """The profile in ~/.aws; the credentials file wins over the config file."""
     name = environ.get("AWS_PROFILE") or "default"
     home = environ.get("HOME") or environ.get("USERPROFILE")
-    # Without a home nothing is read: a relative path could be anybody's.
+    # Without a home nothing is read: a relative path could be another user's.
     folder = os.path.join(home, ".aws") if home else None
     settings = environ.get("AWS_CONFIG_FILE") or (os.path.join(folder, "config") if folder else "")
     keys = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (os.path.join(folder, "credentials") if folder else "")
@@ -231,6 +231,17 @@ def _section(path: str, section: str) -> dict[str, str]:
 
 
 # Requests that a server sends elsewhere end here, at a port where nothing answers: see `s3.py`.
+class ListingFailed(Exception):
+    """A listing failed that the client could not read. Its text is like those of the client's errors.
+
+    `unreadable`: the server's answer is not a listing.
+    """
+
+    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+        super().__init__(text)
+        self.unreadable = unreadable
+
+
 NOWHERE: Final = "127.0.0.1:1"
 
 _STATUS: Final = re.compile(r"status code: (\d{3})\b")
@@ -281,7 +292,7 @@ def translated(error: BaseException, bucket: str) -> HoldfastError:
             "the certificate of the S3 server cannot be verified, so nothing was sent",
             hint="Check the endpoint; for a private authority, set AWS_CA_BUNDLE to its certificate.",
         )
-    if "the listing is none" in text:
+    if isinstance(error, ListingFailed) and error.unreadable:
         return Failed("the listing of the S3 server cannot be read", hint="Check the address of the remote.")
     if status in {401, 403} or code == "AccessDenied":
         return Refused(

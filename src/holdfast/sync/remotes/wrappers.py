@@ -45,8 +45,8 @@ class LimitedRemote:
         """Limits on requests, bytes read, names in one listing, and time from now on."""
         self.url = remote.url
         self._remote = remote
-        self._requests, self._most_requests = 0, requests
-        self._bytes, self._most_bytes = 0, bytes
+        self._requests, self._max_requests = 0, requests
+        self._bytes, self._max_bytes = 0, bytes
         self._listing = listing
         self._seconds = seconds
         self._clock = clock
@@ -61,16 +61,16 @@ class LimitedRemote:
 
     def get(self, name: str, limit: int) -> bytes:
         self._ask(1)
-        left = self._most_bytes - self._bytes
+        left = self._max_bytes - self._bytes
         if left <= 0:
-            raise self._over(f"more than {self._most_bytes:,} bytes were to be read")
+            raise self._over(f"more than {self._max_bytes:,} bytes were to be read")
         try:
             data = self._remote.get(name, min(limit, left))
         except ObjectTooLarge:
             # How much of it was transferred is unknown here.
             self._bytes += min(limit, left)
             if left < limit:
-                raise self._over(f"more than {self._most_bytes:,} bytes were to be read") from None
+                raise self._over(f"more than {self._max_bytes:,} bytes were to be read") from None
             raise
         self._bytes += len(data)
         return data
@@ -93,8 +93,8 @@ class LimitedRemote:
     def _ask(self, requests: int) -> None:
         if self._clock() - self._began > self._seconds:
             raise self._over(f"it took longer than {self._seconds:,.0f} seconds")
-        if self._requests + requests > self._most_requests:
-            raise self._over(f"it took more than {self._most_requests:,} requests")
+        if self._requests + requests > self._max_requests:
+            raise self._over(f"it took more than {self._max_requests:,} requests")
         self._requests += requests
 
     def _over(self, limit: str) -> OverLimit:

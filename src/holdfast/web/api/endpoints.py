@@ -28,7 +28,7 @@ from holdfast.web.api import documents as d
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.keeper_pool import KeeperPool
+    from holdfast.keeper.pool import KeeperPool
 
 T = TypeVar("T", bound="Parameters")
 V = TypeVar("V")
@@ -135,7 +135,7 @@ class Endpoint(NamedTuple):
 
 
 def sessions(keeper: Keeper, _: Path, asked: Parameters) -> d.SessionList:
-    """As `holdfast history --json`, of all projects unless told otherwise; `next` goes on where it ends."""
+    """As `holdfast history --json`, of all projects by default; `next` continues where it ends."""
     assert isinstance(asked, SessionsParameters)
     rows = keeper.history(
         limit=asked.limit + 1, search=given(asked.search), status=given(asked.status), since=moment(asked.since),
@@ -189,7 +189,7 @@ def now(keeper: Keeper, _: Path, __: Parameters) -> d.NowList:
             session=card.session, attention=list(card.attention), gone=sorted(card.lost), places=list(card.places),
             here=card.here, resume=card.resume,
         )
-        for card in overview.now(keeper)
+        for card in overview.current_cards(keeper)
     ])  # fmt: skip
 
 
@@ -247,7 +247,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
     f"{BASE}/sessions/{{id}}": Endpoint("session", "Everything about a session", At, (d.OneSession,), session),
     f"{BASE}/sessions/{{id}}/events": Endpoint("events", "What happened in it", Events, (d.EventList,), events),
     f"{BASE}/sessions/{{id}}/briefing": Endpoint(
-        "briefing", "The text that lets somebody go on with it", Briefing, (d.BriefingText,), briefing
+        "briefing", "The text that a person or an agent needs to continue it", Briefing, (d.BriefingText,), briefing
     ),
     f"{BASE}/now": Endpoint("now", "What is in progress, and what waits for you", Parameters, (d.NowList,), now),
     f"{BASE}/hours": Endpoint("hours", "Hours worked", HoursParameters, (d.HoursTable, d.AgentTable), hours),

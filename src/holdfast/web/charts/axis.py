@@ -23,7 +23,7 @@ _FOLD: Final = 3.5  # per cent that a folded stretch takes
 _FOLDS: Final = 8
 _SHARE: Final = 0.2  # of the whole: shorter ones are not folded
 _ALWAYS: Final = 4 * HOUR  # longer ones are
-_LEAST: Final = 2 * HOUR  # to be folded at all
+_MIN_FOLD: Final = 2 * HOUR  # to be folded at all
 _STEPS: Final = (
     SECOND, 5 * SECOND, 15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE,
     30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY,
@@ -184,7 +184,7 @@ def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
 
 def _folds(period: Period, quiet: Iterable[Span]) -> list[Span]:
     length = period.end - period.since
-    least = max(min(int(length * _SHARE), _ALWAYS), _LEAST)
+    least = max(min(int(length * _SHARE), _ALWAYS), _MIN_FOLD)
     within = [(max(begin, period.since), min(end, period.end)) for begin, end in quiet]
     long_enough = [(begin, end) for begin, end in within if end - begin > least]
     longest = sorted(long_enough, key=lambda stretch: stretch[0] - stretch[1])[:_FOLDS]

@@ -19,7 +19,7 @@ from holdfast.web.charts.axis import Axis, Offset, Span
 
 ROW: Final = 24
 TOP: Final = 22
-MOST: Final = 60  # lanes that are drawn
+MAX_DRAWN: Final = 60  # lanes that are drawn
 
 # How a lane's last run is drawn, and the sign before its name.
 FORMS: Final[dict[str, tuple[str, str]]] = {
@@ -53,7 +53,7 @@ class Gantt(NamedTuple):
     left_out: str
 
 
-def shown(lanes: Sequence[GanttLane], most: int = MOST) -> list[int]:
+def shown(lanes: Sequence[GanttLane], most: int = MAX_DRAWN) -> list[int]:
     """Which lanes are drawn, in order: those still active, then those that started last."""
     if len(lanes) <= most:
         return list(range(len(lanes)))
@@ -61,7 +61,7 @@ def shown(lanes: Sequence[GanttLane], most: int = MOST) -> list[int]:
     return sorted(latest[:most])
 
 
-def chart(lanes: Sequence[GanttLane], axis: Axis, offset: Offset, *, most: int = MOST) -> Gantt:
+def chart(lanes: Sequence[GanttLane], axis: Axis, offset: Offset, *, most: int = MAX_DRAWN) -> Gantt:
     which = shown(lanes, most)
     drawn = [lanes[number] for number in which]
     height = TOP + max(len(drawn), 1) * ROW + 4

@@ -13,7 +13,7 @@ from holdfast.core.wording import count, pause_words
 from holdfast.web.charts.axis import Axis, Offset, Period, quiet
 
 HEIGHT: Final = 52
-MOST: Final = 200  # pauses that are drawn, the longest ones
+MAX_DRAWN: Final = 200  # pauses that are drawn, the longest ones
 _FEW: Final = 40  # on a card
 KINDS: Final = ("manual", "idle", "task", "timeout")
 _FILLS: Final = {"manual": "hatch", "task": "dots", "timeout": "stripes"}
@@ -28,7 +28,7 @@ class StripPause(NamedTuple):
     until: int | None
 
 
-def drawn(pauses: Sequence[StripPause], most: int = MOST) -> Sequence[StripPause]:
+def drawn(pauses: Sequence[StripPause], most: int = MAX_DRAWN) -> Sequence[StripPause]:
     """The pauses that are drawn, in order: the longest, and one that lasts."""
     if len(pauses) <= most:
         return pauses

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 
-class Shot(NamedTuple):
-    """What a page shows at a moment."""
+class PageContent(NamedTuple):
+    """The content of a page at a moment."""
 
     # By name, the HTML of each region: one element whose id is the name.
     regions: Mapping[str, str]
@@ -43,8 +43,8 @@ class Page(Protocol):
     name: str  # of its template, and in the navigation
     title: str
 
-    def shot(self, keeper: Keeper, asked: PageRequest, /) -> Shot:
-        """What it shows now. Raises `NotFound` if there is no such page."""
+    def content(self, keeper: Keeper, asked: PageRequest, /) -> PageContent:
+        """Its content now. Raises `NotFound` if there is no such page."""
 
     def concerns(self, change: Changes, asked: PageRequest, /) -> bool:
         """Whether a change may affect what it shows."""

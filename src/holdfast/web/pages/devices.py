@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.sync import devices_overview
-from holdfast.web.pages import Page, PageRequest, Shot
+from holdfast.web.pages import Page, PageContent, PageRequest
 from holdfast.web.render import render
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ class Devices:
     name = "devices"
     title = "Devices"
 
-    def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
+    def content(self, keeper: Keeper, _: PageRequest, /) -> PageContent:
         remotes = devices_overview.remotes(keeper)
         vaults = {
-            f"remote-{item.remote.vault}": render("devices-remote.html", one=item, words=STATUS_WORDS)
-            for item in remotes
+            f"remote-{entry.remote.vault}": render("devices-remote.html", entry=entry, words=STATUS_WORDS)
+            for entry in remotes
         }
         about = {
             "devices-heading": render("devices-heading.html", remotes=remotes),
@@ -38,7 +38,7 @@ class Devices:
             "devices-people": render("devices-people.html", people=devices_overview.known_people(keeper)),
             "devices-alone": render("devices-alone.html", alone=not remotes),
         }
-        return Shot({**about, **vaults}, {"devices-remotes": tuple(vaults)})
+        return PageContent({**about, **vaults}, {"devices-remotes": tuple(vaults)})
 
     def concerns(self, _: Changes, __: PageRequest, /) -> bool:
         return True

@@ -15,7 +15,7 @@ from holdfast.core.wording import one_line
 from holdfast.sessions.history import latest
 from holdfast.sessions.overview import Hill, hills
 from holdfast.web.charts import hill as chart
-from holdfast.web.pages import Page, PageRequest, Shot
+from holdfast.web.pages import Page, PageContent, PageRequest
 from holdfast.web.render import render
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class HillPage:
     name = "hill"
     title = "Hill"
 
-    def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
+    def content(self, keeper: Keeper, _: PageRequest, /) -> PageContent:
         open_rows = _latest(keeper)
         now = keeper.now()
         projects: dict[str, list[Hill]] = {}
@@ -57,7 +57,7 @@ class HillPage:
             ),
             "hill-others": render("hill-others.html", others=others[:_OTHERS], words=list(enumerate(chart.WORDS))),
         }
-        return Shot({**about, **regions}, {"hills": tuple(regions)})
+        return PageContent({**about, **regions}, {"hills": tuple(regions)})
 
     def concerns(self, change: Changes, _: PageRequest, /) -> bool:
         return bool(change.sessions) or change.other_changes

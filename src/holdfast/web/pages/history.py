@@ -21,7 +21,7 @@ from holdfast.core.wording import STATUS, one_line, percent
 from holdfast.machine.wall import midnight
 from holdfast.sessions import history
 from holdfast.store.interface import Filter
-from holdfast.web.pages import PageExtra, PageRequest, Shot
+from holdfast.web.pages import PageContent, PageExtra, PageRequest
 from holdfast.web.render import encoded, local, render
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 AT_ONCE: Final = 60
-_MAX_ROWS: Final = 1_200  # for whoever returns to where they had scrolled to
+_MAX_ROWS: Final = 1_200  # when the browser returns to where it was scrolled to
 _MAX_GOAL_LENGTH: Final = 300  # characters of a goal
 _MAX_NAME_LENGTH: Final = 60
 _MAX_NAMES: Final = 500
@@ -61,7 +61,7 @@ class History:
         self._drawn: dict[object, Markup] = {}
         self._projects: tuple[object, list[str]] = (None, [])
 
-    def shot(self, keeper: Keeper, asked: PageRequest) -> Shot:
+    def content(self, keeper: Keeper, asked: PageRequest) -> PageContent:
         rows = matching_rows(keeper, asked, AT_ONCE + 1)
         shown = rows[:AT_ONCE]
         last = shown[-1].id if len(rows) > AT_ONCE else None
@@ -71,7 +71,7 @@ class History:
             "history-state": render("history-state.html", any=bool(shown), narrowed=bool(_words(asked))),
             "history-more": render("history-more.html", href=None if last is None else _address(asked, last)),
         }
-        return Shot({**about, **drawn}, {"history-latest": tuple(drawn)})
+        return PageContent({**about, **drawn}, {"history-latest": tuple(drawn)})
 
     def concerns(self, _: Changes, __: PageRequest) -> bool:
         return True
@@ -133,10 +133,10 @@ def matching_rows(keeper: Keeper, asked: PageRequest, limit: int) -> list[Row]:
 def more(keeper: Keeper, asked: PageRequest) -> PageExtra:
     """For the page's script: the first page of another search, or the rows after the last one."""
     if not asked.text("before"):
-        shot = HISTORY.shot(keeper, asked)
-        names = shot.lists["history-latest"]
-        html = "".join(shot.regions[name] for name in names)
-        put = {name: region for name, region in shot.regions.items() if name.startswith("history-")}
+        content = HISTORY.content(keeper, asked)
+        names = content.lists["history-latest"]
+        html = "".join(content.regions[name] for name in names)
+        put = {name: region for name, region in content.regions.items() if name.startswith("history-")}
         return _part({"rows": html, "put": put, "more": 'href="' in put["history-more"]})
     wanted = asked.text("limit")
     limit = min(max(int(wanted), 1), _MAX_ROWS) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE

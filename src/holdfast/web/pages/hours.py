@@ -16,7 +16,7 @@ from holdfast.machine.wall import midnight
 from holdfast.sessions.hours.cache import CachedHours, HoursMemo, hours
 from holdfast.sessions.hours.table import Line, csv_of, worked_days
 from holdfast.web.charts import heat
-from holdfast.web.pages import Page, PageExtra, PageRequest, Shot
+from holdfast.web.pages import Page, PageContent, PageExtra, PageRequest
 from holdfast.web.render import local, render
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ class HoursPage:
         self._memories: dict[str, HoursMemory] = {}
         self._drawn: dict[object, Markup] = {}
 
-    def shot(self, keeper: Keeper, asked: PageRequest, /) -> Shot:
+    def content(self, keeper: Keeper, asked: PageRequest, /) -> PageContent:
         chosen = _chosen(asked)
         memory = self._memory(keeper)
         if not memory.warm and _WHOLE not in asked.query and (count := _sessions(keeper)) > _QUICK:
-            return Shot(
+            return PageContent(
                 {"hours-heading": render("hours-heading.html", adding=count, hours=None, ever=True, chosen=chosen)}
             )
         now = keeper.now()
@@ -84,7 +84,7 @@ class HoursPage:
             "hours-heading": render("hours-heading.html", adding=0, hours=cached, ever=ever, chosen=chosen),
         }
         if nothing:
-            return Shot(regions, {"hours-days": ()})
+            return PageContent(regions, {"hours-days": ()})
         drawn = heat.calendar({_date(line): _worked(line) for line in year.days if line.key}, today)
         days = worked_days(cached.days)
         months = _by_month(days)
@@ -100,7 +100,7 @@ class HoursPage:
             "hours-days-heading": render("hours-days-heading.html", chosen=chosen, days=len(days)),
             **named,
         }
-        return Shot(regions, {"hours-days": tuple(named)})
+        return PageContent(regions, {"hours-days": tuple(named)})
 
     def concerns(self, change: Changes, _: PageRequest, /) -> bool:
         return bool(change.sessions) or change.other_changes

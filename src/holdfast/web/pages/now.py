@@ -8,7 +8,7 @@ from holdfast.core.times import parse_time
 from holdfast.formats import project_files
 from holdfast.sessions import overview
 from holdfast.web.charts.strip import small
-from holdfast.web.pages import Page, PageRequest, Shot
+from holdfast.web.pages import Page, PageContent, PageRequest
 from holdfast.web.render import render
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.sessions.overview import SessionCard
 
-# Unfinished sessions pile up: only the latest are looked at, and only some of those get a card.
+# Unfinished sessions pile up: only the latest are read, and only some of those get a card.
 LOOKED_AT: Final = 60
 CARDS: Final = 24
 OTHERS: Final = 100
@@ -37,16 +37,16 @@ class Now:
         # Cards that were drawn, with what they were drawn from.
         self._drawn: dict[str, tuple[SessionCard, str]] = {}
 
-    def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
+    def content(self, keeper: Keeper, _: PageRequest, /) -> PageContent:
         rows = overview.unfinished(keeper)
-        all_cards = overview.now(keeper, rows[:LOOKED_AT], memo=self._memo)
+        all_cards = overview.current_cards(keeper, rows[:LOOKED_AT], memo=self._memo)
         cards = {f"card-{card.session.id}": self._card(card) for card in all_cards[:CARDS]}
         self._drawn = {card.session.id: (card, cards[f"card-{card.session.id}"]) for card in all_cards[:CARDS]}
         waiting = sum(bool(card.attention) for card in all_cards)
         shown = {card.session.id for card in all_cards[:CARDS]}
         others = [row for row in rows if row.id not in shown]
         files = project_files.notes(keeper, at_work=keeper.current() is not None)
-        return Shot(
+        return PageContent(
             {
                 "now-heading": render("now-heading.html", total=len(rows), waiting=waiting, files=files),
                 **cards,
@@ -59,7 +59,7 @@ class Now:
         known = self._drawn.get(card.session.id)
         if known is not None and known[0] is card:
             return known[1]
-        return render("card.html", one=card, now=as_of(card.session), strip=small(card.session))
+        return render("card.html", card=card, now=as_of(card.session), strip=small(card.session))
 
     def concerns(self, _: Changes, __: PageRequest, /) -> bool:
         return True

@@ -18,8 +18,8 @@ from holdfast.core.wording import one_line, visible
 from holdfast.machine.wall import local_offset, midnight
 from holdfast.sessions import overview, work_trees
 from holdfast.sessions.conflicts import ShownConflict
-from holdfast.web.pages import Page, PageExtra, PageRequest, Shot
-from holdfast.web.pages.session_regions import event_row, shot
+from holdfast.web.pages import Page, PageContent, PageExtra, PageRequest
+from holdfast.web.pages.session_regions import event_row, page_content
 from holdfast.web.render import encoded
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ class Log(NamedTuple):
     total: int
 
 
-class Sight(NamedTuple):
+class SessionPageData(NamedTuple):
     card: SessionCard
     state: State
-    # The moment looked at; None for now.
+    # The past moment that is shown; None for now.
     at: int | None
     # That moment, or the present.
     now: int
@@ -80,14 +80,14 @@ def moment(keeper: Keeper, words: PageRequest) -> int | None:
     return parse_typed_time(written, now=keeper.now(), local=local_offset)
 
 
-def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
-    """One look at a session. Raises `NotFound` if it does not exist, or had not begun."""
+def page_data(keeper: Keeper, reference: str, at: int | None) -> SessionPageData:
+    """The data of a session's page. Raises `NotFound` if the session does not exist, or had not begun."""
     session = keeper.session(reference, at=at)
     state = keeper.state(session.id, at=at)
     card = overview.with_names(overview.session_card(keeper, session.id, at=at, state=state))
     session_log = _latest_events(keeper, state) if at is None else _events_as_of(keeper, session.id, at)
     disputed = session.conflicts(at=at) if card.session.conflicts else []
-    return Sight(
+    return SessionPageData(
         card, state, at, _now(keeper, card, state, at), session_log, disputed, _root(keeper, session.id, card, at)
     )
 
@@ -130,21 +130,21 @@ def _events_as_of(keeper: Keeper, session: str, at: int) -> Log:
     return Log(then[:MAX_EVENTS], len(then), len(events))
 
 
-_WHOLE: Final = 36  # characters of a session's own id
+_ID_LENGTH: Final = 36  # characters of a session's id; a shorter reference may mean another one
 
 
 class SessionPage:
     name = "session"
     title = "Session"
 
-    def shot(self, keeper: Keeper, asked: PageRequest) -> Shot:
-        return shot(keeper, sight(keeper, asked.path["id"], moment(keeper, asked)))
+    def content(self, keeper: Keeper, asked: PageRequest) -> PageContent:
+        return page_content(keeper, page_data(keeper, asked.path["id"], moment(keeper, asked)))
 
     def concerns(self, change: Changes, asked: PageRequest) -> bool:
         if asked.text("at"):
             return False  # the past does not change
         wanted = asked.path["id"].lower()
-        return change.other_changes or len(wanted) != _WHOLE or wanted in change.sessions
+        return change.other_changes or len(wanted) != _ID_LENGTH or wanted in change.sessions
 
     def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
         at = moment(keeper, asked)
@@ -154,17 +154,17 @@ class SessionPage:
 
 
 def as_of(keeper: Keeper, asked: PageRequest) -> PageExtra:
-    """The whole page as of a moment: `at`, or the event of number `n` for whoever comes `from` another one."""
+    """The whole page as of a moment: `at`, or the event of number `n`, when coming `from` another one."""
     session = keeper.session(asked.path["id"])
     at = moment(keeper, asked)
     if at is None and asked.text("n"):
         at = _moment_of(keeper, session.id, _number(asked, "n"), _number(asked, "from"))
-    seen = sight(keeper, session.id, at)
-    page = shot(keeper, seen)
+    data = page_data(keeper, session.id, at)
+    content = page_content(keeper, data)
     return PageExtra(
         encoded({
-            "at": None if at is None else format_time(at), "n": seen.log.then, "of": seen.log.total,
-            "put": page.regions, "lists": page.lists,
+            "at": None if at is None else format_time(at), "n": data.log.then, "of": data.log.total,
+            "put": content.regions, "lists": content.lists,
         })
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ class ChangedFile(NamedTuple):
     changes: list[FileState]
     # None unless the project is on this machine.
     landing: Landing | None
-    # It is not on disk, though nobody recorded its deletion.
+    # It is not on disk, though its deletion was not recorded.
     is_missing: bool = False
 
     @property

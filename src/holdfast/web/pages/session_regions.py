@@ -20,12 +20,12 @@ from holdfast.machine.wall import local_offset
 from holdfast.sessions.report import exact, phases
 from holdfast.web.charts import gantt, strip
 from holdfast.web.charts.axis import Axis, Period, quiet
-from holdfast.web.pages import Shot, session_files
+from holdfast.web.pages import PageContent, session_files
 from holdfast.web.render import render
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.pages.session import Sight
+    from holdfast.web.pages.session import SessionPageData
 
 MAX_TASKS: Final = 100
 MAX_ENTRIES: Final = 30  # decisions, notes, pauses
@@ -42,9 +42,9 @@ class RegionGroup(NamedTuple):
     lists: Mapping[str, tuple[str, ...]] = {}
 
 
-def shot(keeper: Keeper, sight: Sight) -> Shot:
-    parts = [part(keeper, sight) for part in _PARTS]
-    return Shot(
+def page_content(keeper: Keeper, data: SessionPageData) -> PageContent:
+    parts = [part(keeper, data) for part in _PARTS]
+    return PageContent(
         {name: html for part in parts for name, html in part.regions.items()},
         {name: order for part in parts for name, order in part.lists.items()},
     )
@@ -65,15 +65,16 @@ def _heading(name: str, title: str, shown: int, total: int, empty: str = "", whi
 # ── the session itself ───────────────────────────────────────────────────────────────────────────────────
 
 
-def head(_: Keeper, sight: Sight) -> RegionGroup:
-    card, s = sight.card, sight.session
+def head(_: Keeper, data: SessionPageData) -> RegionGroup:
+    card, session = data.card, data.session
     return RegionGroup({
         "head": render(
-            "session-head.html", one=card, s=s, past=sight.at is not None, limits=limit_words(s.mode), few=MAX_FEW,
+            "session-head.html", card=card, session=session, past=data.at is not None,
+            limits=limit_words(session.mode), few=MAX_FEW,
         ),
-        "attention": render("session-attention.html", attention=card.attention, past=sight.at is not None),
+        "attention": render("session-attention.html", attention=card.attention, past=data.at is not None),
         "travel": render(
-            "session-travel.html", id=s.id, at=sight.at, count=sight.log.then, total=sight.log.total,
+            "session-travel.html", id=session.id, at=data.at, count=data.log.then, total=data.log.total,
         ),
     })  # fmt: skip
 
@@ -81,12 +82,12 @@ def head(_: Keeper, sight: Sight) -> RegionGroup:
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]:
+def _lanes(data: SessionPageData) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]:
     """For each agent: the name of its region, its state, its document, and its lane."""
     lanes = []
-    for (ref, kept), shown in zip(sight.state.agents.items(), sight.session.agents, strict=True):
+    for (ref, kept), shown in zip(data.state.agents.items(), data.session.agents, strict=True):
         status = agents_of.status_of(kept)
-        if shown.id in sight.card.lost and status in ("running", "paused"):
+        if shown.id in data.card.lost and status in ("running", "paused"):
             status = "gone"
         lane = gantt.GanttLane(
             shown.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
@@ -96,33 +97,33 @@ def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]
     return lanes
 
 
-def time(_: Keeper, sight: Sight) -> RegionGroup:
-    s = sight.session
-    since = parse_time(s.started_at or s.created_at)
-    until = sight.now if s.ended_at is None else parse_time(s.ended_at)
-    period = Period.of(since, max(until, since), live=sight.live)
-    agents = _lanes(sight)
+def time(_: Keeper, data: SessionPageData) -> RegionGroup:
+    session = data.session
+    since = parse_time(session.started_at or session.created_at)
+    until = data.now if session.ended_at is None else parse_time(session.ended_at)
+    period = Period.of(since, max(until, since), live=data.live)
+    agents = _lanes(data)
     lanes = [lane for _, _, _, lane in agents]
-    pauses = strip.pauses_of(s)
+    pauses = strip.pauses_of(session)
     spans = [(pause.since, period.end if pause.until is None else pause.until) for pause in pauses]
     axis = Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
     chart = gantt.chart(lanes, axis, local_offset)
     rows = [
         (name, render("session-agent.html", name=name, a=shown, status=lane.status, sign=gantt.sign(lane.status),
-                      words=gantt.WORDS.get(lane.status, lane.status), now=sight.now, live=sight.live))
+                      words=gantt.WORDS.get(lane.status, lane.status), now=data.now, live=data.live))
         for name, _, shown, lane in (agents[number] for number in reversed(gantt.shown(lanes)))
     ]  # fmt: skip
     listed = _listed("agents", rows, render("session-agents.html", shown=len(rows), total=len(lanes)))
     left_out = len(pauses) - len(strip.drawn(pauses))
     return RegionGroup(
         {
-            "law": _law(sight),
+            "law": _time_sums(data),
             "strip": render("session-strip.html", drawing=strip.chart(pauses, axis, local_offset), left_out=left_out),
             "pauses": render(
                 "session-pauses.html",
-                pauses=s.time.pauses[: -MAX_ENTRIES - 1 : -1],
+                pauses=session.time.pauses[: -MAX_ENTRIES - 1 : -1],
                 total=len(pauses),
-                live=sight.live,
+                live=data.live,
             ),
             "gantt": render("session-gantt.html", chart=chart, sign=gantt.sign),
             **listed.regions,
@@ -143,26 +144,26 @@ class _Kind(NamedTuple):
         return exact(self.ms if self.since is None else self.ms // MINUTE * MINUTE)
 
 
-def _law(sight: Sight) -> str:
+def _time_sums(data: SessionPageData) -> str:
     """Worked, paused and away add up to elapsed, to the second: the sum is made of the values shown."""
-    s, now = sight.session, sight.now
-    lasting = open_pause(s)
+    session, now = data.session, data.now
+    lasting = open_pause(session)
     absent = lasting is not None and lasting.duration_ms >= ABSENCE
-    growing = None if not sight.live else "working" if lasting is None else "away" if absent else "paused"
+    growing = None if not data.live else "working" if lasting is None else "away" if absent else "paused"
 
     def kind(name: str, ms: int, grows: bool) -> _Kind:
         return _Kind(name, ms, now - ms if grows else None)
 
-    paused, away = paused_and_away(s.time)
+    paused, away = paused_and_away(session.time)
     parts = [
         # What grows keeps its milliseconds, or its beginning would waver.
         (words, kind(name, ms if name == growing else ms // 1000 * 1000, name == growing))
-        for name, words, ms in (("working", "worked", s.time.working_ms), ("paused", "paused", paused),
+        for name, words, ms in (("working", "worked", session.time.working_ms), ("paused", "paused", paused),
                                 ("away", "away", away))
         if name == "working" or ms or (name == "paused" and not away)
     ]  # fmt: skip
     totals: dict[str, int] = {}
-    for pause in s.time.pauses:
+    for pause in session.time.pauses:
         length = 0 if pause.duration_ms >= ABSENCE else pause.duration_ms
         totals[pause.kind] = totals.get(pause.kind, 0) + length
     kinds = [
@@ -202,33 +203,33 @@ def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = MAX_TASKS) -> 
     return shown_phases
 
 
-def plan(_: Keeper, sight: Sight) -> RegionGroup:
-    s = sight.session
+def plan(_: Keeper, data: SessionPageData) -> RegionGroup:
+    session = data.session
     rows = [
         (f"phase-{number}", render("session-phase.html", name=f"phase-{number}", **phase._asdict()))
-        for number, phase in enumerate(bounded(phases(s)))
+        for number, phase in enumerate(bounded(phases(session)))
     ]
-    planned = [task for task in s.tasks if task.status != "dropped"]
+    planned = [task for task in session.tasks if task.status != "dropped"]
     done = sum(task.status == "completed" for task in planned)
-    return _listed("plan", rows, render("session-plan.html", done=done, total=len(planned), any=bool(s.tasks)))
+    return _listed("plan", rows, render("session-plan.html", done=done, total=len(planned), any=bool(session.tasks)))
 
 
-def decisions(_: Keeper, sight: Sight) -> RegionGroup:
-    made = sight.session.decisions
+def decisions(_: Keeper, data: SessionPageData) -> RegionGroup:
+    made = data.session.decisions
     rows = _latest("decision", "session-decision.html", made)
     empty = '<p class="muted">None so far: <code>holdfast decide "what" --why "because"</code></p>'
     return _listed("decisions", rows, _heading("decisions", "Decisions", len(rows), len(made), empty))
 
 
-def notes(_: Keeper, sight: Sight) -> RegionGroup:
-    made = sight.session.notes
+def notes(_: Keeper, data: SessionPageData) -> RegionGroup:
+    made = data.session.notes
     rows = _latest("note", "session-note.html", made)
     empty = '<p class="muted">None so far: <code>holdfast note "what to remember"</code></p>'
     return _listed("notes", rows, _heading("notes", "Notes", len(rows), len(made), empty))
 
 
-def errors(_: Keeper, sight: Sight) -> RegionGroup:
-    made = sight.session.errors
+def errors(_: Keeper, data: SessionPageData) -> RegionGroup:
+    made = data.session.errors
     rows = _latest("error", "session-error.html", made, MAX_FEW)
     return _listed("errors", rows, _heading("errors", "Errors", len(rows), len(made)))
 
@@ -237,42 +238,42 @@ def _latest(name: str, template: str, made: Sequence[object], most: int = MAX_EN
     """Newest first; each keeps its name while others are added."""
     first = max(len(made) - most, 0)
     return [
-        (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", one=item))
+        (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", entry=item))
         for number, item in reversed(list(enumerate(made[first:])))
     ]
 
 
-def files(keeper: Keeper, sight: Sight) -> RegionGroup:
-    changed, total = session_files.files(keeper, sight.state, sight.root)
-    rows = [(file.name, render("session-file.html", one=file, more=session_files.MAX_CHANGES)) for file in changed]
+def files(keeper: Keeper, data: SessionPageData) -> RegionGroup:
+    changed, total = session_files.files(keeper, data.state, data.root)
+    rows = [(file.name, render("session-file.html", file=file, more=session_files.MAX_CHANGES)) for file in changed]
     heading = render(
-        "session-files.html", shown=len(rows), total=total, here=sight.root is not None, past=sight.at is not None
+        "session-files.html", shown=len(rows), total=total, here=data.root is not None, past=data.at is not None
     )
     return _listed("files", rows, heading)
 
 
-def commits(_: Keeper, sight: Sight) -> RegionGroup:
-    made = sight.session.commits
+def commits(_: Keeper, data: SessionPageData) -> RegionGroup:
+    made = data.session.commits
     rows = _latest("commit", "session-commit.html", made)
     return _listed("commits", rows, _heading("commits", "Commits", len(rows), len(made)))
 
 
-def context(_: Keeper, sight: Sight) -> RegionGroup:
-    c = sight.session.context
-    by = sorted(c.by_agent.items(), key=lambda usage: -usage[1])
-    return RegionGroup({"context": render("session-context.html", c=c, by=by[:MAX_FEW], total=len(by))})
+def context(_: Keeper, data: SessionPageData) -> RegionGroup:
+    context = data.session.context
+    by = sorted(context.by_agent.items(), key=lambda usage: -usage[1])
+    return RegionGroup({"context": render("session-context.html", context=context, by=by[:MAX_FEW], total=len(by))})
 
 
-def conflicts(_: Keeper, sight: Sight) -> RegionGroup:
+def conflicts(_: Keeper, data: SessionPageData) -> RegionGroup:
     rows = [
         (f"conflict-{conflict.conflict.id}-{number}",
-         render("session-conflict.html", name=f"conflict-{conflict.conflict.id}-{number}", d=conflict,
-                id=sight.session.id,
-                values=[_spelled(value.value) for value in conflict.conflict.values], past=sight.at is not None,
+         render("session-conflict.html", name=f"conflict-{conflict.conflict.id}-{number}", shown=conflict,
+                id=data.session.id,
+                values=[_spelled(value.value) for value in conflict.conflict.values], past=data.at is not None,
                 whose=conflict.devices))
-        for number, conflict in enumerate(sight.conflicts[:MAX_ENTRIES])
+        for number, conflict in enumerate(data.conflicts[:MAX_ENTRIES])
     ]  # fmt: skip
-    heading = _heading("conflicts", "Conflicts", len(rows), len(sight.conflicts), which="first")
+    heading = _heading("conflicts", "Conflicts", len(rows), len(data.conflicts), which="first")
     return _listed("conflicts", rows, heading)
 
 
@@ -280,10 +281,10 @@ def _spelled(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def events(_: Keeper, sight: Sight) -> RegionGroup:
-    log = sight.log
+def events(_: Keeper, data: SessionPageData) -> RegionGroup:
+    log = data.log
     rows = [(event_region(event), event_row(event)) for event in log.latest]
-    heading = render("session-events.html", shown=len(rows), total=log.then, at=sight.at)
+    heading = render("session-events.html", shown=len(rows), total=log.then, at=data.at)
     return _listed("events", rows, heading)
 
 
@@ -303,6 +304,6 @@ def entry_text(event: Event) -> str:
         return "(cannot be read)"  # not written by any of our programs
 
 
-_PARTS: Final[tuple[Callable[[Keeper, Sight], RegionGroup], ...]] = (
+_PARTS: Final[tuple[Callable[[Keeper, SessionPageData], RegionGroup], ...]] = (
     head, time, conflicts, plan, decisions, files, commits, context, notes, errors, events,
 )  # fmt: skip

@@ -79,7 +79,7 @@ def public_of(text: str) -> str | None:
 
 
 def shared_secret(secret: str, public: str) -> bytes | None:
-    """What the holders of two X25519 keys have in common and nobody else knows; None when either is no such key."""
+    """The shared secret of two X25519 keys; None if either is not such a key."""
     own, other = secret_of(secret), _read(_RECIPIENT, public)
     if own is None or other is None or is_weak(other):
         return None

@@ -1,7 +1,7 @@
 """The keys of a device, what they sign, the names derived from them, and fingerprints as words.
 
 A device is its keys: its id is their fingerprint. A writer id that contains a part of the signing key's hash names
-the one device that may publish under it, so nobody can continue another's stream.
+the one device that may publish under it, so no device can continue another's stream.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PublicKeys(msgspec.Struct, frozen=True):
         return spell_words(self._fingerprint())
 
     def proven_by(self, possession: bytes) -> bool:
-        """Whether the holder of the signing key claims this age key: then nobody else made up the pair."""
+        """Whether the holder of the signing key claims this age key, so that the pair is genuine."""
         return verify(self.signing, POSSESSION, self.age.encode("ascii"), possession)
 
     def _fingerprint(self) -> bytes:
@@ -93,7 +93,7 @@ class DeviceKeys:
 
     @property
     def possession(self) -> bytes:
-        """Proves that whoever combined these two keys has the signing key; valid in every vault."""
+        """Proves that these two keys were combined by the holder of the signing key; valid in every vault."""
         return self.sign(POSSESSION, self.public.age.encode("ascii"))
 
     def __repr__(self) -> str:
@@ -256,7 +256,7 @@ def new_recovery_code() -> str:
 
 
 def keys_from_code(code: str) -> DeviceKeys:
-    """The device that a recovery code stands for. 128 random bits need no slow derivation."""
+    """The device of a recovery code. 128 random bits need no slow derivation."""
     secret = parse_words(code, what="recovery code")
     return DeviceKeys(_derive(secret, _RECOVERY_SIGNING), age_keys.identity(_derive(secret, _RECOVERY_AGE)))
 

@@ -1,6 +1,6 @@
 """Where a device's keys are kept: HOME/device.json, private; the secret half in the OS keyring for who wants that.
 
-The public half stands in the file in clear, so that showing it costs nothing. Keys are made once. A file that is
+The public half is in the file in clear, so that showing it costs nothing. Keys are made once. A file that is
 damaged, planted or open to others is reported, and never replaced by new keys: they would be another device.
 """
 
@@ -112,7 +112,7 @@ def create(home: str, *, name: str, place: KeyPlace = "file", made_at: int | Non
         public = keys.public
         device = Device(1, name, public.signing, public.age, place, made_at)
         if place == "keyring":
-            # First the secret, then the file that says where it is: cut short, an entry nobody looks for stays.
+            # First the secret, then the file that says where it is: if interrupted, an unused entry stays.
             _to_keyring(public.id, _Secrets(keys.seed, keys.identity))
         else:
             device = msgspec.structs.replace(device, seed=keys.seed, identity=keys.identity)
@@ -146,7 +146,7 @@ def _name(name: str) -> str:
 
 
 def _write(path: str, device: Device, before: dict[str, object] | None = None) -> None:
-    """`before`: what stands there. Of it stays what is not known here: a newer version may have written it."""
+    """`before`: the present content. Unknown fields are kept: a newer version may have written them."""
     from holdfast.machine.files import write_atomic
 
     data = msgspec.json.encode({**(before or {}), **msgspec.to_builtins(device)})
@@ -164,7 +164,7 @@ def _bytes(path: str, *, secrets: bool) -> bytes | None:
     fd = open_private(path, os.O_RDONLY)
     try:
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
-        # Whoever can read the secrets is this device too: they are not used before somebody has looked.
+        # A reader of the secrets could pose as this device: they are not used before the person has checked.
         if secrets and not WINDOWS and mode & 0o077:
             raise Refused(
                 f"{display_path(path)} holds this device's keys and is open to others (mode {mode:04o})",
@@ -238,7 +238,7 @@ def _to_keyring(account: str, secrets: _Secrets) -> None:
     try:
         keyring.set_password(SERVICE, account, text)
         kept = keyring.get_password(SERVICE, account)
-    except Exception as error:  # noqa: BLE001 - each backend has errors of its own
+    except Exception as error:  # noqa: BLE001 - each backend has its own errors
         raise Failed(
             f"the OS keyring did not take the keys: {type(error).__name__}",
             hint="Unlock it and try again, or keep the keys in a private file.",
@@ -256,7 +256,7 @@ def _from_keyring(account: str) -> _Secrets:
     keyring = _keyring()
     try:
         kept = keyring.get_password(SERVICE, account)
-    except Exception as error:  # noqa: BLE001 - each backend has errors of its own
+    except Exception as error:  # noqa: BLE001 - each backend has its own errors
         raise Failed(
             f"this device's keys are in the OS keyring, which cannot be read: {type(error).__name__}",
             hint="Unlock the keyring and try again; new devices can keep their keys in a private file.",

@@ -79,7 +79,7 @@ def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowled
     spec = specification(spec_file)
     acknowledgment = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
     with layout.concerning("update", file=path):
-        layout.made(root)
+        layout.create_root(root)
         with locked(layout.acknowledgment_lock(root), what=f"acknowledging for {name}"):
             write_atomic(path, _renewed(_text(path) or "", acknowledgment).encode())
     return acknowledgment
@@ -98,7 +98,7 @@ def acknowledged(root: str) -> list[Acknowledgment]:
 def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowledgment]:
     """The acknowledgments (of one agent, or all) of the given text; raises for the first invalid one.
 
-    `NotFound` if nobody, or not this agent, acknowledged anything; `Invalid` if a section lacks a line; `Refused` if
+    `NotFound` if no agent, or not this one, acknowledged anything; `Invalid` if a section lacks a line; `Refused` if
     another version was acknowledged, or the text has changed since.
     """
     path = layout.acknowledgment(root)

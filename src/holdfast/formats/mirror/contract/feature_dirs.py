@@ -81,13 +81,13 @@ def create(
             "state.yaml": yaml_files.written(state),
             ".unregistered": msgspec.json.encode(entry),
         }
-        layout.made(root)
+        layout.create_root(root)
         with locked(layout.creating_lock(root), patience=PATIENCE, what=f"creating {feature_id}"):
-            _settle(root)
+            _finish_creations(root)
             _refuse_duplicate(root, feature, known=known)
-            furnish(root)
+            write_readme(root)
             _build(root, feature, contents)
-            _register(root, feature, entry)
+            _list_in_registry(root, feature, entry)
     return feature
 
 
@@ -96,12 +96,12 @@ def settle(root: str) -> list[str]:
 
     Costs one look at the directory if there is nothing to do. A creator still at work is left alone.
     """
-    if not layout.is_there(root) or not _unsettled(root):
+    if not layout.is_there(root) or not _has_unfinished(root):
         return []
     with layout.concerning("create", file=root):
         try:
-            with locked(layout.creating_lock(root), patience=PATIENCE, what="settling"):
-                return _settle(root)
+            with locked(layout.creating_lock(root), patience=PATIENCE, what="finishing creations"):
+                return _finish_creations(root)
         except Busy:
             return []
 
@@ -124,7 +124,7 @@ def _refuse_duplicate(root: str, feature: Feature, *, known: bool) -> None:
         )
 
 
-def furnish(root: str) -> None:
+def write_readme(root: str) -> None:
     """Create what belongs next to the features, if it is missing. Call it with the creators' lock held."""
     if not os.path.lexists(layout.readme(root)):
         write_atomic(layout.readme(root), _README)
@@ -155,16 +155,16 @@ def _build(root: str, feature: Feature, contents: dict[str, bytes]) -> None:
         raise explain(error, "make", feature.path) from error
 
 
-def _register(root: str, feature: Feature, entry: Mapping) -> None:
+def _list_in_registry(root: str, feature: Feature, entry: Mapping) -> None:
     try:
         registry.put(root, entry)
     except HoldfastError:
-        _undo(root, feature)
+        _withdraw(root, feature)
         raise
-    _registered(feature)
+    _clear_unregistered_mark(feature)
 
 
-def _registered(feature: Feature) -> None:
+def _clear_unregistered_mark(feature: Feature) -> None:
     try:
         os.unlink(feature.unregistered)
         sync_directory(feature.path)
@@ -172,7 +172,7 @@ def _registered(feature: Feature) -> None:
         raise explain(error, "remove", feature.unregistered) from error
 
 
-def _undo(root: str, feature: Feature) -> None:
+def _withdraw(root: str, feature: Feature) -> None:
     """Remove the directory again, unless somebody has used it since: then the next process registers it."""
     if _is_untouched(feature.path):
         temporary = os.path.join(root, f"{_TEMPORARY}{os.urandom(8).hex()}")
@@ -188,10 +188,10 @@ def _is_untouched(path: str) -> bool:
     return False
 
 
-# ── settling ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── finishing ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unsettled(root: str) -> bool:
+def _has_unfinished(root: str) -> bool:
     return bool(_temporaries(root)) or any(os.path.lexists(feature.unregistered) for feature in layout.features(root))
 
 
@@ -207,7 +207,7 @@ def _temporaries(root: str) -> list[str]:
         raise explain(error, "list", root) from error
 
 
-def _settle(root: str) -> list[str]:
+def _finish_creations(root: str) -> list[str]:
     removed = [path for path in _temporaries(root) if _remove(path)]
     sentences = ["Removed what was left of a feature whose creation was cut short."] * len(removed)
     for feature in layout.features(root):
@@ -221,7 +221,7 @@ def _settle(root: str) -> list[str]:
         except (Conflict, Damaged) as error:  # for somebody else to solve; the next process tries again
             sentences.append(f"Feature {feature.id} was created but cannot be listed: {error.message}.")
             continue
-        _registered(feature)
+        _clear_unregistered_mark(feature)
     return sentences
 
 
@@ -304,7 +304,7 @@ def _erase_lines(feature: Feature) -> None:
         elif kept != raw:
             _replace(feature.history, raw, kept)
     for path in files.temporaries(feature.path):
-        # Left by a killed writer. It may contain lines that others wrote at that moment.
+        # Left by a killed writer. It may contain lines that others wrote meanwhile.
         if not any(_is_object(line) for line in io.BytesIO(foreign_lines(_read_history(path) or b""))):
             os.unlink(path)
 
@@ -312,9 +312,9 @@ def _erase_lines(feature: Feature) -> None:
 def _replace(path: str, raw: bytes, kept: bytes) -> None:
     late: list[bytes] = []
 
-    def displaced(old: str) -> None:
-        stood = _read_history(old) or b""
-        late.append(foreign_lines(stood[len(raw) :] if stood.startswith(raw) else b""))
+    def displaced(path: str) -> None:
+        old = _read_history(path) or b""
+        late.append(foreign_lines(old[len(raw) :] if old.startswith(raw) else b""))
 
     write_atomic(path, kept, displaced=displaced)
     _append(path, b"".join(late))

@@ -118,7 +118,7 @@ def update(
             # History first: state and plan can be restored from it, not the other way round.
             history.append(feature.history, lines)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(feature.deleted)  # started anew
+                os.unlink(feature.deleted)  # started again
             layout.make_artifacts(feature)
             _write(feature.plan, plan, displaced)
             _write(feature.state, state, displaced)

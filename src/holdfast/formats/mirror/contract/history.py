@@ -20,7 +20,7 @@ from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.envelope import Event
-from holdfast.core.errors import Failed, Invalid, NotFound
+from holdfast.core.errors import Failed, Invalid
 from holdfast.formats import document_paths
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import HISTORY, OWN
@@ -34,7 +34,7 @@ MAX_SIZE: Final = limits.MAX_HISTORY_SIZE
 _MARK: Final = f'"{OWN}"'.encode()
 _TAIL: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
-# Stands for a line longer than any program writes.
+# In place of a line longer than any program writes.
 _TOO_LONG: Final = b"!\n"
 _MAX_LINE_NUMBERS: Final = 100  # kept of each kind of fault
 _MAX_CUT: Final = 50  # lines cut off, one for each killed writer
@@ -166,20 +166,6 @@ def _write(fd: int, data: bytes, path: str) -> None:
 
 
 # ── what is there ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def last_events(path: str, *, whole: bool = False) -> WrittenEvents:
-    """Which of Holdfast's events are in the file, by its last lines, or with `whole` by all of them."""
-    try:
-        fd = open_private(path, os.O_RDONLY)
-    except NotFound:
-        return WrittenEvents(frozenset(), {}, whole=True)
-    try:
-        return _written(fd, None if whole else _TAIL)
-    except OSError as error:
-        raise explain(error, "read", path) from error
-    finally:
-        os.close(fd)
 
 
 def _written(fd: int, tail: int | None) -> WrittenEvents:

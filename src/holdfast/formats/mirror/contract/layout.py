@@ -177,7 +177,7 @@ def need(root: str) -> None:
         )
 
 
-def made(root: str) -> None:
+def create_root(root: str) -> None:
     """Create the directory if needed, and let git ignore its locks."""
     if not is_there(root):
         make_private_dir(root)

@@ -118,9 +118,6 @@ class ContractLayout(MirrorLayout):
         name = {"state": _STATE, "plan": _PLAN}.get(str(place[0]) if place else "state")
         return REGISTRY if name is None else f"{os.path.dirname(path)}/{name}"
 
-    def may_go(self, path: str) -> bool:
-        return not path.endswith(_HISTORY)  # it restores the others, so it is not touched
-
     def is_shared(self, path: str, data: bytes) -> bool:
         if path != REGISTRY:
             return False
@@ -255,10 +252,10 @@ def _is_another(path: str, left: WrittenFile | None) -> bool:
 
 def _furnish(home: str) -> None:
     """Create the directory without features: README and an empty registry."""
-    layout.made(home)
+    layout.create_root(home)
     if not os.path.lexists(layout.readme(home)):
         with locked(layout.creating_lock(home), what="creating"):
-            feature_dirs.furnish(home)
+            feature_dirs.write_readme(home)
     if not os.path.lexists(layout.registry(home)):
         with locked(layout.registry_lock(home), what="beginning the registry"):
             if not os.path.lexists(layout.registry(home)):

@@ -1,4 +1,4 @@
-"""Rebuild a feature's files: from its history first, then from whatever its other files still say."""
+"""Rebuild a feature's files: from its history first, then from what its other files still have."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
-from holdfast.formats.contract import FORMAT
-from holdfast.formats.contract import fields as words
+from holdfast.formats.contract import FORMAT, fields
 from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, lst, obj
-from holdfast.formats.contract.history import restored
+from holdfast.formats.contract.history import event_of, restored
 from holdfast.formats.mirror.contract import history, layout, registry, yaml_files
 from holdfast.formats.mirror.contract.history import HistoryIndex
 from holdfast.formats.mirror.contract.layout import Feature, count
@@ -45,7 +44,7 @@ Lines = Callable[[], Iterator[Mapping]]
 
 
 def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
-    """Rebuild the files of a feature. `lines` reads its history, anew each time.
+    """Rebuild the files of a feature. `lines` reads its history, from its start each time.
 
     `hints` are further facts: `started_at`, `last_active`.
     """
@@ -59,15 +58,14 @@ def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
             "start, last activity, model and tasks are known, the rest is not"
         )
         return _inferred(feature_id, dated, dated[0].at, dated[-1].at, source)
-    started = _moment_or_none(hints.get("started_at")) or parse_time(f"{feature_id[-_DAY:]}T00:00:00Z")
-    last = max(started, _moment_or_none(hints.get("last_active")) or started)
+    started = _time_of(hints.get("started_at")) or parse_time(f"{feature_id[-_DAY:]}T00:00:00Z")
+    last = max(started, _time_of(hints.get("last_active")) or started)
     source = "without its history, which is empty: only when it began is known"
     return _inferred(feature_id, [], started, last, source)
 
 
 def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
     from holdfast.formats.contract import configured
-    from holdfast.formats.contract.history import event_of, restored
     from holdfast.formats.remainder import render_with_remainder
 
     session = restored(lines())
@@ -77,7 +75,7 @@ def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
     named: Json = None
     for line in lines():
         named = line.get("model") if event_of(line) is not None else named
-    document = render_with_remainder(session, configured({words.ANY_MODEL: str(named)}))
+    document = render_with_remainder(session, configured({fields.ANY_MODEL: str(named)}))
     state, plan, entry = (document[name] for name in ("state", "plan", "entry"))
     assert isinstance(state, dict)
     assert isinstance(plan, dict)
@@ -104,18 +102,18 @@ def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, sou
     task = latest.get("task_id")
     model = latest.get("model")
     state: Mapping = {
-        "version": words.VERSION,
+        "version": fields.VERSION,
         "feature_id": feature_id,
         "current_state": {
             "active_task": task if isinstance(task, str) else None,
-            "model_in_use": model if model in words.MODELS else words.USUAL_MODEL,
+            "model_in_use": model if model in fields.MODELS else fields.USUAL_MODEL,
             "started_at": begin,
             "last_updated": end,
         },
     }
     name = name_of(feature_id)
     tasks = _tasks(dated)
-    phases: list[Json] = [{"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": tasks}] if tasks else []
+    phases: list[Json] = [{"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": tasks}] if tasks else []
     plan: Mapping = {
         "feature": {"id": feature_id, "name": name, "description": name, "created_at": begin},
         "phases": phases,
@@ -131,13 +129,13 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
         task = line.get("task_id")
         if not isinstance(task, str) or not task:
             continue
-        words = " ".join(str(line.get(key) or "") for key in ("command", "arguments"))
+        call = " ".join(str(line.get(key) or "") for key in ("command", "arguments"))
         agent = line.get("agent")
         tasks.setdefault(
             task,
             {
                 "task_id": task,
-                "description": shorten(words, 200) or task,
+                "description": shorten(call, 200) or task,
                 "agent": agent if isinstance(agent, str) and agent else None,
                 "status": "in_progress",
                 "started_at": in_seconds(at),
@@ -157,13 +155,13 @@ def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
         room -= len(written)
         if room < 0:
             break
-        at = _moment_or_none(line.get("timestamp"))
+        at = _time_of(line.get("timestamp"))
         if at is not None:
             dated.setdefault(written, _Dated(at, line))
     return sorted(dated.values(), key=lambda entry: entry.at)
 
 
-def _moment_or_none(written: Json) -> int | None:
+def _time_of(written: Json) -> int | None:
     try:
         return parse_time(written) if isinstance(written, str) else None
     except Invalid:
@@ -180,9 +178,10 @@ def rebuilt(root: str, feature: Feature) -> FromHistory:
     """The feature's files, rebuilt."""
     index = history.read_index(feature.history)
     state, plan, entry = _read(feature.state), _read(feature.plan), _listed(root, feature.id)
-    begun = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
+    starts = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
+    known = {time: start for start in reversed(starts) if (time := _time_of(start)) is not None}
     hints: Mapping = {
-        _STARTED: min((item for item in begun if _is_time(item)), key=_moment, default=None),
+        _STARTED: known[min(known)] if known else None,
         "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
     }
     files = from_history(feature.id, lambda: _lines(feature), hints)
@@ -190,7 +189,7 @@ def rebuilt(root: str, feature: Feature) -> FromHistory:
         files = files._replace(source=files.source + _uncertain(index))
         if index.lacking is None and not index.changed.number:
             return files
-        files = _begun(_named(files, feature.id, _has_goal(feature)), hints)
+        files = _with_earliest_start(_with_name(files, feature.id, _has_goal(feature)), hints)
     made_plan = _plan(files, plan)
     return files._replace(plan=made_plan, state=_state(files, state, made_plan), entry=entry_over(files.entry, entry))
 
@@ -217,7 +216,7 @@ def _lines(feature: Feature) -> Iterator[Mapping]:
             yield line
 
 
-# ── what the files still say ─────────────────────────────────────────────────────────────────────────────
+# ── what the files still have ─────────────────────────────────────────────────────────────────────────────
 
 
 def _read(path: str) -> Mapping:
@@ -254,7 +253,7 @@ def _is_allowed(value: Json, kind: str) -> bool:
 
 
 def _state(files: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
-    tasks = {task.get("task_id") for _, task in words.planned({"plan": plan})}
+    tasks = {task.get("task_id") for _, task in fields.planned({"plan": plan})}
 
     def allowed(now: Mapping) -> bool:
         return now.get("active_task") in {None, *tasks} and _is_allowed({**files.state, "current_state": now}, STATE)
@@ -273,10 +272,10 @@ def _plan(files: FromHistory, plan: Mapping) -> Mapping:
     feature = _over(
         obj(files.plan.get("feature")), about, lambda value: _is_allowed({"feature": value, "phases": []}, PLAN)
     )
-    known = {str(task["task_id"]): (phase, task) for phase, task in words.planned({"plan": files.plan})}
+    known = {str(task["task_id"]): (phase, task) for phase, task in fields.planned({"plan": files.plan})}
     phases: dict[str, Mapping] = {}
     done: set[str] = set()
-    for phase, task in words.planned({"plan": plan}):
+    for phase, task in fields.planned({"plan": plan}):
         name = task.get("task_id")
         if isinstance(name, str) and name and name not in done:
             base = known[name][1] if name in known else {"task_id": name, "description": name, **_NEW_TASK}
@@ -291,8 +290,8 @@ def _plan(files: FromHistory, plan: Mapping) -> Mapping:
 
 def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
     given, name = phase.get("phase_id"), phase.get("name")
-    key = given if isinstance(given, str) and given else words.LOOSE
-    usual = words.LOOSE_NAME if key == words.LOOSE else key
+    key = given if isinstance(given, str) and given else fields.LOOSE
+    usual = fields.LOOSE_NAME if key == fields.LOOSE else key
     base: Mapping = {"phase_id": key, "name": usual, "tasks": []}
     if isinstance(name, str):
         base = _over(base, {"name": name}, _is_phase)
@@ -301,7 +300,7 @@ def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
 
 
 def _is_task(task: Mapping) -> bool:
-    return _is_phase({"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": [task]})
+    return _is_phase({"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": [task]})
 
 
 def _is_phase(phase: Mapping) -> bool:
@@ -317,7 +316,7 @@ def _has_goal(feature: Feature) -> bool:
     return session is not None and bool(view.text_value(session, "goal"))
 
 
-def _named(files: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
+def _with_name(files: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
     """A session without its beginning has no goal, so the feature's name is used."""
     if has_goal:
         return files
@@ -326,11 +325,12 @@ def _named(files: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
     return files._replace(plan={**files.plan, "feature": about})
 
 
-def _begun(files: FromHistory, hints: Mapping) -> FromHistory:
-    """With the earliest beginning that any file gives."""
+def _with_earliest_start(files: FromHistory, hints: Mapping) -> FromHistory:
+    """With the earliest start that any file gives."""
     started = hints.get(_STARTED)
     now = _current(files.state)
-    if not _is_time(started) or _moment(started) >= _moment(now.get(_STARTED)):
+    earliest, present = _time_of(started), _time_of(now.get(_STARTED))
+    if earliest is None or (present is not None and earliest >= present):
         return files
     return files._replace(
         state={**files.state, "current_state": {**now, _STARTED: started}},
@@ -351,14 +351,3 @@ def _uncertain(index: HistoryIndex) -> str:
         flaws.append(f"has {count(index.unreadable.number, 'line')} that cannot be read")
     kept = ": what it said there is not certain, so what the files still say is kept" if lost else ""
     return f", which {' and '.join(flaws)}{kept}" if flaws else ""
-
-
-def _is_time(value: Json) -> bool:
-    try:
-        return isinstance(value, str) and parse_time(value) is not None
-    except Invalid:
-        return False
-
-
-def _moment(value: Json) -> int:
-    return parse_time(value) if isinstance(value, str) and _is_time(value) else 2**62

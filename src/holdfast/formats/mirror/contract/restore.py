@@ -109,7 +109,7 @@ def _restore_readme(root: str) -> list[str]:
     if not is_bare(root):
         return []
     with locked(layout.creating_lock(root), patience=feature_dirs.PATIENCE, what="restoring README.md"):
-        feature_dirs.furnish(root)
+        feature_dirs.write_readme(root)
     return ["README.md was missing: restored."]
 
 

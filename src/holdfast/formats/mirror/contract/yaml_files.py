@@ -22,7 +22,7 @@ from holdfast.machine.private_paths import open_private
 
 MAX_SIZE: Final = read.LIMIT
 ASIDE: Final = ".rejected-"
-# Whoever writes all the time is not waited for.
+# A program that writes all the time is not waited for.
 _MAX_TRIES: Final = 5
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
 
@@ -118,18 +118,18 @@ def rewrite(
             return
         late: list[bytes] = []
 
-        def look(stood: str, expected: bytes | None = expected, late: list[bytes] = late) -> None:
-            theirs = _finished(stood)
+        def look(displaced_path: str, expected: bytes | None = expected, late: list[bytes] = late) -> None:
+            theirs = _finished(displaced_path)
             if theirs is None or theirs == expected:
                 return
             if displaced is not None:
-                displaced(stood)
+                displaced(displaced_path)
             try:
                 parsed(theirs, path)
                 late.append(theirs)
             except HoldfastError:
                 # A writer interrupted half-way loses nothing: its text is kept next to the file.
-                edited = os.stat(stood).st_mtime_ns // 1_000_000
+                edited = os.stat(displaced_path).st_mtime_ns // 1_000_000
                 write_atomic(free_name(f"{path}{ASIDE}{file_stamp(edited)}"), theirs)
 
         write_atomic(path, data, displaced=look)

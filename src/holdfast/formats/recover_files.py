@@ -18,7 +18,7 @@ from holdfast.formats.detect import LOOKED_FOR
 from holdfast.formats.discover import find_session_files
 from holdfast.formats.import_context import import_context
 from holdfast.formats.recovery.identify import LISTS, FormatKind, complete, identify
-from holdfast.formats.recovery.recover import Recovered, recovered
+from holdfast.formats.recovery.parse import RecoveredDocument, recover_document
 from holdfast.formats.text.read import LIMIT
 from holdfast.machine.files import display_path, explain, read_limited
 from holdfast.sessions.history import current_session
@@ -39,7 +39,7 @@ class Contents(NamedTuple):
     decisions: int
 
 
-class Rescue(NamedTuple):
+class RecoveredFile(NamedTuple):
     """What is left of one file."""
 
     path: str
@@ -66,101 +66,103 @@ class Rescue(NamedTuple):
         return self.document is not None
 
 
-def recover(ws: Workspace, path: str) -> list[Rescue]:
+def recover(ws: Workspace, path: str) -> list[RecoveredFile]:
     """Recover a file, or every session file in a directory. Raises when there is none."""
     here = import_context(ws)
     if path != "-" and not os.path.lexists(path):
         raise NotFound(f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
-        return [_rescue(ws, path, here)]
+        return [_recover(ws, path, here)]
     walked = find_session_files(path)
     files = [*(file for file, _ in walked.placed), *walked.loose]
     if not files and not walked.unreadable:
         raise _none_in(path)
-    rescues = [_rescue_or_error(ws, file, here) for file in files]
+    recovered_files = [_recover_or_error(ws, file, here) for file in files]
     # Of files elsewhere, intact ones of other programs are left out.
     placed = {file for file, _ in walked.placed}
-    rescues = [rescue for rescue in rescues if rescue.path in placed or rescue.rules is not None or not rescue.whole]
-    if not rescues and not walked.unreadable:
+    recovered_files = [
+        recovered
+        for recovered in recovered_files
+        if recovered.path in placed or recovered.rules is not None or not recovered.whole
+    ]
+    if not recovered_files and not walked.unreadable:
         raise _none_in(path)
     for folder, error in walked.unreadable:
-        rescues.append(_unread(folder, explain(error, "read", folder)))
-    return rescues
+        recovered_files.append(_unread(folder, explain(error, "read", folder)))
+    return recovered_files
 
 
 def _none_in(path: str) -> NotFound:
     return NotFound(f"there is no session file in {display_path(path)}", hint=LOOKED_FOR, operation="read", file=path)
 
 
-def start(ws: Workspace, rescue: Rescue) -> tuple[str, list[FormatNote]]:
+def start(ws: Workspace, recovered: RecoveredFile) -> tuple[str, list[FormatNote]]:
     """Import a recovered document, as the current session unless there is one; returns the session, with notes.
 
     If the log has the session, what only the file has is added to it.
     """
-    if rescue.known is not None:
-        if rescue.more is None or rescue.rules is None:
-            return rescue.known, []
+    if recovered.known is not None:
+        if recovered.more is None or recovered.rules is None:
+            return recovered.known, []
         from holdfast.formats.import_ import import_document
 
-        return rescue.known, import_document(ws, rescue.more, rescue.rules).notes
+        return recovered.known, import_document(ws, recovered.more, recovered.rules).notes
     free = current_session(ws) is None
-    if rescue.rules is None:
+    if recovered.rules is None:
         from holdfast.formats.salvage import import_salvaged
 
-        taken = import_salvaged(ws, rescue.document, rescue.path, make_current=free)
+        taken = import_salvaged(ws, recovered.document, recovered.path, make_current=free)
     else:
-        if rescue.error is not None:
-            raise rescue.error
+        if recovered.error is not None:
+            raise recovered.error
         from holdfast.formats.import_ import import_document
 
-        taken = import_document(ws, rescue.document, rescue.rules, make_current=free)
+        taken = import_document(ws, recovered.document, recovered.rules, make_current=free)
     return taken.session, taken.notes
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rescue_or_error(ws: Workspace, path: str, here: ImportContext) -> Rescue:
+def _recover_or_error(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
     try:
-        return _rescue(ws, path, here)
+        return _recover(ws, path, here)
     except HoldfastError as error:
         return _unread(path, error)
 
 
-def _unread(path: str, error: HoldfastError) -> Rescue:
-    return Rescue(path, None, whole=False, document=None, notes=[], lost_from=None, error=error)
+def _unread(path: str, error: HoldfastError) -> RecoveredFile:
+    return RecoveredFile(path, None, whole=False, document=None, notes=[], lost_from=None, error=error)
 
 
-def _rescue(ws: Workspace, path: str, here: ImportContext) -> Rescue:
+def _recover(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
     raw = read_limited(path, LIMIT, what="a session file")
-    recovered_file = recovered(raw, path)
-    line = None if recovered_file.lost_from is None else raw.count(b"\n", 0, recovered_file.lost_from) + 1
-    plain = Rescue(
-        path, None, recovered_file.whole, recovered_file.value, recovered_file.notes, recovered_file.lost_from, line
-    )
-    if recovered_file.value is None:
+    recovered = recover_document(raw, path)
+    line = None if recovered.lost_from is None else raw.count(b"\n", 0, recovered.lost_from) + 1
+    plain = RecoveredFile(path, None, recovered.whole, recovered.value, recovered.notes, recovered.lost_from, line)
+    if recovered.value is None:
         return plain
-    identified = identify(recovered_file.value, path)
-    kind = _kind_in_feature(path) if identified is None and not recovered_file.whole else None
+    identified = identify(recovered.value, path)
+    kind = _kind_in_feature(path) if identified is None and not recovered.whole else None
     if kind is not None:
         identified = FormatKind(registry.named("contract"), kind)
     if identified is None:
         return plain
     if identified.kind in LISTS or identified.kind == "contract-history":
-        document = recovered_file.documents if identified.kind == "contract-history" else recovered_file.value
+        document = recovered.documents if identified.kind == "contract-history" else recovered.value
         return plain._replace(rules=identified.rules, document=document, error=_not_a_session(path, identified.kind))
-    tidy, version = _complete(recovered_file, identified, here, path)
+    tidy, version = _complete(recovered, identified, here, path)
     if isinstance(tidy, HoldfastError):
         return plain._replace(rules=identified.rules, error=tidy)
-    whole = recovered_file.whole and version is None
+    whole = recovered.whole and version is None
     # An intact document is shown as it is; an import would add its own notes.
-    notes = recovered_file.notes if whole else [*recovered_file.notes, *tidy.notes]
-    document = recovered_file.value if whole else tidy.document
+    notes = recovered.notes if whole else [*recovered.notes, *tidy.notes]
+    document = recovered.value if whole else tidy.document
     contents = _contents(tidy.document, identified.rules, here)
-    known = _known(ws, recovered_file, tidy.document, identified.rules, path)
+    known = _known(ws, recovered, tidy.document, identified.rules, path)
     more = None
     if known is not None:
-        own = tidy.document if whole else _without_completion(tidy.document, recovered_file.value)
+        own = tidy.document if whole else _without_completion(tidy.document, recovered.value)
         more = _more(ws, known, own, identified.rules, here)
     return plain._replace(
         rules=identified.rules, whole=whole, document=document, notes=notes, contents=contents, known=known,
@@ -169,10 +171,10 @@ def _rescue(ws: Workspace, path: str, here: ImportContext) -> Rescue:
 
 
 def _complete(
-    recovered_file: Recovered, identified: FormatKind, here: ImportContext, path: str
+    recovered: RecoveredDocument, identified: FormatKind, here: ImportContext, path: str
 ) -> tuple[TidyDocument | HoldfastError, HoldfastError | None]:
     """The completed document or an error. An unsupported version is read as the supported one, with a note."""
-    cut, value = not recovered_file.whole, recovered_file.value
+    cut, value = not recovered.whole, recovered.value
     tidy = complete(value, identified, here, cut=cut)
     if not isinstance(value, dict) or not (cut or isinstance(tidy, HoldfastError)):
         return tidy, None
@@ -290,13 +292,13 @@ def contents_of(state: State) -> Contents:
 
 
 def _known(
-    ws: Workspace, recovered_file: Recovered, document: dict[str, Json], rules: Format, path: str
+    ws: Workspace, recovered: RecoveredDocument, document: dict[str, Json], rules: Format, path: str
 ) -> str | None:
     """The session in the log with the id in the file or of its feature; a derived id does not count."""
     alias = rules.alias(document)
     store = ws.existing_store()
     named = rules.name == "contract" and os.path.basename(os.path.dirname(os.path.abspath(path))) == alias
-    if store is None or not alias or not (named or _contains(recovered_file.value, alias)):
+    if store is None or not alias or not (named or _contains(recovered.value, alias)):
         return None
     for session in store.find(alias):
         state = store.state(session)

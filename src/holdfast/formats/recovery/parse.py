@@ -98,7 +98,7 @@ _DOCUMENT: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _NOTHING: Final = re.compile(r"^(?:---|\.\.\.)?[ \t\r]*(?:#.*)?\n?", re.MULTILINE)
 
 
-class Recovered(NamedTuple):
+class RecoveredDocument(NamedTuple):
     """What is left of a file. `value` is the document that counts, `documents` are all, in order."""
 
     value: Json | None
@@ -117,7 +117,7 @@ class _Piece(NamedTuple):
     json: RepairedJson
 
 
-def recovered(raw: bytes, path: str = "") -> Recovered:
+def recover_document(raw: bytes, path: str = "") -> RecoveredDocument:
     """Everything complete in the bytes of a file. Raises `Invalid` only when there are too many of them."""
     if len(raw) > LIMIT:
         raise Invalid(
@@ -135,7 +135,7 @@ def recovered(raw: bytes, path: str = "") -> Recovered:
 # ── intact files ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sound(raw: bytes, path: str) -> Recovered | None:
+def _sound(raw: bytes, path: str) -> RecoveredDocument | None:
     head = raw[:200].removeprefix(b"\xef\xbb\xbf").lstrip()
     try:
         if head[:1] in (b"{", b"["):
@@ -151,7 +151,7 @@ def _sound(raw: bytes, path: str) -> Recovered | None:
     notes = read.notes
     if head[:1] not in (b"{", b"[") and not raw.endswith(b"\n"):
         notes = [*notes, FormatNote((), "its last line has no line end and may be cut off")]
-    return Recovered(read.value, [read.value], notes, whole=True, lost_from=None)
+    return RecoveredDocument(read.value, [read.value], notes, whole=True, lost_from=None)
 
 
 def _complaint(raw: bytes, path: str) -> str:
@@ -163,7 +163,7 @@ def _complaint(raw: bytes, path: str) -> str:
     return "it is not a valid document"
 
 
-def _sound_lines(raw: bytes, path: str) -> Recovered | None:
+def _sound_lines(raw: bytes, path: str) -> RecoveredDocument | None:
     documents: list[Json] = []
     notes: list[FormatNote] = []
     for _, read in read_lines(raw, path):
@@ -173,7 +173,7 @@ def _sound_lines(raw: bytes, path: str) -> Recovered | None:
         notes = read.notes
     if is_mojibake(raw.decode()):
         return None
-    return Recovered(documents[-1], documents, notes, whole=True, lost_from=None) if documents else None
+    return RecoveredDocument(documents[-1], documents, notes, whole=True, lost_from=None) if documents else None
 
 
 def _is_yaml(text: str, path: str) -> bool:
@@ -185,7 +185,7 @@ def _is_yaml(text: str, path: str) -> bool:
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_json(layer: Layer, report: _Report) -> Recovered:
+def _from_json(layer: Layer, report: _Report) -> RecoveredDocument:
     pieces = _pieces(layer.text, report)
     kept = [piece for piece in pieces if piece.json.has_content]
     if not kept:
@@ -258,7 +258,7 @@ def _unglued(
 
 
 def _with_hole(text: str, start: int, hole: int, previous_opening: str | None) -> RepairedJson:
-    """A document with zeros in it: after them, only entries of its own level can be used."""
+    """A document with zeros in it: after them, only entries of its level can be used."""
     if hole < 0:
         return repair_json(text, start, len(text), previous_opening)
     first = repair_json(text, start, hole, previous_opening)
@@ -287,7 +287,7 @@ def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
 # ── YAML ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_yaml(layer: Layer, report: _Report) -> Recovered:
+def _from_yaml(layer: Layer, report: _Report) -> RecoveredDocument:
     zeros = layer.text.find("\0")
     text = layer.text if zeros < 0 else layer.text[: layer.text.rfind("\n", 0, zeros) + 1]
     marks = [parsed.start() for parsed in _DOCUMENT.finditer(text)] if _DOCUMENT.search(text, 1) else []
@@ -419,7 +419,7 @@ class _Report:
     def _lose(self, byte: int) -> None:
         self._lost_from = byte if self._lost_from is None else min(byte, self._lost_from)
 
-    def made(self, value: Json, documents: list[Json]) -> Recovered:
+    def made(self, value: Json, documents: list[Json]) -> RecoveredDocument:
         if self._left_out:
             self._notes.append(FormatNote((), f"and {self._left_out:,} more such notes"))
-        return Recovered(value, documents, self._notes, whole=False, lost_from=self._lost_from)
+        return RecoveredDocument(value, documents, self._notes, whole=False, lost_from=self._lost_from)
