@@ -41,17 +41,17 @@ def test_status_names_a_conversation_when_its_program_died(cli: ClaudeProject) -
         cli.payload_of(program, "PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf carts"})
         alive = cli("status").out
         assert "Waiting for you" in alive
-        assert "Ended without reporting it" not in alive
+        assert "Ended without a report" not in alive
     finally:
         processes.end(program)
     dead = cli("status").out
     assert "Waiting for you" not in dead
-    assert "Ended without reporting it" in dead
+    assert "Ended without a report" in dead
     assert "claude" in dead
     assert "holdfast resume" in dead
     document = cli.document("status")
     assert document["session"]["waiting"] == []
-    assert any("ended without reporting it" in note for note in document["notes"])
+    assert any("ended without a report" in note for note in document["notes"])
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def status_screen(agents: AgentHooks) -> str:
 def test_status_shows_an_unreported_end(agents: AgentHooks) -> None:
     agents.minute = 5
     agents.prompt("Go on")
-    assert "Ended without reporting it\n  a1" in status_screen(agents)
+    assert "Ended without a report\n  a1" in status_screen(agents)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_nothing_waits_for_the_person_after_an_unreported_end(
     assert "agent retry" not in status_screen(agents)
     agents.minute = 7
     agents.prompt("And now the tests")
-    assert "Ended without reporting it" not in status_screen(agents)
+    assert "Ended without a report" not in status_screen(agents)
 
 
 @pytest.mark.parametrize("ended", ["fails", "times out", "is gone"])

@@ -50,7 +50,7 @@ def test_replica_can_be_read_and_reports_changes(team: Team) -> None:
                     assert state is not None
                     assert [item.text for item in state.notes] == ["n 1"]
                     assert [row.id for row in store.rows(Filter())] == [session]
-                    with pytest.raises(Failed, match="only reads") as caught:
+                    with pytest.raises(Failed, match="is read-only") as caught:
                         note(store, session, "n 2")
                     assert caught.value.exit_code == 1
                 before = new.version()
@@ -71,7 +71,7 @@ def test_read_only_role_can_read(team: Team) -> None:
     _alter_role(team, "SET default_transaction_read_only = on")
     with closing(opened(team.url() + "&application_name=other", "laptop")) as store:
         assert store.state(session) is not None
-        with pytest.raises(Failed, match="only reads"):
+        with pytest.raises(Failed, match="is read-only"):
             note(store, session, "n 1")
 
 

@@ -188,8 +188,8 @@ MADE: Final[dict[str, Callable[[int], EventData]]] = {
     "decide": lambda what: DecisionMade(chosen=f"choice {what}"),
 }
 ACTS: Final = (
-    "sync", "sync", "sync", "sync", "note", "note", "back", "delete", "erase", "join", "join", "remove", "admit",
-    "share", "guest", "guest", *MADE,
+    "sync", "sync", "sync", "sync", "note", "note", "set_clock_back", "delete", "erase", "join", "join", "remove",
+    "admit", "share", "guest", "guest", *MADE,
 )  # fmt: skip
 steps = st.lists(st.tuples(st.integers(0, 4), st.sampled_from(ACTS), st.integers(0, 7)), min_size=5, max_size=60)
 

@@ -40,7 +40,7 @@ def render_status(
     ended: Sequence[str] = (), failed: FailedAgents | None = None, hint: bool = True,
     others: Sequence[Mapping[str, object]] = (),
 ) -> Painted:  # fmt: skip
-    """`lost_ids` are agents, `ended` conversations that ended without reporting it; `others` are open here, too.
+    """`lost_ids` are agents, `ended` conversations that ended without a report; `others` are open here, too.
 
     `failed` are agents that did since the person wrote last.
     """
@@ -62,7 +62,7 @@ def render_status(
     ]
     if silent:
         lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MAX_LINES])))
-        blocks.append(_block(paint, "Ended without reporting it", "", lines, len(silent) - MAX_LINES))
+        blocks.append(_block(paint, "Ended without a report", "", lines, len(silent) - MAX_LINES))
     if session.agents:
         lines = agents_line(paint, session.agents, MAX_AGENTS, lost_ids)
         blocks.append(

@@ -157,5 +157,6 @@ def _at(status: Fields, now: int) -> tuple[int, str, int, int]:
             break
         grown = grows * max(now - since, 0)
         time, pause, counted = worked + grown, word, count + grown
-        paused = max(now - began, 0) if word else 0
+        # A pause has no length yet while entered work covers its moments.
+        paused = max(now - began, 0) if word and not grows else 0
     return time, pause, paused, counted

@@ -484,7 +484,7 @@ class AgentAborted(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.interrupted", is_activity=False)
 class AgentInterrupted(AgentEvent, frozen=True, kw_only=True):
-    """The agent ended without reporting it: its process is dead, or its conversation went on without it.
+    """The agent ended without a report: its process is dead, or its conversation went on without it.
 
     `last_seen` is the last time it was known to run.
     """

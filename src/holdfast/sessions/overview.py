@@ -172,7 +172,7 @@ def _attention(session: Session, unattended: frozenset[str], ended: Sequence[str
     if session.ended_at is None:
         yield from _failures(session, unattended)
         for name in ended[:_MAX_LINES]:
-            yield f"{name} ended without reporting it"
+            yield f"{name} ended without a report"
         yield from _reminder(session)
         if session.context.level == "compress":
             yield f"The context is {session.context.percent or 0:g}% full: compress it"

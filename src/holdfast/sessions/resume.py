@@ -216,7 +216,7 @@ def lost_agents(state: State, document: Session) -> frozenset[str]:
 
 
 def ended_conversations(state: State, document: Session) -> list[str]:
-    """Names of conversations whose program ended without reporting it."""
+    """Names of conversations whose program ended without a report."""
     if document.ended_at is not None:
         return []
     known = {(conversation.agent, conversation.id): conversation.title for conversation in document.conversations}

@@ -89,7 +89,7 @@ def _with_notes(notes: list[str]) -> dict[str, list[str]]:
 
 
 def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
-    """The agents and the conversations that ended without reporting it."""
+    """The agents and the conversations that ended without a report."""
     if not document.agents and all(native.closed_at is not None for native in state.native.values()):
         return frozenset(), []
     from holdfast.sessions.resume import ended_conversations, lost_agents
@@ -100,7 +100,7 @@ def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], li
 def _ended_sentences(document: Session, lost: frozenset[str], ended: list[str]) -> list[str]:
     """The same in sentences, for programs."""
     agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in lost]
-    return [f"{name} ended without reporting it." for name in (*agents, *ended)]
+    return [f"{name} ended without a report." for name in (*agents, *ended)]
 
 
 def _deleted_elsewhere(call: Call) -> str | None:

@@ -279,7 +279,7 @@ class _Recording:
         )
 
     def _ended(self, turn: AgentTurn) -> AgentTurn:
-        """End a turn whose program has ended without reporting it."""
+        """End a turn whose program has ended without a report."""
         if turn.ended is not None:
             return turn
         agent, _, conversation = turn.conversation.partition(":")

@@ -193,7 +193,7 @@ def _check_file(path: str) -> None:
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise Invalid(f"the store is {kind}", hint="HOLDFAST_STORE must name a file.", file=path)
     if status.st_size < _MIN_SIZE:
-        damage = f"truncated to {status.st_size} bytes"
+        damage = f"truncated to {status.st_size} bytes" if status.st_size else "empty"
         raise Damaged(f"the store is {damage}", hint=SAVES, file=path)
     if os.path.lexists(repairing_mark(path)):
         again = "Run it again: holdfast doctor --repair"
