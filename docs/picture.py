@@ -70,8 +70,8 @@ SCENES = (
 )
 
 
-def play() -> dict[str, str]:
-    """Run the morning for real, and give what each scene prints, colours included. A command that fails stops it."""
+def run_scenes() -> dict[str, str]:
+    """Run the scenes' commands; returns what each prints, with colours. A command that fails ends the program."""
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch, "webshop")
         project.mkdir()
@@ -193,7 +193,7 @@ def draw(scene: Scene, printed: str) -> str:
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
-    printed = play()
+    printed = run_scenes()
     for scene in SCENES:
         path = IMAGES / f"{scene.name}.svg"
         path.write_text(draw(scene, printed[scene.name]), encoding="utf-8")

@@ -393,7 +393,7 @@ def _texts(svg: str) -> list[str]:
 def test_pictures_are_current() -> None:
     """Their commands work and print what they show; otherwise run docs/picture.py."""
     picture = _picture()
-    printed = picture.play()
+    printed = picture.run_scenes()
     for scene in picture.SCENES:
         drawn = (ROOT / "docs" / "images" / f"{scene.name}.svg").read_text(encoding="utf-8")
         assert _texts(drawn) == _texts(picture.draw(scene, printed[scene.name])), scene.name

@@ -110,9 +110,7 @@ class Keeper(Workspace):
         return self._handle(history.latest_session(self, at=at))
 
     def latest_unfinished(self) -> SessionHandle | None:
-        """The unfinished session of this project that was worked on last: one that is not over before those that
-        are.
-        """
+        """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
         return self._handle(history.latest_unfinished(self))
 
     def _handle(self, session: str | None) -> SessionHandle | None:

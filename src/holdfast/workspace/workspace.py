@@ -2,7 +2,8 @@
 
 Followers act around every unit of work: before, they collect what hooks and other programs left; after, they update
 mirrored files, the status cache and other devices. A follower that fails never undoes what was recorded: the others
-continue, its error is in the error log, and a notice names it.
+continue, and a notice says so; unexpected errors are also in the error log. Only a server that cannot be reached ends
+the verb.
 """
 
 from __future__ import annotations
