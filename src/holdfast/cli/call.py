@@ -207,15 +207,13 @@ class Call:
                 return
 
     def print_notes(self) -> None:
-        """Print notes in addition to the result: notices, removed secrets, a break that is due."""
+        """Print the notices, and a warning where the command's time is in the future."""
         self.print_notices()
         if self.at is not None and self.at > self.keeper.now() + 600_000:
             self.note("That time is in the future: until then, everything in this session is recorded at that time.")
-        for sentence in self.keeper.recorder.tally.take_sentences():
-            self.note(sentence)
 
     def print_notices(self) -> None:
-        """Print notices, such as mirrored files that were moved to quarantine, left alone or not written."""
+        """Print notices: mirrored files that were not written, removed secrets, a break that is due."""
         if self._keeper is not None:
             for sentence in self._keeper.take_notices():
                 self.note(sentence)

@@ -81,7 +81,7 @@ class Ingest(Follower):
 class StatusCache(Follower):
     """Updates the files that status lines read after something was recorded."""
 
-    name = "glance"
+    name = "status cache"
     failure = "The status line could not be updated"
 
     def __init__(self, ws: Workspace) -> None:

@@ -199,7 +199,8 @@ def import_file(ws: Workspace, file: ProjectFile) -> str:
 
     assert file.rules is not None
     taken = import_document(ws, file.document, file.rules, of_project=True)
-    ws.notices += [f"{file.shell_path}: {note_words(note)}." for note in taken.notes]
+    for note in taken.notes:
+        ws.note(f"{file.shell_path}: {note_words(note)}.")
     return taken.session
 
 

@@ -232,7 +232,7 @@ def _collect(ws: Workspace, trees: MirroredTrees) -> None:
         # The next command there reports errors; the feed continues.
         with contextlib.suppress(Exception):
             workspace.collect()
-        workspace.notices.clear()
+        workspace.drop_notices()
 
 
 def _has_news(ws: Workspace, store: Store | None, version: int | None) -> bool:

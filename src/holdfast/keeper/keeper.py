@@ -35,7 +35,7 @@ class Keeper(Workspace):
     """Acts on the sessions of one project and its work tree."""
 
     def _new_followers(self) -> tuple[Follower, ...]:
-        return (MirrorFollower(self), Ingest(), StatusCache(self), SyncFollower())
+        return (Ingest(), MirrorFollower(self), StatusCache(self), SyncFollower())
 
     @property
     def mirrors(self) -> Mirrors:

@@ -66,16 +66,14 @@ def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[
     """The answer of a verb, with what these keepers have to report: removed secrets, breaks due, mirrors."""
     besides = list(more)
     for keeper in {id(keeper): keeper for keeper in keepers}.values():
-        besides += [*keeper.take_notices(), *keeper.recorder.tally.take_sentences()]
+        besides += keeper.take_notices()
         forget(keeper)
     return ActionAnswer(text, tuple(besides), command)
 
 
 def forget(keeper: Keeper) -> None:
     """Clear a keeper's notices: keepers are shared, and one request's notices do not concern the next."""
-    keeper.notices.clear()
-    keeper.recorder.tally.redacted.clear()
-    keeper.recorder.tally.reached.clear()
+    keeper.drop_notices()
     keeper.outcome.begin()
 
 

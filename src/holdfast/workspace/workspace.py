@@ -322,13 +322,18 @@ class Workspace:
             self.notices.append(sentence)
 
     def take_notices(self) -> list[str]:
-        """The notices, for a surface that shows them to the person; each is returned once."""
-        notices = self.notices[:]
-        self.notices.clear()
-        if notices:
+        """The notices, removed secrets and the last crossed limit, for a surface that shows them; each once."""
+        notices = [*self.notices, *self.recorder.tally.take_sentences()]
+        if self.notices:
             for follower in self.followers:
                 follower.notices_shown(self)
+        self.notices.clear()
         return notices
+
+    def drop_notices(self) -> None:
+        """Forget the notices, where workspaces are shared: they do not concern the next request."""
+        self.notices.clear()
+        self.recorder.tally.take_sentences()
 
     # ── what is asked of followers ───────────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,7 @@ def act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) ->
     keeper = at_its_place(keeper, action.session)
     prepare(keeper)
     sentences = _run_verb(keeper.session(action.session), action)
-    return " ".join([*sentences, *keeper.take_notices(), *keeper.recorder.tally.take_sentences()])
+    return " ".join([*sentences, *keeper.take_notices()])
 
 
 def syncs_first(keeper: Keeper, action: KeyAction) -> bool:
