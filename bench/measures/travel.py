@@ -57,7 +57,7 @@ def _first(scratch: Path) -> list[Figure]:
             for session in keeper.store().sessions():
                 for event in keeper.store().events(session):
                     file.write(msgspec.json.encode(event_document(event)) + b"\n")
-        recipient = devices.public(keeper).age
+        recipient = devices.public_keys(keeper).age
         remote_setup.add(keeper, "remote", f"folder:{place}")
     holdfast = str(Path(sys.executable).parent / "holdfast")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -211,7 +211,7 @@ def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
             keeper.settings._values["sync.background"] = False  # noqa: SLF001
             remote_setup.add(keeper, "remote", url)
             if keeper is not fleet[0]:
-                devices.approve(fleet[0], devices.public(keeper).words)
+                devices.approve(fleet[0], devices.public_keys(keeper).words)
             sync(keeper)
         yield fleet
 

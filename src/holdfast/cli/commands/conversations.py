@@ -204,7 +204,7 @@ def mcp(call: Call) -> int:
     from holdfast.mcp import streams
 
     by_hand = sys.stdin.isatty()
-    wires = streams.take()
+    wires = streams.take_over_standard_streams()
     if by_hand:
         call.note("Waiting for an MCP client on standard input; holdfast connect AGENT lets an agent start it.")
     from holdfast.mcp.context import ServerOptions

@@ -36,7 +36,7 @@ def device_show(call: Call) -> None:
 def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
     from holdfast.sync import devices, remote_setup
 
-    keys, name = devices.public(call.keeper), call.keeper.device()
+    keys, name = devices.public_keys(call.keeper), call.keeper.device()
     met = remote_setup.all_statuses(call.keeper)
     document: dict[str, object] = {
         "name": name, "fingerprint": keys.words, "age": keys.age, "signing": keys.signing.hex(),
@@ -104,7 +104,7 @@ def _device_document(device: KnownDevice) -> dict[str, object]:
     return {
         "remote": device.remote, "name": device.name, "fingerprint": device.fingerprint, "status": device.status,
         "admin": device.admin, "this": device.this,
-        "last_word": None if device.last_word is None else format_time(device.last_word),
+        "last_word": None if device.last_active is None else format_time(device.last_active),
         "held": None if device.unaccepted is None else device.unaccepted._asdict(),
     }  # fmt: skip
 
@@ -123,7 +123,7 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
         about = ["this device"] if device.this else []
         about.append(_STATUSES.get(device.status, device.status))
         about += ["lets others in"] if device.admin else []
-        about += [f"last contact {ago(now - device.last_word)}"] if device.last_word else []
+        about += [f"last contact {ago(now - device.last_active)}"] if device.last_active else []
         colour = {"pending": paint.yellow, "removed": paint.red}.get(device.status, paint.green)
         name = paint.bold(device.name) if device.name else paint.dim("(no name yet)")
         lines.append(paint.join("  ", name, "  ", colour(", ".join(about))))

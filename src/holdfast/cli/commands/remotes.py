@@ -45,7 +45,7 @@ def remote_add(call: Call) -> None:
         call.keeper, parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
         expected=parsed.text("vault"), code=_recovery_code(call) if parsed.flag("recover") else None,
     )  # fmt: skip
-    fingerprint = devices.public(call.keeper).words
+    fingerprint = devices.public_keys(call.keeper).words
     call.answer(
         {"remote": _remote_document(remote_setup.status_of(call.keeper, done.remote)), "what": done.outcome,
          "held": done.waiting, "fingerprint": fingerprint},

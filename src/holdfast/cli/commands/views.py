@@ -389,7 +389,7 @@ def ui(call: Call) -> None:
         return
     from holdfast.web import browser
 
-    with browser.opened(dashboard, call.keeper.home.path, call.note):
+    with browser.browser_opened(dashboard, call.keeper.home.path, call.note):
         dashboard.serve()
 
 

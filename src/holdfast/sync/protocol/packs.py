@@ -88,7 +88,7 @@ def unpacked_limit(sealed: int, *, foreign: bool) -> int:
     )
 
 
-def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
+def stream_message(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
     """The bytes a device signs to vouch for a stream up to an event."""
     return f"{vault}\n{session}\n{writer}\n{seq}\n{last}".encode()
 
