@@ -7,7 +7,7 @@ static: pressing Tab never starts Holdfast. Words a shell must find itself are `
 
 from __future__ import annotations
 
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call, write_output
 from holdfast.cli.grammar import GLOBALS, PROGRAM, Argument, Command, Option
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import Invalid
@@ -29,7 +29,7 @@ def completion(call: Call) -> None:
     if call.json:
         call.answer({"shell": shell, "script": text}, lambda _: "")
     else:
-        put(text)
+        write_output(text)
 
 
 def script(shell: str, commands: Sequence[Command]) -> str:
