@@ -258,7 +258,7 @@ def test_archive_dialog_offers_the_possible_direction(ui: OpenDashboard) -> None
     ui.expect_toast("Archived.")
     assert archived()
     ui.open_dialog("archive").get_by_role("button", name="Unarchive").click()
-    ui.expect_toast("Taken out of the archive.")
+    ui.expect_toast("Unarchived.")
     assert not archived()
 
 

@@ -40,7 +40,7 @@ _SHARED: Final = "it came through a share, and you have a session of your own wi
 # Such events are judged again once everything is read: the first to publish need not be the first to record.
 NOT_YET_READ: Final = "it depends on events that are not read yet"
 _UNCONFIRMED: Final = "the session was here before, and the vault is not confirmed yet"
-_MEMBERS: Final = "session {} is another member's in the store of this device: they are not united"
+_MEMBERS: Final = "session {} belongs to another member of this device's store: the two are not merged"
 _ELSEWHERE: Final = "the session is your own and is not sent to this vault"
 
 

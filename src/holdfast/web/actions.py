@@ -213,7 +213,7 @@ def archive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa
 def unarchive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001
     work_tree, session = in_work_tree(keeper, reference)
     work_tree.unarchive(session)
-    return answer("Taken out of the archive.", work_tree)
+    return answer("Unarchived.", work_tree)
 
 
 def archive_values(keeper: Keeper, reference: str) -> dict[str, object]:
