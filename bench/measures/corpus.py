@@ -109,7 +109,7 @@ class _Conversation:
         return len(records) - begin + extra
 
     def _step(self, records: list[dict[str, object]], left: int) -> int:
-        """Add thinking, a call and its result (lines of one answer share its id); return the messages of a subagent."""
+        """Add thinking, a call and its result; return messages of a subagent. Lines of one answer share its id."""
         answer = self._name("msg")
         if self._chance.random() < 0.5:
             thought = {"type": "thinking", "thinking": self._text.prose(420), "signature": self._name("sig") * 6}

@@ -1,7 +1,7 @@
 """Measures a tool call through the server against the same call through the library, in turns within one run.
 
-The server is the real program on pipes, already started; the client does as little as possible. Both write to separate
-stores on the same disk.
+The server is the real program on pipes, already started; the client does as little as possible. Both write to
+separate stores on the same disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks that events of sixteen processes in one session are all recorded, in order per process; measures the rate."""
+"""Checks that all events of sixteen processes in one session are recorded, in order per process, and how fast."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Fills a team's store quickly: events in real chains, with everything derived by the functions that the journal uses.
+"""Fills a team's store quickly: events in real chains, with everything derived by the journal's functions.
 
-Rows are written by COPY, with all indexes in place, from as many processes as there are cores, and the store checks
-samples of them. Texts come from a stock, so that each is split into words once.
+Rows are written by COPY, with all indexes in place, from as many processes as there are cores, and the store
+checks samples of them. Texts come from a stock, so that each is split into words once.
 """
 
 from __future__ import annotations
