@@ -257,7 +257,7 @@ def test_request_is_read_by_fingerprint_among_any_number(fleet: Fleet, monkeypat
 def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """The founder's public key is known to everybody: there are more files than are read or remembered."""
     monkeypatch.setattr(find_wraps, "_MAX_READ", 5)
-    monkeypatch.setattr(find_wraps, "_MAX_PASSED_OVER", 5)
+    monkeypatch.setattr(find_wraps, "_MAX_NAMES", 5)
     fleet.anna.approve(fleet.bob.ask(), admin=True)
     fleet.bob.sync()
     settle([fleet.anna], 1)

@@ -27,12 +27,12 @@ _MAX_READ: Final = 2_000
 _MAX_UNNAMED: Final = 32
 # Keys in one wrap that no entry names: as many epochs may be unknown here.
 _MAX_UNNAMED_KEYS: Final = 256
-_MAX_PASSED_OVER: Final = 50_000
+_MAX_NAMES: Final = 50_000
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
-_PASSED: Final = "passed over"
+_USELESS_NAMES: Final = "passed over"
 # Opened before, with keys that no entry named: retried, a few at a time.
-_TRIED: Final = "tried"
-_UNNAMED: Final = "a key was left that no member of the vault named"
+_TRIED_NAMES: Final = "tried"
+_UNNAMED_KEY: Final = "a key was left that no member of the vault named"
 _shuffled: Final = random.SystemRandom()
 
 
@@ -50,8 +50,8 @@ class _WrapsRead(NamedTuple):
 def fetch_wraps(vault: Vault) -> bool:
     """Fetch and keep the new wraps for this device and vault; True when there were any."""
     memory = vault.memory
-    before = memory.read(set[str], _PASSED) or set()
-    tried = memory.read(list[str], _TRIED) or []
+    before = memory.read(set[str], _USELESS_NAMES) or set()
+    tried = memory.read(list[str], _TRIED_NAMES) or []
     stored = memory.raw_under("wrap").keys()
     prefix = wraps.prefix_of(vault.local.keys.public.age)
     listed = {item.name.removeprefix(prefix): item.size for item in vault.remote.list(prefix)}
@@ -88,8 +88,8 @@ def fetch_wraps(vault: Vault) -> bool:
                 memory.forget(transaction, "wrap", name)
             for name, blob in new.items():
                 memory.write_raw(transaction, blob, "wrap", name)
-            memory.write(transaction, sorted(passed)[:_MAX_PASSED_OVER], _PASSED)
-            memory.write(transaction, tried_next[:_MAX_PASSED_OVER], _TRIED)
+            memory.write(transaction, sorted(passed)[:_MAX_NAMES], _USELESS_NAMES)
+            memory.write(transaction, tried_next[:_MAX_NAMES], _TRIED_NAMES)
         vault.forget_wraps(unnamed.keys() & dropped)
     return bool(new)
 
@@ -174,7 +174,7 @@ class _WrapReader:
                 result.unnamed[name] = blob
             else:
                 if not result.tried:
-                    vault.report.reject(self._prefix + name, "", _UNNAMED)
+                    vault.report.reject(self._prefix + name, "", _UNNAMED_KEY)
                 result.tried.add(name)
         return result
 

@@ -107,9 +107,9 @@ def _resolve_url(ws: Workspace, url: str) -> str:
     """Replace `git:origin` by the address that the repository here has for that name."""
     if not url.startswith("git:"):
         return url
-    from holdfast.sync.remotes.git_refs import spelled_out
+    from holdfast.sync.remotes.git_refs import resolve_remote_name
 
-    return spelled_out(url, ws.place.root)
+    return resolve_remote_name(url, ws.place.root)
 
 
 def _join_existing(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.cli.cells import wrap
-from holdfast.cli.clock import Clock, stamp, ticking
+from holdfast.cli.clock import Clock, stamp, with_seconds
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.session_parts import (
     agents_short,
@@ -104,7 +104,7 @@ def attention(paint: Paint, card: SessionCard, max_lines: int) -> list[Painted]:
 
 def list_time(session: Session) -> str:
     """Working time for a narrow column: `1:05`, hours and minutes."""
-    return ticking(session.time.working_ms).rpartition(":")[0]
+    return with_seconds(session.time.working_ms).rpartition(":")[0]
 
 
 def _status_line(paint: Paint, session: Session) -> Painted:
@@ -135,9 +135,11 @@ def _bar(paint: Paint) -> int:
 def _clock(paint: Paint, session: Session) -> Painted:
     time = session.time
     rest = "".join(
-        f", {ticking(ms)} {word}" for ms, word in zip(paused_and_away(time), ("paused", "away"), strict=True) if ms
+        f", {with_seconds(ms)} {word}"
+        for ms, word in zip(paused_and_away(time), ("paused", "away"), strict=True)
+        if ms
     )
-    return paint.join(paint.bold(ticking(time.working_ms)), f" worked{rest}")
+    return paint.join(paint.bold(with_seconds(time.working_ms)), f" worked{rest}")
 
 
 def _latest(paint: Paint, events: Sequence[EventLine], clock: Clock) -> Painted:

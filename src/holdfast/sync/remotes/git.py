@@ -28,7 +28,7 @@ from holdfast.machine.locks import locked
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteUnreadable, checked
 from holdfast.sync.remotes.git_objects import REF, ObjectRepository, ObjectSnapshot, SnapshotChange
-from holdfast.sync.remotes.git_refs import PREFIX, GitAddress, PushResult, RemoteRef, address, is_missing
+from holdfast.sync.remotes.git_refs import PREFIX, GitAddress, PushResult, RemoteRef, address, missing_error
 from holdfast.sync.remotes.git_trees import TreeObjects
 
 _ATTEMPTS: Final = 40
@@ -63,7 +63,7 @@ class GitRemote:
         """Open the remote at `git:ADDRESS`. With `create` it is asked at once; a repository is never created."""
         where = address(url)
         if where.local and not create and not os.path.isdir(where.text.removeprefix("file://")):
-            raise is_missing(where)
+            raise missing_error(where)
         if where.local and not os.path.isdir(where.text.removeprefix("file://")):
             raise NotFound(
                 f"there is no git repository at {where.shown}",
@@ -156,7 +156,7 @@ class GitRemote:
             base.removed_bytes + removed > kept or base.puts + 1 >= self.longest_history
         )
         whole = whole and not self._only_grows
-        if whole and not self._copy.shallow() and self._remote_ref.fetch() != base.tip:
+        if whole and not self._copy.is_shallow() and self._remote_ref.fetch() != base.tip:
             return None
         return self._copy.commit(base, change._replace(whole=whole))
 
@@ -203,10 +203,10 @@ class GitRemote:
     def _tidy(self, snapshot: ObjectSnapshot) -> None:
         """Clean up the local copy; a failure does not matter."""
         with contextlib.suppress(HoldfastError):
-            if not self._copy.heavy(snapshot.objects.kept):
-                self._copy.tidy()
+            if not self._copy.is_mostly_removed(snapshot.objects.kept):
+                self._copy.merge_packs()
             elif self._remote_ref.fetch() == snapshot.tip:  # which cuts off local history
-                self._copy.slim()
+                self._copy.keep_only_fetched()
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
