@@ -39,7 +39,7 @@ class KeyReader:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # What is not understood yet begins at `_at`: a long text is not copied for every key in it.
+        # What is not understood yet begins at `_position`: a long text is not copied for every key in it.
         self._pending, self._position = "", 0
         self._pasted: list[str] | None = None
         self._paste_length = 0
