@@ -655,7 +655,7 @@ def test_ancestor_of_an_admins_entry_is_kept(fleet: Fleet, monkeypatch: pytest.M
 def test_guests_pack_is_rejected_when_it_decompresses_beyond_its_limit(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packs, "_SURELY", 1 << 20)
+    monkeypatch.setattr(packs, "_MIN_UNPACKED_LIMIT", 1 << 20)
     share = fleet.invite_gus()
     share.ask_for_wraps()
     event = make_event(

@@ -626,7 +626,7 @@ def test_stream_from_before_the_keys_is_continued_by_nobody_else(fleet: Fleet, k
 
 def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest are accepted, and no ineffective removal is published."""
-    monkeypatch.setattr(device_removal, "_MAX_ACCEPTED", 5)
+    monkeypatch.setattr(device_removal, "_MAX_STREAMS", 5)
     monkeypatch.setattr(entries, "_MAX_STREAMS", 10)
     for number in range(12):
         fleet.ben.renew()
