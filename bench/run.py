@@ -44,33 +44,33 @@ RESULTS = Path(__file__).parent / "results"
 def main(names: list[str]) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=os.environ.get("HOLDFAST_BENCH_DIR")))
     try:
-        wanted = names or list(NAMES)
+        chosen = names or list(NAMES)
         figures: list[Figure] = []
-        if "append" in wanted:
+        if "append" in chosen:
             figures += append.measure(scratch)
-        if "growth" in wanted or "cold" in wanted:
+        if "growth" in chosen or "cold" in chosen:
             large = growth.build(scratch)
-            figures += large.figures if "growth" in wanted else []
-            figures += cold.measure(large) if "cold" in wanted else []
-        if "parallel" in wanted:
+            figures += large.figures if "growth" in chosen else []
+            figures += cold.measure(large) if "cold" in chosen else []
+        if "parallel" in chosen:
             figures += parallel.measure(scratch)
-        if "validate" in wanted:
+        if "validate" in chosen:
             figures += validate.measure(scratch)
-        if "mirrors" in wanted:
+        if "mirrors" in chosen:
             figures += mirrors.measure(scratch)
-        if "hooks" in wanted:
+        if "hooks" in chosen:
             figures += hooks.measure(scratch)
-        if "comparison" in wanted:
+        if "comparison" in chosen:
             figures += comparison.measure(scratch)
-        if "backfill" in wanted:
+        if "backfill" in chosen:
             figures += backfill.measure(scratch)
-        if "travel" in wanted:
+        if "travel" in chosen:
             figures += travel.measure(scratch)
-        if "dashboard" in wanted:
+        if "dashboard" in chosen:
             figures += dashboard.measure(scratch)
-        if "mcp" in wanted:
+        if "mcp" in chosen:
             figures += mcp.measure(scratch)
-        if "postgres" in wanted:
+        if "postgres" in chosen:
             figures += postgres.measure(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

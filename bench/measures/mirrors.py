@@ -1,7 +1,7 @@
-"""What mirrors cost: whole commands as cold processes with all four formats mirrored against the same with none, and
-how often a mirrored file is looked at when nobody has touched it.
+"""Measures mirrors: whole commands as cold processes with all four formats mirrored against none, and how often an
+unchanged mirrored file is looked at.
 
-Both projects are in the same state and take turns, so that whatever else the machine does happens to both.
+Both projects are in the same state and take turns, so that other load affects both.
 """
 
 from __future__ import annotations
@@ -49,40 +49,42 @@ class _Project:
         return Keeper.open(str(self.path), home=str(self.home))
 
     def run(self, *arguments: str) -> float:
-        """Seconds one command took as a process of its own."""
+        """The seconds that one command took as a separate process."""
         holdfast = str(Path(sys.executable).parent / "holdfast")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment["HOLDFAST_HOME"] = str(self.home)
         begin = time.perf_counter()
-        done = subprocess.run(
+        process = subprocess.run(
             [holdfast, *arguments], cwd=self.path, env=environment, capture_output=True, check=False
         )
-        taken = time.perf_counter() - begin
-        if done.returncode:
-            raise SystemExit(f"{' '.join(arguments)} failed: {done.stderr.decode()}")
-        return taken
+        seconds = time.perf_counter() - begin
+        if process.returncode:
+            raise SystemExit(f"{' '.join(arguments)} failed: {process.stderr.decode()}")
+        return seconds
 
 
 def _cold(with_all: _Project, with_none: _Project) -> list[Figure]:
-    taken: dict[tuple[str, str], list[float]] = {}
+    seconds_by_case: dict[tuple[str, str], list[float]] = {}
     for run in range(RUNS + 2):
         time.sleep(_SETTLED)
-        # Whoever reads first after a change remembers that the files have settled; the next one need only look.
+        # The first command after a change records that the files have settled; the next one only looks.
         commands = {"first": ["status"], "again": ["status"], "note": ["note", f"Note {run} of the afternoon"]}
-        for what, arguments in commands.items():
+        for case, arguments in commands.items():
             for name, project in (("all", with_all), ("none", with_none)):
                 seconds = project.run(*arguments)
                 if run >= 2:  # the first ones fill caches, compiled modules among them
-                    taken.setdefault((what, name), []).append(seconds)
+                    seconds_by_case.setdefault((case, name), []).append(seconds)
     return [
-        _against("mirrors: a cold writing command (note) with all four against none", "≤ 3", taken, "note"),
-        _against("mirrors: a cold reading command (status) with all four against none", "", taken, "again"),
-        _against("mirrors: the first reading command after a change, all four against none", "", taken, "first"),
+        _against("mirrors: a cold writing command (note) with all four against none", "≤ 3", seconds_by_case, "note"),
+        _against("mirrors: a cold reading command (status) with all four against none", "", seconds_by_case, "again"),
+        _against(
+            "mirrors: the first reading command after a change, all four against none", "", seconds_by_case, "first"
+        ),
     ]
 
 
-def _against(name: str, rule: str, taken: dict[tuple[str, str], list[float]], what: str) -> Figure:
-    mirrored, plain = median(taken[what, "all"]), median(taken[what, "none"])
+def _against(name: str, rule: str, seconds_by_case: dict[tuple[str, str], list[float]], case: str) -> Figure:
+    mirrored, plain = median(seconds_by_case[case, "all"]), median(seconds_by_case[case, "none"])
     return Figure(name, mirrored / plain, rule, f"{mirrored * 1e3:.1f} ms, without mirrors {plain * 1e3:.1f} ms")
 
 
@@ -90,7 +92,7 @@ def _against(name: str, rule: str, taken: dict[tuple[str, str], list[float]], wh
 
 
 def _looks(project: _Project) -> list[Figure]:
-    """Counted where Python asks the system, by path."""
+    """Count the calls of the system by path."""
     for _ in range(2):  # the first look reads what is young, and remembers that it no longer is
         time.sleep(_SETTLED)
         with project.open() as keeper:
@@ -98,20 +100,20 @@ def _looks(project: _Project) -> list[Figure]:
     with project.open() as keeper:
         keeper.store()
         tree = keeper.mirrors.stored.tree(keeper.place.root)
-        files = {os.path.join(keeper.place.root, path) for there in tree.files.values() for path in there}
-        with _counted() as (looks, opens):
+        files = {os.path.join(keeper.place.root, path) for paths in tree.files.values() for path in paths}
+        with _counted_calls() as (looks, opens):
             keeper.mirrors.collect()
-    most = max((looks[file] for file in files), default=0)
+    max_looks = max((looks[file] for file in files), default=0)
     elsewhere = sum(looks.values()) - sum(looks[file] for file in files)
     detail = (
         f"{len(files)} files, {sum(looks[file] for file in files)} looks, {sum(opens[file] for file in files)} read; "
         f"{elsewhere} looks elsewhere (folders, the home)"
     )
-    return [Figure("mirrors: looks at a file nobody touched, at most", most, "≤ 1", detail)]
+    return [Figure("mirrors: looks at a file nobody touched, at most", max_looks, "≤ 1", detail)]
 
 
 @contextmanager
-def _counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
+def _counted_calls() -> Iterator[tuple[Counter[str], Counter[str]]]:
     looks: Counter[str] = Counter()
     opens: Counter[str] = Counter()
     real: dict[str, Callable[..., object]] = {"stat": os.stat, "lstat": os.lstat, "open": os.open}

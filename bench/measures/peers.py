@@ -1,4 +1,4 @@
-"""Where the programs are that Holdfast is compared with; `make bench` installs them."""
+"""Finds the programs that Holdfast is compared with; `make bench` installs them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 
-def found(name: str) -> str | None:
-    """Beside this interpreter, where `HOLDFAST_BENCH_PEERS` says, or on the path."""
+def find(name: str) -> str | None:
+    """The path of a program: beside this interpreter, where `HOLDFAST_BENCH_PEERS` says, or on the path."""
     places = [
         str(Path(sys.executable).parent),
         os.environ.get("HOLDFAST_BENCH_PEERS", ""),

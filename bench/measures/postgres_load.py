@@ -1,7 +1,7 @@
-"""Filling a team's store quickly: sealed events in real chains, everything derived by the functions the journal uses.
+"""Fills a team's store quickly: events in real chains, with everything derived by the journal's functions.
 
-Rows go in by COPY, with all indexes in place, from as many processes as there are cores; what has to be true of them
-is checked by the store itself, on samples. Texts are taken from a stock, so that each is split into words once.
+Rows are written by COPY, with all indexes in place, from as many processes as there are cores, and the store
+checks samples of them. Texts come from a stock, so that each is split into words once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ EVENTS_EACH = 100  # in a session
 PROJECTS = 50
 _STOCK = 4_000  # texts
 _YEAR = 365 * 86_400_000
-_BEGIN = 1_760_000_000_000
+_FIRST_MS = 1_760_000_000_000
 _EVENT = "place, session, clock, seq, at, v, writer, type, actor, key, put_by, body, prev, hash, data, salt"
 _SESSION = (
     "ref, vault, owner, everyone, id, version, latest, project, created_at, updated_at, ended_at, goal, status,"
@@ -60,18 +60,18 @@ _SESSION = (
 )
 
 
-class Job(NamedTuple):
-    """Sessions to make: from number `first` on, `many` of them, of these people in turn."""
+class LoadJob(NamedTuple):
+    """Sessions to make: from number `first` on, `sessions` of them, of these people in turn."""
 
     url: str
     vault: int
     people: Sequence[str]
     first: int
-    many: int
+    sessions: int
     place: int = 0  # of the event before the first
 
 
-class Said(NamedTuple):
+class StockEvent(NamedTuple):
     """What an event says, with all that follows from it alone."""
 
     data: EventData
@@ -86,38 +86,38 @@ def fill(url: str, vault: int, people: Sequence[str], sessions: int, *, first: i
     begin = time.perf_counter()
     processes = min(os.cpu_count() or 1, max(1, sessions // 100))
     share = -(-sessions // processes)
-    with psycopg.connect(url, autocommit=True) as line:
-        ((place,),) = line.execute("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.places")
+    with psycopg.connect(url, autocommit=True) as connection:
+        ((place,),) = connection.execute("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM holdfast.places")
         jobs = [
-            Job(url, vault, people, first + at, min(share, sessions - at), place + at * EVENTS_EACH)
-            for at in range(0, sessions, share)
+            LoadJob(url, vault, people, first + offset, min(share, sessions - offset), place + offset * EVENTS_EACH)
+            for offset in range(0, sessions, share)
         ]
-        _projects(line, vault, people)
+        _projects(connection, vault, people)
         if len(jobs) == 1:
             _load(jobs[0])
         else:
             with multiprocessing.get_context("spawn").Pool(processes) as pool:
                 pool.map(_load, jobs, chunksize=1)
-        line.execute("SELECT setval('holdfast.places', %s)", (place + sessions * EVENTS_EACH,))
-        line.execute(
+        connection.execute("SELECT setval('holdfast.places', %s)", (place + sessions * EVENTS_EACH,))
+        connection.execute(
             "SELECT setval(pg_get_serial_sequence('holdfast.sessions', 'ref'), max(ref)) FROM holdfast.sessions"
         )
-        line.execute("VACUUM (ANALYZE)")
-        line.execute("CHECKPOINT")
+        connection.execute("VACUUM (ANALYZE)")
+        connection.execute("CHECKPOINT")
     return time.perf_counter() - begin
 
 
-def _projects(line: psycopg.Connection[Any], vault: int, people: Sequence[str]) -> None:
+def _projects(connection: psycopg.Connection[Any], vault: int, people: Sequence[str]) -> None:
     """Everybody works at five of the team's projects; each told the store where it is pushed to."""
     for number, person in enumerate(people):
         for at in range(5):
             project = _project(number + at)
-            line.execute(
+            connection.execute(
                 "INSERT INTO holdfast.projects (vault, person, id, name) VALUES (%s, %s, %s, %s)"
                 " ON CONFLICT DO NOTHING",
                 (vault, person, project.id, project.name),
             )
-            line.execute(
+            connection.execute(
                 "INSERT INTO holdfast.evidence (vault, kind, value, project, person)"
                 " VALUES (%s, 'remote', %s, %s, %s) ON CONFLICT DO NOTHING",
                 (vault, project.remote, project.id, person),
@@ -134,7 +134,7 @@ def _project(number: int) -> ProjectFacts:
 # ── one process ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _load(job: Job) -> None:
+def _load(job: LoadJob) -> None:
     """A line for each table: COPY needs one to itself."""
     with ExitStack() as stack:
         targets = []
@@ -142,52 +142,52 @@ def _load(job: Job) -> None:
             ("events", _EVENT), ("sessions", _SESSION), ("words", "session, word"),
             ("snapshots", "session, person, count, clock, fold, state"),
         ):  # fmt: skip
-            line = stack.enter_context(psycopg.connect(job.url))
-            line.execute("SET synchronous_commit = off")
+            connection = stack.enter_context(psycopg.connect(job.url))
+            connection.execute("SET synchronous_commit = off")
             copy = f"COPY holdfast.{table} ({columns}) FROM STDIN"
-            targets.append(stack.enter_context(line.cursor().copy(copy)).write)
+            targets.append(stack.enter_context(connection.cursor().copy(copy)).write)
         aliases = _rows(job, *targets)
     with (
-        psycopg.connect(job.url) as line,
-        line.cursor().copy("COPY holdfast.aliases (alias, session) FROM STDIN") as to,
+        psycopg.connect(job.url) as connection,
+        connection.cursor().copy("COPY holdfast.aliases (alias, session) FROM STDIN") as copy_to,
     ):
-        to.write("".join(aliases))
+        copy_to.write("".join(aliases))
 
 
-def _rows(job: Job, events: Any, sessions: Any, found: Any, snapshots: Any) -> list[str]:
-    chance = random.Random(job.first)
-    stock = Stock()
+def _rows(job: LoadJob, events: Any, sessions: Any, words: Any, snapshots: Any) -> list[str]:
+    rng = random.Random(job.first)
+    stock = EventStock()
     names: list[str] = []
     place = job.place
-    for number in range(job.first, job.first + job.many):
+    for number in range(job.first, job.first + job.sessions):
         owner = job.people[number % len(job.people)]
-        kept = Kept(number, owner, stock, chance)
+        stored = StoredSession(number, owner, stock, rng)
         lines = []
-        for event in kept.log:
+        for event in stored.log:
             place += 1
             lines.append(_event(place, number, owner, event))
         events("".join(lines))
-        shown = summary(kept.state)
+        row = summary(stored.state)
         sessions(_line(
-            number, job.vault, owner, "", kept.state.session, kept.state.count, place, *shown[:10],
-            None if shown.archived is None else int(shown.archived), int(shown.deleted),
+            number, job.vault, owner, "", stored.state.session, stored.state.count, place, *row[:10],
+            None if row.archived is None else int(row.archived), int(row.deleted),
         ))  # fmt: skip
-        found("".join(f"{number}\t{word}\n" for word in sorted(kept.words)))
+        words("".join(f"{number}\t{word}\n" for word in sorted(stored.words)))
         snapshots("".join(
             f"{number}\t{owner}\t{count}\t{clock}\t{FOLD_VERSION}\t\\\\x{frozen.hex()}\n"
-            for count, (clock, frozen) in kept.snapshots.items()
+            for count, (clock, frozen) in stored.snapshots.items()
         ))  # fmt: skip
-        names += [f"{_escaped(alias)}\t{number}\n" for alias in view.lookup_names(kept.state)]
+        names += [f"{_escaped(alias)}\t{number}\n" for alias in view.lookup_names(stored.state)]
     return names
 
 
-def _event(place: int, session: int, owner: str, one: Event) -> str:
-    prev = "\\N" if one.prev is None else f"\\\\x{one.prev}"
-    key = "\\N" if one.key is None else one.key
-    data, salt = one.data or b"", one.salt or b""
+def _event(place: int, session: int, owner: str, event: Event) -> str:
+    prev = "\\N" if event.prev is None else f"\\\\x{event.prev}"
+    key = "\\N" if event.key is None else event.key
+    data, salt = event.data or b"", event.salt or b""
     return (
-        f"{place}\t{session}\t{one.clock}\t{one.seq}\t{one.at}\t{one.v}\t{one.writer}\t{one.type}\t{one.actor}\t{key}"
-        f"\t{owner}\t\\\\x{one.body}\t{prev}\t\\\\x{one.hash}\t\\\\x{data.hex()}\t\\\\x{salt.hex()}\n"
+        f"{place}\t{session}\t{event.clock}\t{event.seq}\t{event.at}\t{event.v}\t{event.writer}\t{event.type}\t{event.actor}\t{key}"
+        f"\t{owner}\t\\\\x{event.body}\t{prev}\t\\\\x{event.hash}\t\\\\x{data.hex()}\t\\\\x{salt.hex()}\n"
     )
 
 
@@ -202,36 +202,36 @@ def _escaped(value: str) -> str:
 # ── what the sessions say ────────────────────────────────────────────────────────────────────────────────
 
 
-class Stock:
+class EventStock:
     """Texts, and whole events that many sessions have in common."""
 
     def __init__(self) -> None:
-        chance = random.Random(7)
+        rng = random.Random(7)
         syllables = ["ra", "lo", "ti", "men", "su", "ker", "pa", "vi", "no", "del", "gri", "ost"]
-        made = ["".join(some) for some in itertools.product(syllables, repeat=3)]
-        often = [1 / (rank + 1) for rank in range(len(made))]
-        self.texts = [f"{common(n)} {' '.join(chance.choices(made, often, k=3))}" for n in range(_STOCK)]
-        self._said: dict[str, Said] = {}
+        syllable_words = ["".join(parts) for parts in itertools.product(syllables, repeat=3)]
+        weights = [1 / (rank + 1) for rank in range(len(syllable_words))]
+        self.texts = [f"{common(n)} {' '.join(rng.choices(syllable_words, weights, k=3))}" for n in range(_STOCK)]
+        self._events: dict[str, StockEvent] = {}
 
-    def said(self, name: str, data: EventData | None = None) -> Said:
+    def event(self, name: str, data: EventData | None = None) -> StockEvent:
         """The event of this name; made of `data` when it is asked for the first time."""
-        found = self._said.get(name)
-        if found is None:
+        event = self._events.get(name)
+        if event is None:
             assert data is not None
-            found = self._said[name] = said(data)
-        return found
+            event = self._events[name] = make_stock_event(data)
+        return event
 
-    def one(self, kind: str, number: int) -> Said:
+    def pick(self, kind: str, number: int) -> StockEvent:
         """One of the stock's events of a kind."""
         number %= _STOCK
         name = f"{kind}{number}"
-        return self._said.get(name) or self.said(name, _DATA[kind](number, self.texts[number]))
+        return self._events.get(name) or self.event(name, _DATA[kind](number, self.texts[number]))
 
 
-def said(data: EventData) -> Said:
+def make_stock_event(data: EventData) -> StockEvent:
     kind = TYPE_OF[type(data)]
-    found = split_words(searched_text(kind, data)) if kind.searched_fields else []
-    return Said(data, kind.name, kind.version, canonical_json(msgspec.to_builtins(data)), found)
+    words = split_words(searched_text(kind, data)) if kind.searched_fields else []
+    return StockEvent(data, kind.name, kind.version, canonical_json(msgspec.to_builtins(data)), words)
 
 
 _DATA: dict[str, Any] = {
@@ -254,39 +254,39 @@ _MIX = (
 )  # fmt: skip
 
 
-def story(number: int, stock: Stock, chance: random.Random) -> Iterator[Said]:
+def session_events(number: int, stock: EventStock, rng: random.Random) -> Iterator[StockEvent]:
     """What happens in a session: mostly messages, files, commands; a text now and then."""
-    text = stock.texts[chance.randrange(_STOCK)]
+    text = stock.texts[rng.randrange(_STOCK)]
     rare = f"ticket{number:07}"
     started = SessionStarted(goal=f"Goal {number}: {text} {rare}", project=_project(number), device="desk")
-    yield said(started)
-    yield said(AliasGiven(format="timer", id=f"alias-{number:07}"))
-    yield stock.said("architect", AgentStarted(id="architect-1", type="architect", task="Design the flow"))
+    yield make_stock_event(started)
+    yield make_stock_event(AliasGiven(format="timer", id=f"alias-{number:07}"))
+    yield stock.event("architect", AgentStarted(id="architect-1", type="architect", task="Design the flow"))
     for task in range(4):
-        yield stock.said(f"task{task}", TaskAdded(id=f"t{task}", text=f"Step {task}: {stock.texts[task]}"))
-    yield stock.one("done", chance.randrange(_STOCK))
-    yield stock.said("coder", AgentStarted(id="coder-1", type="coder", task="Write it"))
+        yield stock.event(f"task{task}", TaskAdded(id=f"t{task}", text=f"Step {task}: {stock.texts[task]}"))
+    yield stock.pick("done", rng.randrange(_STOCK))
+    yield stock.event("coder", AgentStarted(id="coder-1", type="coder", task="Write it"))
     for step in range(EVENTS_EACH - 14):
-        yield stock.one(_MIX[step % len(_MIX)], chance.randrange(_STOCK))
+        yield stock.pick(_MIX[step % len(_MIX)], rng.randrange(_STOCK))
     for task in range(2):
-        yield stock.said(f"start{task}", TaskStarted(id=f"t{task}"))
-        yield stock.said(f"finish{task}", TaskCompleted(id=f"t{task}", outcome="works"))
-    yield stock.one("completed" if number % 20 else "message", 0)
+        yield stock.event(f"start{task}", TaskStarted(id=f"t{task}"))
+        yield stock.event(f"finish{task}", TaskCompleted(id=f"t{task}", outcome="works"))
+    yield stock.pick("completed" if number % 20 else "message", 0)
 
 
-class Kept:
+class StoredSession:
     """A session with everything that a store keeps of it, as if its events had come in one after the other."""
 
-    def __init__(self, number: int, owner: str, stock: Stock, chance: random.Random) -> None:
+    def __init__(self, number: int, owner: str, stock: EventStock, chance: random.Random) -> None:
         session = str(_uuid(chance))
         self.state = State(session=session)
         self.log: list[Event] = []
         self.words: set[str] = set()
         self.snapshots: dict[int, tuple[int, bytes]] = {}
-        at = _BEGIN + (number * 7_919_000) % _YEAR
+        at = _FIRST_MS + (number * 7_919_000) % _YEAR
         prev, size, last = None, 0, 0
         salts = chance.randbytes(16 * EVENTS_EACH)
-        for seq, item in enumerate(story(number, stock, chance), 1):
+        for seq, item in enumerate(session_events(number, stock, chance), 1):
             at += 20_000
             event = make_event(
                 session=session, writer=f"writer-{owner}", seq=seq, prev=prev, clock=at * 1000, at=at, actor=owner,

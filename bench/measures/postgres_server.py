@@ -1,4 +1,4 @@
-"""A server for the measures: as an ordinary company's is set up, everything committed is on the disk.
+"""Runs the server of these measures, set up as in production: everything committed is on disk.
 
 The tests' own way to start one; with segments of the usual size, and a sixth of this machine's memory as its cache.
 """
@@ -17,14 +17,14 @@ import psycopg
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import PostgresStore, admin
 
-MOST = 240  # connections
+MAX_CONNECTIONS = 240  # connections
 Line = psycopg.Connection[tuple[Any, ...]]
 
 
 def settings() -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return {
-        "max_connections": str(MOST),
+        "max_connections": str(MAX_CONNECTIONS),
         "shared_buffers": f"{memory // 6}MB",
         "effective_cache_size": f"{memory // 2}MB",
         "maintenance_work_mem": f"{memory // 24}MB",
@@ -38,7 +38,7 @@ def settings() -> dict[str, str]:
     }
 
 
-class Ground:
+class BenchServer:
     """A running server, and addresses of databases and people there."""
 
     def __init__(self, server: Any) -> None:
@@ -59,8 +59,8 @@ class Ground:
         return PostgresAddress(self.url(database, person))
 
     def connect(self, database: str, person: str = "postgres") -> Line:
-        made: Line = self.server.connect(database, person)
-        return made
+        connection: Line = self.server.connect(database, person)
+        return connection
 
     def vault(self, database: str) -> int:
         return int(self.ask(database, "SELECT ref FROM holdfast.vaults ORDER BY ref LIMIT 1")[0][0])
@@ -73,7 +73,7 @@ class Ground:
 
 
 @contextmanager
-def ground() -> Iterator[Ground]:
+def running_server() -> Iterator[BenchServer]:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     from tests.support.postgres import programs
     from tests.support.postgres.server import Server
@@ -82,9 +82,9 @@ def ground() -> Iterator[Ground]:
     programs.run("initdb", "-D", server.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale",
                  "--no-instructions", "--wal-segsize=16")  # fmt: skip
     with server:
-        yield Ground(server)
+        yield BenchServer(server)
 
 
-def opened(address: PostgresAddress, here: str, wall: Callable[[], int]) -> PostgresStore:
+def open_store(address: PostgresAddress, installation: str, wall: Callable[[], int]) -> PostgresStore:
     """A store as an installation `here` uses it; each is a writer of its own."""
-    return PostgresStore(address, writer=lambda: f"bench-{here}", wall=wall, here=lambda _: here)
+    return PostgresStore(address, writer=lambda: f"bench-{installation}", wall=wall, here=lambda _: installation)

@@ -1,5 +1,5 @@
-"""Travelling: a first push against `zstd` and `age` doing the same to the same bytes by their own programs; one new
-event in a large vault against one in an empty vault; ten devices meeting at a real S3 server.
+"""Measures sync: a first push against `zstd` and `age` on the same bytes; one new event in a large vault against an
+empty one; ten devices at a real S3 server.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ ROUNDS = 15
 
 
 def measure(scratch: Path) -> list[Figure]:
-    return [*_first(scratch / "first"), *_one_more(scratch), *_meeting(scratch / "meeting")]
+    return [*_first_push(scratch / "first"), *_one_event(scratch), *_many_devices(scratch / "meeting")]
 
 
 # ── the first push ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _first(scratch: Path) -> list[Figure]:
+def _first_push(scratch: Path) -> list[Figure]:
     scratch.mkdir()
     programs = [shutil.which(name) for name in ("zstd", "age")]
     if None in programs:
         return [Figure("travel: first push against zstd and age", 0.0, "", "zstd or age is not installed here")]
-    home, place = scratch / "home", scratch / "remote"
+    home, remote = scratch / "home", scratch / "remote"
     with _device(scratch, "home") as keeper:
         for number in range(PUSHED // 1000):
             _session(keeper, number, 1000)
@@ -57,12 +57,12 @@ def _first(scratch: Path) -> list[Figure]:
             for session in keeper.store().sessions():
                 for event in keeper.store().events(session):
                     file.write(msgspec.json.encode(event_document(event)) + b"\n")
-        recipient = devices.public(keeper).age
-        remote_setup.add(keeper, "remote", f"folder:{place}")
+        recipient = devices.public_keys(keeper).age
+        remote_setup.add(keeper, "remote", f"folder:{remote}")
     holdfast = str(Path(sys.executable).parent / "holdfast")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["HOLDFAST_HOME"] = str(home)
-    theirs: list[float] = []
+    peer_seconds: list[float] = []
     sizes: list[float] = []
     for number in range(3):
         sealed = scratch / f"sealed-{number}.age"
@@ -71,40 +71,40 @@ def _first(scratch: Path) -> list[Figure]:
             packing = subprocess.Popen(["zstd", "-q", "-c", str(lines)], stdout=subprocess.PIPE)
             subprocess.run(["age", "-r", recipient], stdin=packing.stdout, stdout=out, check=True)
             packing.wait()
-        theirs.append(time.perf_counter() - begin)
+        peer_seconds.append(time.perf_counter() - begin)
         sizes.append(sealed.stat().st_size)
     begin = time.perf_counter()
     subprocess.run([holdfast, "sync", "--quiet"], env=environment, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
     ours = time.perf_counter() - begin
-    stored = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    stored = sum(path.stat().st_size for path in remote.rglob("*") if path.is_file())
     size = f"{PUSHED:,} events, {lines.stat().st_size / 1e6:.0f} MB"
-    detail = f"{size}: {ours:.2f} s, zstd and age {median(theirs):.2f} s"
-    kept = f"{stored / 1e6:.1f} MB, theirs {median(sizes) / 1e6:.1f} MB"
+    detail = f"{size}: {ours:.2f} s, zstd and age {median(peer_seconds):.2f} s"
+    stored_detail = f"{stored / 1e6:.1f} MB, theirs {median(sizes) / 1e6:.1f} MB"
     return [
-        Figure("travel: first push against zstd and age", ours / median(theirs), "≤ 3", detail),
-        Figure("travel: bytes stored against zstd and age", stored / median(sizes), "≤ 1.5", kept),
+        Figure("travel: first push against zstd and age", ours / median(peer_seconds), "≤ 3", detail),
+        Figure("travel: bytes stored against zstd and age", stored / median(sizes), "≤ 1.5", stored_detail),
     ]
 
 
 # ── one more event ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _one_more(scratch: Path) -> list[Figure]:
-    small, rested, _ = _among(scratch / "travel-empty", 0)
-    large, resting, asked = _among(scratch / "travel-large", EVENTS)
+def _one_event(scratch: Path) -> list[Figure]:
+    small, idle_small, _ = _sync_times(scratch / "travel-empty", 0)
+    large, idle_large, requests = _sync_times(scratch / "travel-large", EVENTS)
     many = f"{EVENTS:,} events of {DEVICES} devices"
     detail = f"{large * 1e3:.1f} ms among {many}, {small * 1e3:.1f} ms in an empty vault"
     return [
         Figure("travel: one new event in a large vault", large / small, "≤ 1.5", detail),
-        Figure("travel: nothing new, requests to the remote", len(asked), "= 1", ", ".join(asked)),
-        Figure("travel: nothing new in a large vault", resting / rested, "", f"{resting * 1e3:.1f} ms"),
+        Figure("travel: nothing new, requests to the remote", len(requests), "= 1", ", ".join(requests)),
+        Figure("travel: nothing new in a large vault", idle_large / idle_small, "", f"{idle_large * 1e3:.1f} ms"),
     ]
 
 
-def _among(folder: Path, events: int) -> tuple[float, float, list[str]]:
+def _sync_times(folder: Path, events: int) -> tuple[float, float, list[str]]:
     """Seconds of a sync with one new event, and of one with none, in a vault with so many; what the latter asks."""
     folder.mkdir()
-    with _fleet(folder, f"folder:{folder / 'remote'}", DEVICES) as fleet:
+    with _devices(folder, f"folder:{folder / 'remote'}", DEVICES) as fleet:
         for number, keeper in enumerate(fleet):
             for index in range(SESSIONS // DEVICES if events else 0):
                 _session(keeper, number * 10_000 + index, events // SESSIONS)
@@ -123,32 +123,34 @@ def _among(folder: Path, events: int) -> tuple[float, float, list[str]]:
 
 def _requests(keeper: Keeper) -> list[str]:
     """What a sync with nothing to do asks of its remote."""
-    asked: list[str] = []
+    requests: list[str] = []
     open_remote = index.open_remote
-    with patch.object(open_vault, "open_remote", lambda *words, **more: Counted(open_remote(*words, **more), asked)):
+    with patch.object(
+        open_vault, "open_remote", lambda *words, **more: CountingRemote(open_remote(*words, **more), requests)
+    ):
         sync(keeper)
-    return asked
+    return requests
 
 
-class Counted:
+class CountingRemote:
     """A remote that writes down what is asked of it."""
 
     def __init__(self, remote: RemoteStore, asked: list[str]) -> None:
         self.url = remote.url
         self.bytes = 0
         self._remote = remote
-        self._asked = asked
+        self._requests = asked
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        self._asked.append(f"list {prefix}")
+        self._requests.append(f"list {prefix}")
         return self._remote.list(prefix)
 
     def get(self, name: str, limit: int) -> bytes:
-        self._asked.append(f"get {name}")
+        self._requests.append(f"get {name}")
         return self._remote.get(name, limit)
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
-        self._asked += [f"put {name}" for name, _ in objects] + [f"remove {name}" for name in remove]
+        self._requests += [f"put {name}" for name, _ in objects] + [f"remove {name}" for name in remove]
         return self._remote.put(objects, remove=remove)
 
     def close(self) -> None:
@@ -158,15 +160,15 @@ class Counted:
 # ── many devices at a server ─────────────────────────────────────────────────────────────────────────────
 
 
-def _meeting(scratch: Path) -> list[Figure]:
+def _many_devices(scratch: Path) -> list[Figure]:
     scratch.mkdir()
     if not (Path(sys.executable).parent / "weed").exists() and shutil.which("weed") is None:
         return [Figure("travel: ten devices at an S3 server (seconds)", 0.0, "", "SeaweedFS is not installed here")]
     # The tests' own way to start it: on loopback, ended with this process.
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "teleport"))
-    server = import_module("seaweed").seaweed()
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    server = import_module("tests.sync.seaweed").seaweed()
     os.environ.update(server.environ)
-    with _fleet(scratch, server.url("bench"), DEVICES) as fleet:
+    with _devices(scratch, server.url("bench"), DEVICES) as fleet:
         for number, keeper in enumerate(fleet):
             for session in range(100):
                 _session(keeper, number * 10_000 + session, 20)
@@ -174,16 +176,16 @@ def _meeting(scratch: Path) -> list[Figure]:
         for _ in range(2):
             for keeper in fleet:
                 sync(keeper)
-        took = time.perf_counter() - begin
-        seen = {_seen(keeper) for keeper in fleet}
+        seconds = time.perf_counter() - begin
+        states = {_stream_heads(keeper) for keeper in fleet}
     detail = f"{DEVICES} devices with 100 sessions each, {2 * DEVICES} syncs"
     return [
-        Figure("travel: ten devices at an S3 server (seconds)", took, "", detail),
-        Figure("travel: different states among them", len(seen), "= 1"),
+        Figure("travel: ten devices at an S3 server (seconds)", seconds, "", detail),
+        Figure("travel: different states among them", len(states), "= 1"),
     ]
 
 
-def _seen(keeper: Keeper) -> frozenset[StreamHead]:
+def _stream_heads(keeper: Keeper) -> frozenset[StreamHead]:
     """The heads of every stream this device has."""
     states = (keeper.store().state(session) for session in keeper.store().sessions())
     return frozenset(head for state in states if state is not None for head in state.heads.values())
@@ -202,7 +204,7 @@ def _device(scratch: Path, name: str) -> Iterator[Keeper]:
 
 
 @contextmanager
-def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
+def _devices(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
     """Devices of one vault."""
     with ExitStack() as stack:
         fleet = [stack.enter_context(_device(scratch, f"device-{number}")) for number in range(count)]
@@ -211,7 +213,7 @@ def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
             keeper.settings._values["sync.background"] = False  # noqa: SLF001
             remote_setup.add(keeper, "remote", url)
             if keeper is not fleet[0]:
-                devices.approve(fleet[0], devices.public(keeper).words)
+                devices.approve(fleet[0], devices.public_keys(keeper).words)
             sync(keeper)
         yield fleet
 

@@ -1,7 +1,7 @@
-"""`validate DIR` of a thousand session files, as a process, against one that only reads and parses them.
+"""Measures `validate DIR` of a thousand session files against a process that only reads and parses them.
 
 Both start cold, read every file and decode it with msgspec; Holdfast also finds the files, checks every rule of the
-format and that no key stands twice.
+format, and that no key occurs twice.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def measure(scratch: Path) -> list[Figure]:
     }
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["HOLDFAST_HOME"] = str(scratch / "validating-home")
-    taken: dict[str, list[float]] = {name: [] for name in commands}
+    seconds_by_name: dict[str, list[float]] = {name: [] for name in commands}
     for run in range(RUNS + 2):
         for name, command in commands.items():
             begin = time.perf_counter()
-            done = subprocess.run(command, env=environment, capture_output=True, check=False)
+            process = subprocess.run(command, env=environment, capture_output=True, check=False)
             if run >= 2:  # the first ones fill caches, compiled modules among them
-                taken[name].append(time.perf_counter() - begin)
-            if done.returncode:
-                raise SystemExit(f"{name} failed: {done.stderr.decode()}{done.stdout.decode()[:500]}")
-    parse = median(taken["parse"])
+                seconds_by_name[name].append(time.perf_counter() - begin)
+            if process.returncode:
+                raise SystemExit(f"{name} failed: {process.stderr.decode()}{process.stdout.decode()[:500]}")
+    parse = median(seconds_by_name["parse"])
     return [
         Figure(
-            f"validate: {name} of {FILES:,} files against parsing them", median(taken[name]) / parse, "≤ 3",
-            f"{median(taken[name]) * 1e3:.0f} ms, parsing {parse * 1e3:.0f} ms",
+            f"validate: {name} of {FILES:,} files against parsing them", median(seconds_by_name[name]) / parse, "≤ 3",
+            f"{median(seconds_by_name[name]) * 1e3:.0f} ms, parsing {parse * 1e3:.0f} ms",
         )
         for name in ("validate", "validate --json")
     ]  # fmt: skip

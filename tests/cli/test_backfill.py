@@ -98,7 +98,7 @@ def test_backfill_says_when_there_is_nothing_to_read(call: Calling) -> None:
 def test_progress_bar_is_drawn_only_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """On one line of standard error, redrawn per percent and removed at the end."""
     bar = _BackfillBar.__new__(_BackfillBar)
-    bar._paint, bar._wanted, bar._shown = Paint(width=60, tty=True), True, ""
+    bar._paint, bar._enabled, bar._shown = Paint(width=60, tty=True), True, ""
     for done in range(1001):
         bar.draw(done, 1000, "/work/\x1b[31m/talk.jsonl")
     bar.clear()
@@ -107,7 +107,7 @@ def test_progress_bar_is_drawn_only_on_a_terminal(capsys: pytest.CaptureFixture[
     assert "100%" in err
     assert "\x1b[31m" not in err
     assert err.endswith("\r\x1b[2K")
-    bar._wanted, bar._shown = False, ""
+    bar._enabled, bar._shown = False, ""
     bar.draw(1, 2, "x")
     bar.clear()
     assert capsys.readouterr().err == ""

@@ -144,7 +144,7 @@ def test_control_characters_are_removed_from_names_of_requests(several: Several)
         with open_vault.remote_at(keeper, several.url) as place:
             signed = create_vault.read_founding(place)
             assert signed is not None
-            join_vault.ask(here, place, signed)
+            join_vault.request_to_join(here, place, signed)
         words = here.keys.public.words
     for command in (("list",), ("approve", words), ("list",), ("remove", words)):
         spoken = several("device", *command)

@@ -12,7 +12,7 @@ from holdfast.cli import table
 from holdfast.cli.grammar import GLOBALS, Argument, Command, Option, Parsed, parse, wants_json
 from holdfast.cli.help import help_text, usage
 from holdfast.cli.paint import Paint
-from holdfast.cli.spelling import meant
+from holdfast.cli.spelling import similar_words
 from holdfast.core.errors import HoldfastError, Invalid, Usage
 from tests.cli.table_checks import faults
 
@@ -400,11 +400,11 @@ def test_integers_are_parsed_exactly(number: int) -> None:
 def test_suggestions_are_close_and_the_closest_comes_first() -> None:
     """For swapped, missing and wrong letters and for beginnings."""
     names = ["start", "status", "stats", "stop"]
-    assert meant("statsu", names)[0] == "status"
-    assert meant("st", names) == ["start", "status", "stats"]
-    assert meant("stpo", names)[0] == "stop"
-    assert meant("elephant", names) == []
-    assert meant("x" * 10_000, names) == []
+    assert similar_words("statsu", names)[0] == "status"
+    assert similar_words("st", names) == ["start", "status", "stats"]
+    assert similar_words("stpo", names)[0] == "stop"
+    assert similar_words("elephant", names) == []
+    assert similar_words("x" * 10_000, names) == []
 
 
 def test_table_of_these_tests_has_no_faults() -> None:

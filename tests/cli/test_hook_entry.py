@@ -15,7 +15,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.cli import hooking
-from holdfast.cli.entry import words_of
+from holdfast.cli.entry import words_from_command
 from holdfast.conversations.adapters import index
 from holdfast.keeper.hook_process import answer_hook
 from holdfast.machine import error_log
@@ -110,9 +110,12 @@ def test_status_line_prints_one_json_document_for_any_input(
 def test_hook_skips_options_before_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Except that it uses a store given there."""
     monkeypatch.setenv("HOLDFAST_STORE", "")  # restores the variable at the end
-    assert words_of(["--json", "--project", "x", "--store=sqlite:///a", "hook", "claude"]) == ["hook", "claude"]
+    assert words_from_command(["--json", "--project", "x", "--store=sqlite:///a", "hook", "claude"]) == [
+        "hook",
+        "claude",
+    ]
     assert os.environ["HOLDFAST_STORE"] == "sqlite:///a"
-    assert words_of(["--store"]) == []
+    assert words_from_command(["--store"]) == []
     del os.environ["HOLDFAST_STORE"]
 
 

@@ -254,7 +254,9 @@ def test_table_is_no_wider_than_the_terminal(
     width: int, shape: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     """For any columns and cells, with colours or without."""
-    columns = [Column("title", weight=weight, least=least, most=most, style="cyan") for weight, least, most in shape]
+    columns = [
+        Column("title", weight=weight, min_width=least, max_width=most, style="cyan") for weight, least, most in shape
+    ]
     cell = st.one_of(st.text(max_size=5), st.text(min_size=30, max_size=60))
     rows = data.draw(st.lists(st.lists(cell, min_size=len(columns), max_size=len(columns)), max_size=3))
     plain = Paint(width).table(rows, columns)

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.cli import passwords
 from holdfast.cli.call import Call
-from holdfast.cli.entry import main, words_of
+from holdfast.cli.entry import main, words_from_command
 from holdfast.keeper.keeper import Keeper
 
 SECRET = "hunter2"
@@ -94,7 +94,7 @@ def test_hooks_get_the_whole_address_in_the_environment() -> None:
     """And pass it on to the processes they start."""
     words = passwords.without_passwords(["--store", URL, "hook", "claude"])
     assert words == ["--store", SHOWN, "hook", "claude"]
-    assert words_of(words) == ["hook", "claude"]
+    assert words_from_command(words) == ["hook", "claude"]
     assert os.environ["HOLDFAST_STORE"] == URL
 
 

@@ -232,7 +232,7 @@ def test_listing_an_offer_decrypts_only_what_it_is_about(attacked: Attacked, mon
         return plain
 
     monkeypatch.setattr(sealing, "unseal", counted)
-    monkeypatch.setattr(offers, "_UNFOLDED_EACH", 100_000)
+    monkeypatch.setattr(offers, "_UNPACKED_BYTES_EACH", 100_000)
     (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
     assert (offer["from"], offer["goal"]) == ("mallory", "Hello")
     assert sum(unsealed) <= 100_000
@@ -269,7 +269,7 @@ def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeyp
 def test_device_is_approved_by_its_fingerprint_among_many_requests(
     attacked: Attacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join_vault, "_MAX_ASKING", 1)
+    monkeypatch.setattr(join_vault, "_MAX_REMEMBERED", 1)
     for device in ("a", "b", "c", "d", "tablet"):
         attacked.at(device)
         attacked.document("remote", "add", "home", attacked.url)

@@ -115,7 +115,7 @@ def cached_status(goal: str = "Add login", **more: Any) -> dict[str, Any]:
 
 
 def draw(status: dict[str, Any] | None, payload: dict[str, Any], *, minutes: int = 0, width: int = 100) -> str:
-    return str(statusline.drawn(status, payload, Paint(width, tty=True), now=minutes * MINUTE))
+    return str(statusline.render_line(status, payload, Paint(width, tty=True), now=minutes * MINUTE))
 
 
 def test_line_shows_goal_time_agents_context_and_cost(line: StatusLine) -> None:
@@ -186,7 +186,7 @@ def test_line_is_one_line_of_visible_text_for_any_input(
 ) -> None:
     """No wider than allowed."""
     for entry in (cached_status(goal), None):
-        drawn = statusline.drawn(entry, payload, Paint(width, colour, tty=True), now=now)
+        drawn = statusline.render_line(entry, payload, Paint(width, colour, tty=True), now=now)
         for code in (*range(1, 3), 22, 31, 32, 33, 36, 39, 0):
             drawn = type(drawn)(drawn.replace(f"\x1b[{code}m", ""))
         assert "\x1b" not in drawn

@@ -208,7 +208,7 @@ def test_long_sync_shows_progress_on_a_terminal(several: Several) -> None:
     for drawn_after, drawn in ((60.0, False), (-1.0, True)):
         several.session("note", "one more")
         screen = Screen()
-        several.patch.setattr("holdfast.cli.commands.remotes._DRAWN_AFTER", drawn_after)
+        several.patch.setattr("holdfast.cli.commands.remotes._BAR_DELAY", drawn_after)
         with several.patch.context() as patch:
             patch.setattr("sys.stderr", screen)
             assert several("sync", "--no-color").code == 0

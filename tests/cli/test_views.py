@@ -20,7 +20,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.gantt import Scale, TimelineChart, TimelineLane, TimelinePause, chart
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint, width_of
-from holdfast.cli.session_view import whole
+from holdfast.cli.session_view import full_view
 from holdfast.cli.status_view import render_status
 from holdfast.core.events import EventData, NativeLinked, WaitingStarted
 from holdfast.core.times import HOUR, MINUTE, parse_time
@@ -131,7 +131,7 @@ def drawn(name: str, where: Path, session: str, width: int, **how: Any) -> str:
         from holdfast.core import view
 
         return str(chart(paint, views._timeline_chart(state, view.worktime(state, NOW), NOW)))
-    draw = render_status if name == "glance" else whole
+    draw = render_status if name == "glance" else full_view
     return str(draw(paint, answer, Clock(NOW))).replace(session[:8], "01234567")
 
 

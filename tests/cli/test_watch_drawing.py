@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watch.keys import EditedLine, KeyPress
 from holdfast.cli.watch.loop import Screen
-from holdfast.cli.watch.scene import ActionResult, EventLine, KeyAction, Scene, TextPrompt, press, ticks
+from holdfast.cli.watch.scene import ActionResult, EventLine, KeyAction, Scene, TextPrompt, handle_key, time_passes
 from holdfast.cli.watch.view import WatchFrame, frame
 from holdfast.core import model
 from holdfast.core.agents import FailedAgents
@@ -133,7 +133,7 @@ def test_picture_fits_any_screen_without_control_characters(
         cards, chosen=cards[-1 if len(message) % 2 else 0].session.id,
         events=[EventLine(NOW - n * HOUR * 7, "note.added", message) for n in range(30)], now=NOW, only=only,
         page=page, scroll=scroll, prompt=asking,
-        message=ActionResult(message, message, wrong=True) if message else None,
+        message=ActionResult(message, message, is_error=True) if message else None,
     )  # fmt: skip
     drawn = frame(look, scene, size)
     fits(drawn, size)
@@ -184,7 +184,7 @@ def test_picture_without_sessions_names_the_next_step() -> None:
     result = "\n".join(draw(Scene(now=NOW)).lines)
     assert "holdfast start GOAL" in result
     for name in "prn":
-        scene, action = press(Scene(now=NOW), KeyPress("text", name))
+        scene, action = handle_key(Scene(now=NOW), KeyPress("text", name))
         assert action is None
         assert scene.message is not None
         assert "holdfast start" in scene.message.hint
@@ -206,15 +206,15 @@ def test_keys_choose_open_and_close_sessions() -> None:
         (KeyPress("home"), 0),
         (KeyPress("up"), 0), (KeyPress("text", "jj"), 2),
     ):  # fmt: skip
-        scene, action = press(scene, key)
+        scene, action = handle_key(scene, key)
         assert (scene.chosen, action) == (ids[chosen], None)
-    scene, _ = press(scene, KeyPress("enter"))
+    scene, _ = handle_key(scene, KeyPress("enter"))
     assert scene.page == "detail"
-    scene, _ = press(scene, KeyPress("page down"), 7)
+    scene, _ = handle_key(scene, KeyPress("page down"), 7)
     assert scene.scroll == 7
-    assert press(scene, KeyPress("escape"))[0].page == "list"
-    assert press(scene, KeyPress("text", "?"))[0].page == "help"
-    assert press(scene, KeyPress("text", "q"))[1] == KeyAction("quit")
+    assert handle_key(scene, KeyPress("escape"))[0].page == "list"
+    assert handle_key(scene, KeyPress("text", "?"))[0].page == "help"
+    assert handle_key(scene, KeyPress("text", "q"))[1] == KeyAction("quit")
 
 
 def test_detail_view_stops_scrolling_at_its_end() -> None:
@@ -228,31 +228,31 @@ def test_detail_view_stops_scrolling_at_its_end() -> None:
 
 
 def test_note_is_sent_to_the_session_chosen_when_it_was_begun() -> None:
-    scene, _ = press(three(), KeyPress("text", "n"))
+    scene, _ = handle_key(three(), KeyPress("text", "n"))
     wanted = scene.chosen
-    scene, action = press(scene, KeyPress("text", "quit? p"))
-    scene, action = press(scene, KeyPress("paste", "\nmore"))
+    scene, action = handle_key(scene, KeyPress("text", "quit? p"))
+    scene, action = handle_key(scene, KeyPress("paste", "\nmore"))
     assert action is None
     assert draw(scene).lines[-1] == r"Note: quit? p\nmore"
     assert draw(scene).cursor == (23, 19)
-    scene, action = press(scene._replace(chosen=None), KeyPress("enter"))
+    scene, action = handle_key(scene._replace(chosen=None), KeyPress("enter"))
     assert action == KeyAction("note", wanted or "", "quit? p\nmore")
     assert scene.prompt is not None, "what could not be recorded must not be lost"
-    assert press(scene, KeyPress("escape"))[0].prompt is None
+    assert handle_key(scene, KeyPress("escape"))[0].prompt is None
 
 
 def test_pasted_text_triggers_no_key() -> None:
     """Even if the terminal does not mark it as pasted."""
     for key in (KeyPress("paste", "q"), KeyPress("text", "prnq and so on")):
-        assert press(three(), key) == (three(), None)
+        assert handle_key(three(), key) == (three(), None)
 
 
 def test_pause_is_refused_before_its_question() -> None:
     paused = make_card(status="paused")
-    scene, action = press(Scene([paused], paused.session.id, now=NOW), KeyPress("text", "p"))
+    scene, action = handle_key(Scene([paused], paused.session.id, now=NOW), KeyPress("text", "p"))
     assert (scene.prompt, action) == (None, None)
     assert scene.message is not None
-    assert scene.message.wrong
+    assert scene.message.is_error
     assert "holdfast resume" in " ".join(draw(scene).lines)
 
 
@@ -260,7 +260,7 @@ def test_pause_is_refused_before_its_question() -> None:
 def test_any_sequence_of_keys_can_be_drawn(pressed: list[KeyPress]) -> None:
     scene = three()
     for key in pressed:
-        scene, _ = press(scene, key)
+        scene, _ = handle_key(scene, key)
         fits(draw(scene), os.terminal_size((80, 24)))
 
 
@@ -270,11 +270,11 @@ def test_clock_ticks_only_while_somebody_works() -> None:
     working = make_card()
     time = msgspec.structs.replace(working.session.time, pauses=[pause])
     with_agent = make_card(time=time, agents=[agent("a", "running")])
-    assert ticks(working)
-    assert not ticks(make_card(time=time))
-    assert ticks(with_agent)
-    assert not ticks(with_agent._replace(lost=frozenset({"a"})))
-    assert not ticks(make_card(status="completed", ended_at=format_time(NOW)))
+    assert time_passes(working)
+    assert not time_passes(make_card(time=time))
+    assert time_passes(with_agent)
+    assert not time_passes(with_agent._replace(lost=frozenset({"a"})))
+    assert not time_passes(make_card(status="completed", ended_at=format_time(NOW)))
 
 
 def test_only_changed_lines_are_written() -> None:
@@ -302,17 +302,17 @@ def test_unpainted_line_is_escaped() -> None:
 
 def test_paste_beyond_the_limit_is_refused() -> None:
     """What was written stays."""
-    scene, _ = press(three(), KeyPress("text", "n"))
-    scene, _ = press(scene, KeyPress("text", "kept"))
+    scene, _ = handle_key(three(), KeyPress("text", "n"))
+    scene, _ = handle_key(scene, KeyPress("text", "kept"))
     for much in (KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 3)), KeyPress("flood")):
-        refused, action = press(scene, much)
+        refused, action = handle_key(scene, much)
         assert action is None
         assert refused.prompt == scene.prompt
         drawn = draw(refused)
         assert any("too long" in line and f"{MAX_TEXT_LENGTH:,}" in line for line in drawn.lines)
         assert drawn.lines[-1].startswith("Note: kept")
-        again, _ = press(refused, KeyPress("text", "!"))
+        again, _ = handle_key(refused, KeyPress("text", "!"))
         assert again.message is None
-    full_line, _ = press(scene, KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 4)))
+    full_line, _ = handle_key(scene, KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 4)))
     assert full_line.prompt is not None
     assert full_line.prompt.line.length == MAX_TEXT_LENGTH

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.cli.cells import clusters, width_of
 from holdfast.cli.paint import Paint
 from holdfast.cli.watch import keys as reading
-from holdfast.cli.watch.keys import EditedLine, KeyPress, KeyReader, edit, shown
+from holdfast.cli.watch.keys import EditedLine, KeyPress, KeyReader, edit, visible_part
 
 BYTES = st.lists(
     st.one_of(
@@ -69,13 +69,13 @@ def test_escape_is_a_key_when_nothing_follows() -> None:
     """It is also the first byte of arrows."""
     keys = KeyReader()
     assert keys.feed(b"\x1b") == []
-    assert keys.unsettled
-    assert keys.settle() == [KeyPress("escape")]
-    assert not keys.unsettled
+    assert keys.is_ambiguous
+    assert keys.settle_escape() == [KeyPress("escape")]
+    assert not keys.is_ambiguous
     assert keys.feed(b"\x1b") == []
     assert keys.feed(b"[A") == [KeyPress("up")]
     assert keys.feed(b"\x1b[1;") == []
-    assert keys.settle() == []
+    assert keys.settle_escape() == []
     assert keys.feed(b"q") == [KeyPress("text", "q")]
 
 
@@ -84,7 +84,7 @@ def test_any_bytes_give_keys_without_control_characters(pieces: list[bytes]) -> 
     """In any pieces."""
     keys = KeyReader()
     for piece in pieces:
-        for key in [*keys.feed(piece), *keys.settle()]:
+        for key in [*keys.feed(piece), *keys.settle_escape()]:
             assert key.name
             assert key.name == "paste" or not any(char < " " or "\x7f" <= char <= "\x9f" for char in key.text)
 
@@ -113,7 +113,7 @@ def test_pasted_line_break_is_kept_and_does_not_send() -> None:
     """Line breaks are normalized, and control characters removed."""
     line = edit(EditedLine("a", "z"), KeyPress("paste", "one\r\ntwo\rthree\x1b[2J\tx"))
     assert line == EditedLine("aone\ntwo\nthree[2J\tx", "z")
-    assert shown(Paint(80), line, 60) == (r"aone\ntwo\nthree[2J\txz", 22)
+    assert visible_part(Paint(80), line, 60) == (r"aone\ntwo\nthree[2J\txz", 22)
 
 
 @given(st.lists(KEYS, max_size=20), st.integers(0, 40), st.booleans())
@@ -122,7 +122,7 @@ def test_drawn_line_fits_and_contains_the_cursor(pressed: list[KeyPress], cells:
     line = EditedLine()
     for key in pressed:
         line = edit(line, key)
-    drawn, cursor = shown(Paint(80, ascii_only=ascii_only), line, cells)
+    drawn, cursor = visible_part(Paint(80, ascii_only=ascii_only), line, cells)
     assert width_of(drawn) <= cells
     assert 0 <= cursor <= max(cells - 1, 0)
     assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in drawn)
@@ -155,7 +155,7 @@ def test_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str)
     monkeypatch.setattr(reading, "clusters", counting)
     for name in ("left", "left", "backspace", "right", "delete"):
         line = edit(line, KeyPress(name))
-        drawn, cursor = shown(Paint(80), line, 60)
+        drawn, cursor = visible_part(Paint(80), line, 60)
         assert drawn.startswith("…")
         assert width_of(drawn) <= 60
         assert 50 <= cursor < 60
@@ -172,7 +172,7 @@ def test_large_paste_in_pieces_is_one_key() -> None:
 
 def test_paste_beyond_the_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later input is read, and the next paste counts anew."""
-    monkeypatch.setattr(reading, "_FLOOD", 10)
+    monkeypatch.setattr(reading, "_MAX_PASTE", 10)
     keys = KeyReader()
     assert keys.feed(b"\x1b[200~" + b"x" * 11 + b"\x1b[201~q") == [KeyPress("flood"), KeyPress("text", "q")]
     assert keys.feed(b"\x1b[200~" + b"x" * 10 + b"\x1b[201~") == [KeyPress("paste", "x" * 10)]

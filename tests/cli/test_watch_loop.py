@@ -253,7 +253,7 @@ def test_change_of_one_session_read_every_session(keeper: Keeper, monkeypatch: p
         with Keeper.open(place, home=keeper.home.path, actor="ada") as there:
             sessions.append(there.start(f"Goal {number}").id)
     looking = WatchData(keeper, None)
-    scene = looking.everything(Scene())
+    scene = looking.read_all(Scene())
     assert [card.session.goal for card in scene.cards] == [f"Goal {number}" for number in reversed(range(12))]
     real, looks = overview.session_card, []
 
@@ -264,17 +264,17 @@ def test_change_of_one_session_read_every_session(keeper: Keeper, monkeypatch: p
     monkeypatch.setattr(overview, "session_card", card)
     kept = keeper.session(sessions[3])
     kept.note("remember")
-    scene = looking.changed(scene, {kept.id})
+    scene = looking.read_changed(scene, {kept.id})
     assert looks == [kept.id]
     assert scene.cards[0].session.notes[0].text == "remember"
     kept.complete()
     began = keeper.start("A new one")
     began.measure_context(190_000, window=200_000)
     looks.clear()
-    scene = looking.changed(scene, {kept.id, began.id})
+    scene = looking.read_changed(scene, {kept.id, began.id})
     assert looks == [began.id]
     assert len(scene.cards) == 12
-    assert [card.session.id for card in scene.cards] == [card.session.id for card in looking.everything(scene).cards]
+    assert [card.session.id for card in scene.cards] == [card.session.id for card in looking.read_all(scene).cards]
     assert scene.cards[0].attention
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.web.actions import DIALOGS, VERBS
 from holdfast.web.api.endpoints import ENDPOINTS
-from holdfast.web.app import ADDRESSES, PARTS
+from holdfast.web.app import PAGES, PARTS
 from tests.golden.story import LEAVES
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -44,7 +44,7 @@ def test_story_runs_every_command_with_success_and_failure_as_text_and_json(comm
     assert f"$ holdfast {command} --help\n" in RECORD["helps"]
 
 
-@pytest.mark.parametrize("route", [*ADDRESSES, *PARTS, *VERBS, *ENDPOINTS])
+@pytest.mark.parametrize("route", [*PAGES, *PARTS, *VERBS, *ENDPOINTS])
 def test_story_asks_for_every_page_form_and_api_address(route: str) -> None:
     shape = re.sub(r"\\{\w+\\}", r"[^/\\s]+", re.escape(route))
     assert re.search(rf"^(?:POST )?{shape}(?:\?.*| .*)?\n= ", RECORD["dashboard"], re.MULTILINE)

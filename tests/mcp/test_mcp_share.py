@@ -53,7 +53,7 @@ def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         remote_setup.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
         for email in (ADA, EVE):
             with Keeper.open(str(tmp_path), home=str(tmp_path / email)) as theirs:
-                people.add(keeper.home, email, devices.public(theirs).age)
+                people.add(keeper.home, email, devices.public_keys(theirs).age)
     yield at_work
     at_work.close()
 

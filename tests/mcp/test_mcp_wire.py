@@ -93,14 +93,14 @@ def test_too_long_line_keeps_only_its_start(monkeypatch: pytest.MonkeyPatch) -> 
     """In however many pieces; the next line is read normally."""
     monkeypatch.setattr("holdfast.mcp.server._MAX_MESSAGE", 100)
     lines = InputLines(0)
-    assert list(lines._whole(b'{"jsonrpc":"2.0","id":7,"x":"' + b"x" * 90)) == []
-    assert list(lines._whole(b"y" * 200)) == []
-    long, short = lines._whole(b"z\nping\n")
+    assert list(lines._complete_lines(b'{"jsonrpc":"2.0","id":7,"x":"' + b"x" * 90)) == []
+    assert list(lines._complete_lines(b"y" * 200)) == []
+    long, short = lines._complete_lines(b"z\nping\n")
     assert (type(long), type(short), short) == (OverlongLine, str, "ping")
     message = read(long)
     assert isinstance(message, BadMessage)
     assert message.id == 7
-    assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [OverlongLine]
+    assert [*lines._complete_lines(b"x" * 101), *map(type, lines._complete_lines(b""))] == [OverlongLine]
 
 
 def test_unreadable_answer_of_the_client_gets_no_error() -> None:
@@ -124,7 +124,7 @@ def test_question_without_a_client_ends_the_call(work: AgentClient, tmp_path: Pa
     """The input ended before the person could be asked: nothing is shared."""
     with work.keeper() as keeper, Keeper.open(str(tmp_path), home=str(tmp_path / "ada")) as theirs:
         keeper.start("Share me")
-        people.add(keeper.home, "ada@example.org", devices.public(theirs).age)
+        people.add(keeper.home, "ada@example.org", devices.public_keys(theirs).age)
     answers = replies_to(work, call("share_session", '{"email":"ada@example.org"}'))
     assert [answer["method"] for answer in answers if "method" in answer] == ["elicitation/create"]
     result = answers[-1]["result"]

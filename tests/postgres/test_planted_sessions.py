@@ -142,7 +142,7 @@ def test_copy_from_a_server_keeps_an_own_session_when_a_member_uses_its_id(
         for _ in range(2):
             done = copy(server, home)
             (left,) = (item for item in done.left_out if item.session == session)
-            assert "they are not united" in left.reason
+            assert "the two are not merged" in left.reason
     assert texts(home, session) == [SECRET]
     state = home.state(session)
     assert state is not None

@@ -121,8 +121,8 @@ def test_dashboard_shows_what_another_machine_records(
     here: Machine, there: Machine, line: FailingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after an outage; the page's version changes each time."""
-    monkeypatch.setattr(web_live, "_REDRAW_AFTER", 600.0)
-    monkeypatch.setattr(web_live, "_RETRY_AFTER", 0.05)
+    monkeypatch.setattr(web_live, "_REDRAW_SECONDS", 600.0)
+    monkeypatch.setattr(web_live, "_RETRY_SECONDS", 0.05)
     with there.keeper() as keeper:
         session = keeper.start("Build the shop")
         request = PageRequest({"id": session.id})

@@ -40,7 +40,7 @@ class Fleet:
     def joined(self, name: str) -> Keeper:
         keeper = self.keeper(name)
         remote_setup.add(keeper, "shelf", self.url)
-        devices.approve(self.laptop, devices.public(keeper).words)
+        devices.approve(self.laptop, devices.public_keys(keeper).words)
         remote_setup.confirm(keeper, "shelf", None)
         sync(keeper)
         return keeper

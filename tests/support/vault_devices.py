@@ -142,7 +142,7 @@ class Device:
     def writer(self) -> str:
         return self._writer
 
-    def here(self) -> LocalDevice:
+    def local(self) -> LocalDevice:
         return LocalDevice(
             keys=self.keys, name=self.name, store=self.store, transaction=self.transaction,
             writer=lambda: self._writer, renew=self.renew, now=lambda: self.time, received=_nothing,
@@ -150,12 +150,12 @@ class Device:
         )  # fmt: skip
 
     def vault(self) -> Vault:
-        return Vault(self.here(), self.remote, self.vault_id)
+        return Vault(self.local(), self.remote, self.vault_id)
 
     # ── a person's actions ────────────────────────────────────────────────────────────────────────────────
 
     def create_vault(self) -> Self:
-        vault = create_vault.create_vault(self.here(), self.remote)
+        vault = create_vault.create_vault(self.local(), self.remote)
         assert vault is not None
         self.vault_id = vault.id
         return self
@@ -163,13 +163,13 @@ class Device:
     def ask(self) -> Self:
         signed = create_vault.read_founding(self.remote)
         assert signed is not None
-        self.vault_id = join_vault.ask(self.here(), self.remote, signed).id
+        self.vault_id = join_vault.request_to_join(self.local(), self.remote, signed).id
         return self
 
     def approve(self, other: Device, *, admin: bool = False) -> None:
         vault = self.vault()
         sync_vault(vault)
-        requests = join_vault.requests(vault, read_listing(self.remote.list("h/"), vault.tag).joins)
+        requests = join_vault.list_requests(vault, read_listing(self.remote.list("h/"), vault.tag).joins)
         join_vault.approve(
             vault, next(request for request in requests if request.keys.id == other.keys.public.id), admin=admin
         )
@@ -184,7 +184,7 @@ class Device:
     def share(self, session: str, guest: Device, *, write: bool = True) -> None:
         main = self.vault()
         sync_vault(main)
-        small = vault_shares.begin(main, session)
+        small = vault_shares.find_or_create_share(main, session)
         vault_shares.invite(small, f"{guest.name}@example.org", [guest.keys.public.age], write=write, expires=None)
         self.sync()
 
@@ -199,7 +199,7 @@ class Device:
     def accept(self) -> None:
         """Accepts what was shared with this device's key."""
         shares = vault_shares.offers(self.remote, [self.keys.identity])
-        self.vault_id = vault_shares.accept(self.here(), self.remote, shares[0]).id
+        self.vault_id = vault_shares.accept(self.local(), self.remote, shares[0]).id
         self.sync()
 
     def sync(self, *, put_back: bool = False) -> SyncReport:

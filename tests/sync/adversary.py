@@ -198,7 +198,7 @@ class Insider:
                 )
             )  # fmt: skip
         last = made[-1]
-        words_ = packs.stream_words(vault or self.vault.id, session, writer, last.seq, last.hash)
+        words_ = packs.stream_message(vault or self.vault.id, session, writer, last.seq, last.hash)
         return Stretch(session, writer, self.vault.me, self.device.keys.sign(STREAM, words_), made)
 
     def plant_key(self, recipient: str, keys: list[bytes], *, box: str | None = None, name: str | None = None) -> str:

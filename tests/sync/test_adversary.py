@@ -55,11 +55,11 @@ def canary_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
     anna.note(session, f"note {CANARY}")
     settle([anna, ben])
     main = anna.vault()
-    share = vault_shares.begin(main, session)
+    share = vault_shares.find_or_create_share(main, session)
     vault_shares.invite(share, f"{CANARY}@example.org", [guest.keys.public.age], write=True, expires=None)
     anna.sync()
     [offer] = vault_shares.offers(shelf, [guest.keys.identity])
-    guest.vault_id = vault_shares.accept(guest.here(), shelf, offer).id
+    guest.vault_id = vault_shares.accept(guest.local(), shelf, offer).id
     settle([guest, anna, ben, guest])
     guest.note(session, f"guest {CANARY}")
     settle([guest, anna, ben])
@@ -243,7 +243,7 @@ def test_objects_of_another_vault_do_not_open(three: Three, tmp_path: Path) -> N
 
 def test_objects_of_a_share_do_not_open_in_the_vault(three: Three) -> None:
     """Nor the other way round, for heads and packs alike."""
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     guest = DeviceKeys.generate()
     vault_shares.invite(share, "gus@example.org", [guest.public.age], write=False, expires=None)
     settle(three.everybody)

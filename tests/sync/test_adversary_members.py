@@ -156,11 +156,11 @@ def test_sync_continues_when_a_new_key_is_given_to_nobody(three: Three, insider:
 def test_share_brings_no_other_session(three: Three, tmp_path: Path) -> None:
     """A guest of one session can write only there: another session in its pack is left out."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
     three.anna.start("private")
     [offer] = vault_shares.offers(three.shelf, [gus.keys.identity])
-    gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
+    gus.vault_id = vault_shares.accept(gus.local(), gus.remote, offer).id
     settle([three.anna, gus, three.anna, gus])
     guest = Insider(gus, three.shelf)
     writer = certified_writer(gus.keys.public.signing)
@@ -250,7 +250,7 @@ def test_event_with_odd_content_harms_nobody(three: Three, insider: Insider) -> 
                 )
             )  # fmt: skip
     last = made[-1]
-    words = packs.stream_words(insider.vault.id, "s1", writer, last.seq, last.hash)
+    words = packs.stream_message(insider.vault.id, "s1", writer, last.seq, last.hash)
     stretch = Stretch("s1", writer, insider.vault.me, three.ben.keys.sign(b"holdfast stream 1\n", words), made)
     insider.publish([stretch])
     three.cleo.sync()

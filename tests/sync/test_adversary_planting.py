@@ -166,7 +166,7 @@ def test_real_request_is_read_among_planted_ones(three: Three, tmp_path: Path) -
     requests_read = []
     for _ in range(3):
         vault = three.anna.vault()
-        requests_read = join_vault.requests(vault, three.names("h/join-"))
+        requests_read = join_vault.list_requests(vault, three.names("h/join-"))
     assert [request.keys.id for request in requests_read] == [dora.keys.public.id]
     three.anna.approve(dora)
     settle([dora, *three.everybody])
@@ -191,7 +191,7 @@ def test_control_characters_are_removed_from_names_in_requests(three: Three, tmp
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.name = "\x1b[2J\x1b[Happrove me\r\n\u202e"
     dora.ask()
-    [request] = join_vault.requests(three.anna.vault(), three.names("h/join-"))
+    [request] = join_vault.list_requests(three.anna.vault(), three.names("h/join-"))
     assert request.name.isprintable()
     dora.close()
 

@@ -101,10 +101,10 @@ def test_removed_device_neither_admits_nor_removes(three: Three, tmp_path: Path)
 def test_revoked_guest_reads_and_writes_nothing_new(three: Three, tmp_path: Path) -> None:
     """It opens no new object, and its request has no effect when shown again."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
     [offer] = vault_shares.offers(three.shelf, [gus.keys.identity])
-    gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
+    gus.vault_id = vault_shares.accept(gus.local(), gus.remote, offer).id
     requests = {name: three.shelf.objects[name] for name in three.names("h/join-")}
     settle([three.anna, gus, three.anna, gus])
     assert gus.vault().membership.is_member(gus.keys.public.id)
@@ -135,10 +135,10 @@ def test_revoked_guest_reads_and_writes_nothing_new(three: Three, tmp_path: Path
 def test_removed_guest_is_not_admitted_by_its_old_request(three: Three, tmp_path: Path) -> None:
     """Even though its invitation is still valid."""
     gus = Device(str(tmp_path), "gus", Window(three.shelf))
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
     [offer] = vault_shares.offers(three.shelf, [gus.keys.identity])
-    gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
+    gus.vault_id = vault_shares.accept(gus.local(), gus.remote, offer).id
     requests = {name: three.shelf.objects[name] for name in three.names("h/join-")}
     settle([three.anna, gus, three.anna])
     shared = vault_shares.find_share(three.anna.vault(), "s1")
@@ -156,7 +156,7 @@ def test_removed_guest_is_not_admitted_by_its_old_request(three: Three, tmp_path
 def test_invitation_proof_is_valid_for_one_key_only(three: Three, tmp_path: Path) -> None:
     """A proof copied from another request, an invented one, or none admits nobody to write."""
     gus = Device(str(tmp_path), "gus", three.shelf)
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
     [offer] = vault_shares.offers(three.shelf, [gus.keys.identity])
     assert offer.secret is not None
@@ -185,7 +185,7 @@ def test_invitation_proof_is_valid_for_one_key_only(three: Three, tmp_path: Path
 def test_one_invitation_admits_few_devices(three: Three, tmp_path: Path) -> None:
     """Whoever has an invitation's secret cannot fill the session's membership with devices."""
     gus = Device(str(tmp_path), "gus", three.shelf)
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
     [offer] = vault_shares.offers(three.shelf, [gus.keys.identity])
     assert offer.secret is not None
@@ -210,7 +210,7 @@ def test_unsigned_offer_is_ignored(three: Three, tmp_path: Path) -> None:
     from holdfast.sync.protocol.wraps import KeyWrap, wrap
 
     gus = DeviceKeys.generate()
-    share = vault_shares.begin(three.anna.vault(), "s1")
+    share = vault_shares.find_or_create_share(three.anna.vault(), "s1")
     signed = share.founding()
     assert signed is not None
     forged = entries.pack(signed._replace(signature=bytes(64)))

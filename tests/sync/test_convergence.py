@@ -291,7 +291,7 @@ def test_equal_concurrent_approvals_and_removals_count_once(tmp_path: Path) -> N
     anna.sync()
     vaults = [anna.vault(), ben.vault()]
     for vault in vaults:
-        device_removal.remove(vault, [cleo.keys.public.id]).write_down()
+        device_removal.remove(vault, [cleo.keys.public.id]).store()
     anna.sync()
     ben.sync()
     anna.approve(dora)

@@ -72,7 +72,7 @@ def test_sessions_with_unsent_events_are_counted(keeper: Keeper) -> None:
 def test_received_events_do_not_count_as_unsent(keeper: Keeper, pair: Pair) -> None:
     with pair.keeper("laptop") as laptop:
         remote_setup.add(laptop, "home", pair.url)
-        devices.approve(keeper, devices.public(laptop).words)
+        devices.approve(keeper, devices.public_keys(laptop).words)
         laptop.start("Paint the sign", replace=True)
         sync.sync(laptop)
         assert devices_overview.remotes(laptop)[0].unsent == (0, False)
@@ -106,7 +106,7 @@ def test_requests_and_members_are_listed_without_the_remote(
         assert asks.status is not None
         assert asks.status.status == "pending"
         assert "waits for approval" in asks.problems[0].message
-        assert devices.public(laptop).words in (asks.problems[0].hint or "")
+        assert devices.public_keys(laptop).words in (asks.problems[0].hint or "")
 
 
 def _away(*_: object, **__: object) -> None:
@@ -172,13 +172,13 @@ def test_second_sync_is_not_started_while_one_runs(keeper: Keeper, monkeypatch: 
 
     with monkeypatch.context() as patch:
         patch.setattr(sync, "sync", slow)
-        first = background.begin(keeper)
+        first = background.start_sync(keeper)
         assert first is not None
-        assert background.begin(keeper) is None
+        assert background.start_sync(keeper) is None
         assert first.outcome(0.01) is None
         answer.set()
         assert isinstance(first.outcome(20), Unreachable)
-    second = background.begin(keeper)
+    second = background.start_sync(keeper)
     assert second is not None
     assert isinstance(second.outcome(20), SyncResult)
 
@@ -190,7 +190,7 @@ def test_failed_sync_is_reported(keeper: Keeper, monkeypatch: pytest.MonkeyPatch
         raise ZeroDivisionError("nobody thought of this")
 
     monkeypatch.setattr(sync, "sync", broken)
-    begun = background.begin(keeper)
+    begun = background.start_sync(keeper)
     assert begun is not None
     assert isinstance(begun.outcome(20), Failed)
     assert "nobody thought of this" in (Path(keeper.home.path) / "errors.log").read_text()

@@ -129,7 +129,7 @@ def create(world: World) -> None:
     if signed is None:
         anna.create_vault()
     else:
-        vault = create_vault.resume(anna.here(), anna.remote, signed)
+        vault = create_vault.resume(anna.local(), anna.remote, signed)
         assert vault is not None, "the vault is ours, and we know it"
         anna.vault_id = vault.id
     anna.sync()
@@ -145,7 +145,7 @@ def approve(world: World) -> None:
     sync_vault(vault)
     dora = world["dora"].keys.public.id
     if not vault.membership.is_member(dora):
-        waiting = join_vault.requests(vault, read_listing(world["anna"].remote.list("h/"), vault.tag).joins)
+        waiting = join_vault.list_requests(vault, read_listing(world["anna"].remote.list("h/"), vault.tag).joins)
         join_vault.approve(vault, next(request for request in waiting if request.keys.id == dora), admin=False)
     world["anna"].sync()
 
@@ -175,7 +175,7 @@ def new_key(world: World) -> None:
 def share(world: World) -> None:
     main = world["anna"].vault()
     sync_vault(main)
-    small = vault_shares.begin(main, "s2")
+    small = vault_shares.find_or_create_share(main, "s2")
     gus = world["gus"]
     if not any(invite.live for invite in small.membership.invites):
         vault_shares.invite(small, "gus@example.org", [gus.keys.public.age], write=True, expires=None)

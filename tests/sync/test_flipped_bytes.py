@@ -117,7 +117,7 @@ def test_flipped_byte_inside_a_pack_breaks_the_stream_signature(three: Three) ->
             for stretch in stretches:
                 signing = vault.membership.signing_of(stretch.device)
                 last = stretch.events[-1]
-                words = packs.stream_words(vault.id, stretch.session, stretch.writer, last.seq, last.hash)
+                words = packs.stream_message(vault.id, stretch.session, stretch.writer, last.seq, last.hash)
                 if signing is not None and verify(signing, STREAM, words, stretch.signature):
                     assert stretch in right
 

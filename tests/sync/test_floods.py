@@ -46,7 +46,7 @@ class Fleet:
         self.anna.share("s1", self.gus)
         self.gus.accept()
         (offer,) = vault_shares.offers(self.shelf, [self.gus.keys.identity])
-        vault_shares.accept(self.gus.here(), self.shelf, offer)
+        vault_shares.accept(self.gus.local(), self.shelf, offer)
         settle([self.anna, self.gus, self.anna, self.ben], 1)
         return self.gus.vault()
 
@@ -115,7 +115,7 @@ def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tup
             vault=vault.id, founding=entries.pack(founding), keys=[*keys, os.urandom(32)], box=vault.box(),
             session=vault.membership.session, entry=entry,
         )  # fmt: skip
-        name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
+        name = wraps.new_name(recipient, vault.box(), vault.local.keys.identity)
         shelf.objects[name] = wraps.wrap(recipient, wrapped)
 
 
@@ -125,7 +125,7 @@ def test_member_gets_a_new_key_when_a_removed_device_left_many_keys(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, admin: bool, real: bool
 ) -> None:
     """Even a removed admin, with keys that the vault had before."""
-    monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
+    monkeypatch.setattr(find_wraps, "_MAX_READ", 20)
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     fleet.anna.approve(fleet.bob.ask(), admin=admin)
     settle([fleet.bob, fleet.anna, fleet.ben], 1)
@@ -138,7 +138,7 @@ def test_member_gets_a_new_key_when_a_removed_device_left_many_keys(
     settle([fleet.ben], 2)
     assert "after" in fleet.ben.notes("s1")
     settle([fleet.ben], 4)
-    assert len(fleet.ben.vault().opened()) <= 8
+    assert len(fleet.ben.vault().opened_wraps()) <= 8
 
 
 @pytest.mark.parametrize("founder", [True, False])
@@ -147,7 +147,7 @@ def test_approved_device_joins_when_a_removed_device_left_many_keys(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, founder: bool, real: bool
 ) -> None:
     """It knows only the founder of the vault: keys of the device that approved it are found once all were opened."""
-    monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
+    monkeypatch.setattr(find_wraps, "_MAX_READ", 20)
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     dan = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
     try:
@@ -182,7 +182,7 @@ def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pyte
 
 def test_revoked_guest_cannot_hide_a_new_key_of_the_share(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eve had read access only, and has the share's box from her invitation."""
-    monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
+    monkeypatch.setattr(find_wraps, "_MAX_READ", 20)
     monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     fleet.invite_gus()
     eve = fleet.bob
@@ -246,7 +246,7 @@ def test_request_is_read_by_fingerprint_among_any_number(fleet: Fleet, monkeypat
     fleet.bob.ask()
     known = fleet.anna.vault()
     joins = read_listing(fleet.shelf.list("h/"), known.tag).joins
-    request = join_vault.request_of(known, joins, fleet.bob.keys.public.id)
+    request = join_vault.find_request(known, joins, fleet.bob.keys.public.id)
     assert request is not None
     join_vault.approve(known, request)
     fleet.bob.sync()
@@ -256,8 +256,8 @@ def test_request_is_read_by_fingerprint_among_any_number(fleet: Fleet, monkeypat
 @pytest.mark.parametrize("size", [1, 400])
 def test_new_key_is_read_among_useless_files(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """The founder's public key is known to everybody: there are more files than are read or remembered."""
-    monkeypatch.setattr(find_wraps, "_AT_ONCE", 5)
-    monkeypatch.setattr(find_wraps, "_MAX_PASSED_OVER", 5)
+    monkeypatch.setattr(find_wraps, "_MAX_READ", 5)
+    monkeypatch.setattr(find_wraps, "_MAX_NAMES", 5)
     fleet.anna.approve(fleet.bob.ask(), admin=True)
     fleet.bob.sync()
     settle([fleet.anna], 1)
@@ -307,7 +307,7 @@ def test_invited_person_can_write_when_a_guest_left_many_keys(
             keys=[*(share.ring() if keys == "made up and real" else []), *made_up],
             entry=next(iter(share.membership.tips)),
         )  # fmt: skip
-        name = wraps.new_name(recipient, share.box(), share.here.keys.identity)
+        name = wraps.new_name(recipient, share.box(), share.local.keys.identity)
         fleet.shelf.objects[name] = wraps.wrap(recipient, wrapped)
     fleet.gus.accept()
     settle([admin, fleet.anna, fleet.gus], 2)
@@ -340,7 +340,7 @@ def test_invited_person_is_admitted_among_many_requests(
         name = f"h/join-{os.urandom(16).hex()}"
         fleet.shelf.objects[name] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
     before = set(fleet.shelf.objects)
-    fleet.gus.vault_id = vault_shares.accept(fleet.gus.here(), fleet.shelf, offer).id
+    fleet.gus.vault_id = vault_shares.accept(fleet.gus.local(), fleet.shelf, offer).id
     if earlier:
         (request,) = (name for name in fleet.shelf.objects if name not in before)
         fleet.shelf.objects[f"h/join-{os.urandom(16).hex()}"] = fleet.shelf.objects.pop(request)
@@ -380,7 +380,7 @@ def test_keys_named_by_no_entry_are_not_kept_with_one_that_is(fleet: Fleet) -> N
     assert len(anna.candidates()) <= before + 100
     assert "a wrap holds more keys than a vault has" in {refused.reason for refused in anna.report.rejected}
     fleet.shelf.asked.clear()
-    again = Vault(anna.here, anna.remote, anna.id, main=anna.main)
+    again = Vault(anna.local, anna.remote, anna.id, main=anna.main)
     again.ask_for_wraps()
     assert [name for what, name in fleet.shelf.asked if what == "get"] == []
 
@@ -437,7 +437,7 @@ def _publish_entries(share: Vault, payloads: list[bytes]) -> list[str]:
     """Publish entries of any kind and size, and a head based on them."""
     key = share.sealing_key()
     assert key is not None
-    made = [SignedEntry(payload, share.here.keys.sign(ENTRY, payload)) for payload in payloads]
+    made = [SignedEntry(payload, share.local.keys.sign(ENTRY, payload)) for payload in payloads]
     share.remote.put([share.sealed_entry(key, item) for item in made])
     hashes = [entries.hash_of(item.payload) for item in made]
     _publish_head_on(share, hashes)
@@ -685,7 +685,7 @@ def test_head_is_rejected_when_it_decompresses_beyond_its_limit(fleet: Fleet) ->
 
 def test_large_event_gets_its_own_push(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Together with small ones the push could exceed what others read at once."""
-    monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 10_000)
+    monkeypatch.setattr(outbox, "MAX_BYTES", 10_000)
     fleet.anna.record("s1", NoteAdded(text="small"), NoteAdded(text="x" * 9_900), NoteAdded(text="after"))
     main = fleet.anna.vault()
     batches = outbox.Outbox(main)

@@ -104,9 +104,9 @@ def test_listing_is_refused_with_too_many_names(folder: Path) -> None:
     """Whatever the names are."""
     for number in range(12):
         (folder / f"FOREIGN {number}").touch()
-    assert list(FolderRemote(str(folder), most=12).list("")) == []
+    assert list(FolderRemote(str(folder), max_names=12).list("")) == []
     with pytest.raises(Refused):
-        FolderRemote(str(folder), most=11).list("")
+        FolderRemote(str(folder), max_names=11).list("")
 
 
 def test_growing_object_is_not_read_beyond_the_limit(folder: Path) -> None:

@@ -20,7 +20,7 @@ from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Unrea
 from holdfast.sync.remotes.base import Missing
 from holdfast.sync.remotes.conformance import noise
 from holdfast.sync.remotes.git import GitRemote
-from holdfast.sync.remotes.git_refs import address, spelled_out
+from holdfast.sync.remotes.git_refs import address, resolve_remote_name
 
 needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="sh scripts")
 
@@ -335,8 +335,8 @@ def test_name_of_a_git_remote_is_resolved(tmp_path: Path) -> None:
     sh(work, "init", "-q")
     sh(work, "remote", "add", "origin", "git@host:me/repo.git")
     sh(work, "remote", "add", "near", "../r.git")
-    assert spelled_out("git:origin", str(work)) == "git:git@host:me/repo.git"
-    assert os.path.normpath(spelled_out("git:near", str(work))[4:]) == str(tmp_path / "r.git")
-    assert spelled_out("git:/srv/r.git", str(work)) == "git:/srv/r.git"
+    assert resolve_remote_name("git:origin", str(work)) == "git:git@host:me/repo.git"
+    assert os.path.normpath(resolve_remote_name("git:near", str(work))[4:]) == str(tmp_path / "r.git")
+    assert resolve_remote_name("git:/srv/r.git", str(work)) == "git:/srv/r.git"
     with pytest.raises(NotFound, match="no remote called upstream"):
-        spelled_out("git:upstream", str(work))
+        resolve_remote_name("git:upstream", str(work))

@@ -53,7 +53,7 @@ class House:
 
     def ask(self) -> None:
         (offer,) = vault_shares.offers(self.gus.remote, [self.gus.keys.identity])
-        vault_shares.accept(self.gus.here(), self.gus.remote, offer)
+        vault_shares.accept(self.gus.local(), self.gus.remote, offer)
 
     def share(self, device: Device) -> Any:
         share = vault_shares.find_share(device.vault(), "s1")
@@ -101,7 +101,7 @@ class HostileGuest(Insider):
             )  # fmt: skip
             made.append(event)
             before = event
-        words = packs.stream_words(self.vault.id, "s1", self.device.writer, before.seq, before.hash)
+        words = packs.stream_message(self.vault.id, "s1", self.device.writer, before.seq, before.hash)
         return Stretch("s1", self.device.writer, self.vault.me, self.device.keys.sign(STREAM, words), made)
 
     def push(self, *stretches: Stretch) -> None:

@@ -30,7 +30,7 @@ class World:
         return made
 
     def known(self, device: Device) -> list[str]:
-        return sorted(asks.name for asks in join_vault.remembered(VaultState(device.store, device.vault_id)))
+        return sorted(asks.name for asks in join_vault.remembered_requests(VaultState(device.store, device.vault_id)))
 
     def reads(self) -> int:
         """How many requests were fetched since the last call."""
@@ -57,7 +57,7 @@ def test_request_is_remembered_until_it_is_approved(asked: World) -> None:
     asked.anna.sync()
     assert asked.known(asked.anna) == ["bob"]
     assert asked.reads() == 0
-    (one,) = join_vault.remembered(VaultState(asked.anna.store, asked.anna.vault_id))
+    (one,) = join_vault.remembered_requests(VaultState(asked.anna.store, asked.anna.vault_id))
     assert one.words == bob.keys.public.words
     asked.anna.approve(bob)
     assert asked.known(asked.anna) == []
@@ -120,7 +120,7 @@ def test_request_with_a_revoked_invitation_is_removed(pair: tuple[Device, Device
     anna, gus, shelf = pair
     anna.share("s1", gus)
     (offer,) = vault_shares.offers(shelf, [gus.keys.identity])
-    gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
+    gus.vault_id = vault_shares.accept(gus.local(), gus.remote, offer).id
     assert joins(shelf)
     # Revoked before anybody answered.
     small = vault_shares.find_share(anna.vault(), "s1")
@@ -140,10 +140,10 @@ def test_request_with_an_expired_invitation_is_removed(pair: tuple[Device, Devic
     anna, gus, shelf = pair
     main = anna.vault()
     sync_vault(main)
-    small = vault_shares.begin(main, "s1")
+    small = vault_shares.find_or_create_share(main, "s1")
     vault_shares.invite(small, "gus@example.org", [gus.keys.public.age], write=True, expires=anna.time + 5000)
     (offer,) = vault_shares.offers(shelf, [gus.keys.identity])
-    gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
+    gus.vault_id = vault_shares.accept(gus.local(), gus.remote, offer).id
     anna.time += 10_000
     anna.sync()
     assert not joins(shelf)
@@ -159,8 +159,8 @@ def test_requests_of_others_are_kept(pair: tuple[Device, Device, Shelf], tmp_pat
     assert small is not None
     signed = small.founding()
     assert signed is not None
-    outsider = gus.here()._replace(keys=DeviceKeys.generate())
-    join_vault.ask(outsider, shelf, signed)
+    outsider = gus.local()._replace(keys=DeviceKeys.generate())
+    join_vault.request_to_join(outsider, shelf, signed)
     before = joins(shelf)
     assert len(before) == 2
     report = anna.sync()

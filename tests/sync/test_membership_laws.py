@@ -29,7 +29,7 @@ NEWCOMERS = ("fay", "gus")
 class Lived(NamedTuple):
     acts: Acts
     entries: dict[str, MembershipEntry]  # every kind in these histories is known
-    above: dict[str, set[str]]
+    ancestors: dict[str, set[str]]
 
 
 def _view(acts: Acts, known: set[str]) -> Membership:
@@ -102,7 +102,7 @@ def test_any_subset_of_entries_can_be_evaluated(lived: Lived, data: st.DataObjec
     """Entries without their parents wait; the rest is evaluated as if they were missing."""
     left_out = set(data.draw(st.lists(st.sampled_from(sorted(lived.acts.entries)), max_size=5)))
     members = lived.acts.evaluate(without=left_out)
-    whole = {own for own in lived.acts.entries if own not in left_out and not lived.above[own] & left_out}
+    whole = {own for own in lived.acts.entries if own not in left_out and not lived.ancestors[own] & left_out}
     doomed = {own for own, _ in members.rejected}
     assert set(members.waiting) | doomed >= set(lived.acts.entries) - left_out - whole
     assert not set(members.waiting) & whole
@@ -119,7 +119,7 @@ def test_refusal_depends_on_the_ancestors_only(lived: Lived) -> None:
     for own, entry in lived.entries.items():
         if isinstance(entry, VaultFounded) or refused.get(own, "").startswith("it follows"):
             continue
-        past = _view(lived.acts, lived.above[own])
+        past = _view(lived.acts, lived.ancestors[own])
         target = entry.device if isinstance(entry, Rename | Remove | Restore) else None
         modest = isinstance(entry, NewKey) or (target == entry.by and not isinstance(entry, Restore))
         entitled = past.is_member(entry.by) if modest else past.is_admin(entry.by)
@@ -177,7 +177,7 @@ def test_admission_restores_no_removed_device(lived: Lived, data: st.DataObject)
     by = data.draw(st.sampled_from([name for name in NAMES if before.is_member(id_of(name))] or ["fay"]))
     target = data.draw(st.sampled_from((*NAMES, *NEWCOMERS, "zoe")))
     removals = {own for own, entry in lived.entries.items() if isinstance(entry, Remove)}
-    ignorant = sorted(own for own in lived.acts.entries if not (lived.above[own] | {own}) & removals)
+    ignorant = sorted(own for own in lived.acts.entries if not (lived.ancestors[own] | {own}) & removals)
     lived.acts.admit(by, target, after=[data.draw(st.sampled_from(ignorant))])
     members = lived.acts.evaluate()
     came = members.members.keys() - before.members.keys()

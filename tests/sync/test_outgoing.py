@@ -316,8 +316,8 @@ def test_interrupted_scan_starts_again(fleet: Fleet, monkeypatch: pytest.MonkeyP
         with pytest.raises(ZeroDivisionError):
             redact_outgoing(keeper)
     monkeypatch.setattr(outgoing, "_MAX_WITH_SECRETS", 2)
-    monkeypatch.setattr(outgoing, "_AT_ONCE", 3)
-    monkeypatch.setattr(outgoing, "_MAX_IN_ONE", 1)
+    monkeypatch.setattr(outgoing, "_READ_TOGETHER", 3)
+    monkeypatch.setattr(outgoing, "_MAX_EVENTS_ERASED", 1)
     assert redact_outgoing(keeper) == {"github_token": 7}
     assert notes(keeper, session) == [f"{number} {CUT}" for number in range(7)]
     assert keeper.store().remembered(UNSEEN) is None

@@ -183,9 +183,9 @@ def test_large_push_is_split_into_several_packs(
 ) -> None:
     """In the vault and in a share alike; no pack exceeds the limit."""
     anna, ben = two
-    monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 2000)
-    monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 7)
-    monkeypatch.setattr(push, "LARGE", 5000)
+    monkeypatch.setattr(outbox, "MAX_BYTES", 2000)
+    monkeypatch.setattr(outbox, "MAX_EVENTS", 7)
+    monkeypatch.setattr(push, "LARGE_PACK_BYTES", 5000)
     for number in range(40):
         anna.note("s1", f"{number} " + "x" * 100)
     before = len(packs_at(shelf))
@@ -207,7 +207,7 @@ def test_interrupted_sync_continues_between_pushes(
 ) -> None:
     """Pushes that were sent before are not sent again."""
     anna, ben = two
-    monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 5)
+    monkeypatch.setattr(outbox, "MAX_EVENTS", 5)
     for number in range(20):
         anna.note("s1", str(number))
     calls = 0

@@ -19,7 +19,7 @@ from holdfast.store.interface import Draft
 from holdfast.sync import accept_late, device_removal, join_vault, provenance, vault_shares
 from holdfast.sync.protocol import entries, heads, sealing
 from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename
-from holdfast.sync.sync import _sync_one, sync_vault
+from holdfast.sync.sync import _sync_one_vault, sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, PublicKeys, certified_writer
@@ -174,7 +174,7 @@ def test_guest_cannot_restart_the_session(fleet: Fleet) -> None:
     gus.accept()
     settle([fleet.anna, gus], 2)
     (offer,) = vault_shares.offers(gus.remote, [gus.keys.identity])
-    vault_shares.accept(gus.here(), gus.remote, offer)
+    vault_shares.accept(gus.local(), gus.remote, offer)
     settle([fleet.anna, gus], 2)
     _forge_start(gus)
     gus.note("s1", "after it")
@@ -193,7 +193,7 @@ def test_hidden_device_in_a_share_is_removed(fleet: Fleet) -> None:
     settle(fleet.all, 2)
     main = fleet.ben.vault()
     sync_vault(main)
-    small = vault_shares.begin(main, "s2")
+    small = vault_shares.find_or_create_share(main, "s2")
     hidden = DeviceKeys.generate()
     change = small.change()
     change.add(Admit, device=hidden.public, name="tab", admin=True, role="device")
@@ -208,7 +208,7 @@ def test_unauthorized_share_is_not_followed(fleet: Fleet) -> None:
     """Other devices publish nothing there, and admit nobody."""
     main = fleet.ben.vault()
     sync_vault(main)
-    small = vault_shares.begin(main, "s1")
+    small = vault_shares.find_or_create_share(main, "s1")
     guest = DeviceKeys.generate()
     vault_shares.invite(small, "gus@example.org", [guest.public.age], write=True, expires=None)
     fleet.ben.sync()
@@ -268,13 +268,13 @@ def test_device_may_share_a_session_it_started(fleet: Fleet) -> None:
 
 def test_admin_of_the_second_vault_does_not_decide(fleet: Fleet, tmp_path: Path) -> None:
     """Of several own vaults, the first with the session owns it."""
-    here = fleet.ben.here()._replace(vaults=lambda _: ("another", fleet.ben.vault_id))
+    here = fleet.ben.local()._replace(vaults=lambda _: ("another", fleet.ben.vault_id))
     with fleet.ben.transaction() as transaction:
         origin.record_own(transaction, "s1")
     fleet.anna.record("s1", SessionDeleted())
     fleet.anna.sync()
     vault = fleet.ben.vault()
-    vault.here = here
+    vault.local = here
     report = sync_vault(vault)
     assert any("may delete it" in refused.reason for refused in report.rejected)
     fleet.assert_intact(fleet.ben)
@@ -303,7 +303,7 @@ def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet
         outsider.start("s9", f"by {outsider.name}")
         outsider.share("s9", device)
         (offer,) = vault_shares.offers(outsider.remote, [device.keys.identity])
-        sync_vault(vault_shares.accept(device.here(), outsider.remote, offer))
+        sync_vault(vault_shares.accept(device.local(), outsider.remote, offer))
     settle(fleet.all, 3)
     (share,) = {origin.share_of(device.store, "s9") for device in (fleet.ben, fleet.cleo)}
     assert share is not None
@@ -405,7 +405,7 @@ def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkey
         small = vault_shares.open_share(main, shared.vault, shared.founding)
         with monkeypatch.context() as patch:
             patch.setattr("holdfast.sync.key_maintenance.maintain", lambda *_, **__: None)
-            _sync_one(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
+            _sync_one_vault(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
 
     counter = device_removal.remove(
         vault_shares.open_share(fleet.ben.vault(), shared.vault, shared.founding), [fleet.anna.keys.public.id]
@@ -616,7 +616,7 @@ def test_stream_from_before_the_keys_is_continued_by_nobody_else(fleet: Fleet, k
         assert "precious" in device.notes("s7")
     main = fleet.ben.vault()
     sync_vault(main)
-    vault_shares.begin(main, "s7")
+    vault_shares.find_or_create_share(main, "s7")
     fleet.ben.sync()
     assert any("neither started" in refused.reason for refused in fleet.anna.sync().rejected)
 
@@ -662,7 +662,7 @@ def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Devi
     """Few entries of a plain device are followed, but always the one that a change names."""
     fleet, gus = shared
     vault = _share_of(fleet.ben)
-    vault.learn_all()
+    vault.fetch_all_entries()
     tips = tuple(sorted(vault.membership.tips))
     change = vault.change()
     for number in range(200):
@@ -720,7 +720,7 @@ def test_forged_start_gives_no_right_to_share(fleet: Fleet) -> None:
     _forge_start(fleet.ben)
     fleet.ben.sync()
     main = fleet.ben.vault()
-    vault_shares.begin(main, "s1")
+    vault_shares.find_or_create_share(main, "s1")
     fleet.ben.sync()
     assert any("neither started" in refused.reason for refused in fleet.anna.sync().rejected)
 

@@ -79,11 +79,11 @@ def example_vault(directory: str) -> tuple[Shelf, dict[str, Device]]:
     erased = laptop.events(MAIN)[-1].hash
     laptop.record(MAIN, EventErased(hashes=(erased,)))
     settle((laptop, desktop))
-    share = vault_shares.begin(laptop.vault(), SHARED)
+    share = vault_shares.find_or_create_share(laptop.vault(), SHARED)
     vault_shares.invite(share, "eve@example.org", [guest.keys.public.age], write=True, expires=None)
     settle((laptop, desktop))
     offer = vault_shares.offers(shelf, [guest.keys.identity])[0]
-    guest.vault_id = vault_shares.accept(guest.here(), shelf, offer).id
+    guest.vault_id = vault_shares.accept(guest.local(), shelf, offer).id
     settle((guest, laptop, desktop, guest))
     guest.note(SHARED, "from the guest")
     settle((guest, laptop, desktop))
@@ -254,7 +254,7 @@ def test_guest_reads_only_the_share_of_the_stored_vault(tmp_path: Path) -> None:
         assert isinstance(shelf, Shelf)
         shelf.objects = objects_of(vector)
         (offer,) = vault_shares.offers(shelf, [guest.keys.identity])
-        vault = vault_shares.accept(guest.here(), shelf, offer)
+        vault = vault_shares.accept(guest.local(), shelf, offer)
         assert sync_vault(vault).rejected == []
         assert all_of(guest, (SHARED,)) == by_hash(vector["vaults"][vault.id])
         assert guest.events(MAIN) == []

@@ -30,8 +30,8 @@ class RunningDashboard:
         self.dashboard = dashboard
         self.secrets = dashboard.secrets
         self.port = dashboard.secrets.port
-        self.own = dashboard.secrets.own
-        self.cookie = f"{self.secrets.cookie}={self.secrets.pass_}"
+        self.own_host = dashboard.secrets.own_host
+        self.cookie = f"{self.secrets.cookie}={self.secrets.cookie_value}"
 
     def event_count(self) -> int:
         """Number of events in the session."""
@@ -45,7 +45,7 @@ class RunningDashboard:
             "TOKEN": self.secrets.token,
             "WORD": self.secrets.word,
             "ID": self.session,
-            "OWN": self.own,
+            "OWN": self.own_host,
         }
         return re.sub(rf"\b({'|'.join(known)})\b", lambda match: known[match[0]], text)
 

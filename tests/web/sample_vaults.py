@@ -37,7 +37,7 @@ class Vaults:
         """Ask to join with this device; returns its fingerprint."""
         with self.other(name, number) as keeper:
             remote_setup.add(keeper, "home", self.url)
-            return devices.public(keeper).words
+            return devices.public_keys(keeper).words
 
     def join(self, name: str, number: int) -> None:
         words = self.ask(name, number)

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from holdfast.core.times import MINUTE, parse_time
 from holdfast.formats import registry
 from holdfast.formats.text.read import read
-from holdfast.web.actions import _written as written
+from holdfast.web.actions import _form_time as written
 from holdfast.web.actions import answer
 from holdfast.workspace.recorder import LimitReached
 from tests.web.dashboard import Site
@@ -258,7 +258,7 @@ def test_archive_dialog_offers_the_possible_direction(ui: OpenDashboard) -> None
     ui.expect_toast("Archived.")
     assert archived()
     ui.open_dialog("archive").get_by_role("button", name="Unarchive").click()
-    ui.expect_toast("Taken out of the archive.")
+    ui.expect_toast("Unarchived.")
     assert not archived()
 
 

@@ -119,7 +119,7 @@ def test_share_asks_for_confirmation_and_gives_the_command(ui: OpenDashboard) ->
     place.mkdir()
     with Keeper.open(str(place), home=str(ui.site.top / "tove-home"), actor="tove", device="tove") as guest:
         with ui.site.keeper("sharing") as keeper:
-            people.add(keeper.home, "tove@example.org", devices.public(guest).age)
+            people.add(keeper.home, "tove@example.org", devices.public_keys(guest).age)
         shown = ui.open_dialog("share")
         shown.get_by_label("With whom?").fill("tove@example.org")
         shown.get_by_label("Read only").check()

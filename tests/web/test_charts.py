@@ -175,7 +175,7 @@ def test_agents_that_are_not_drawn_are_counted() -> None:
         GanttLane(f"a{n}", "", "running" if n == 3 else "completed", ((START + n, START + n + 1),))
         for n in range(250)
     ]
-    drawn = gantt.chart(lanes, Axis(Period.of(START, START + HOUR, live=False)), lambda _: timedelta(), most=50)
+    drawn = gantt.chart(lanes, Axis(Period.of(START, START + HOUR, live=False)), lambda _: timedelta(), max_drawn=50)
     assert [lane.label for lane in drawn.names] == ["a3", *(f"a{n}" for n in range(201, 250))]
     assert drawn.left_out == "and 200 more agents: 200 completed"
     assert len(re.findall("<g ", drawn.drawing)) == 50
@@ -185,7 +185,7 @@ def test_strip_draws_the_longest_of_a_thousand_pauses() -> None:
     """And always an open one."""
     pauses = [StripPause("idle", None, START + n * HOUR, START + n * HOUR + n + 1) for n in range(1000)]
     pauses.append(StripPause("manual", None, START + 1001 * HOUR, None))
-    kept = strip.drawn(pauses)
+    kept = strip.drawn_pauses(pauses)
     assert len(kept) == strip.MAX_DRAWN
     assert kept[-1] is pauses[-1]
     assert list(kept) == sorted(kept, key=lambda one: one.since)

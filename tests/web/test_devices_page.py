@@ -68,7 +68,7 @@ def test_devices_page_shows_the_vault_and_its_members(browser: Browser, sample: 
     with sample.vaults.site.keeper() as keeper:
         from holdfast.sync import devices, remote_setup
 
-        mine, met = devices.public(keeper).words, remote_setup.all_statuses(keeper)[0]
+        mine, met = devices.public_keys(keeper).words, remote_setup.all_statuses(keeper)[0]
     with opened(browser, sample.dashboard) as page:
         expect(page.locator("#devices-here")).to_contain_text("desk")
         expect(page.locator("#devices-here")).to_contain_text(mine)

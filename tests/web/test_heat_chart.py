@@ -12,12 +12,12 @@ from markupsafe import Markup
 
 from holdfast.core.times import DAY, HOUR, MINUTE, format_duration
 from holdfast.web.charts import heat
-from holdfast.web.pages.hours import _shared
-from holdfast.web.render import clocked, length
+from holdfast.web.pages.hours import _whole_seconds
+from holdfast.web.render import clocked, table_bar
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORKED = st.builds(
-    heat.Worked,
+    heat.WorkedDay,
     working_ms=st.integers(0, 40 * DAY),
     sessions=st.integers(1, 5_000),
 )
@@ -71,7 +71,7 @@ def test_every_day_has_a_labelled_square_inside_the_chart(today: date, data: st.
 def test_more_work_is_never_a_lighter_shade(amounts: list[int]) -> None:
     """Five shades keep the order of worked time, and most days do not share the last one."""
     today = date(2026, 11, 15)
-    days = {today - timedelta(days=n): heat.Worked(ms, 1) for n, ms in enumerate(amounts)}
+    days = {today - timedelta(days=n): heat.WorkedDay(ms, 1) for n, ms in enumerate(amounts)}
     days_drawn = squares(heat.calendar(days, today))
     steps = sorted((worked.working_ms, int(days_drawn[day].attrib["class"][1])) for day, worked in days.items())
     assert [step for _, step in steps] == sorted(step for _, step in steps)
@@ -79,9 +79,9 @@ def test_more_work_is_never_a_lighter_shade(amounts: list[int]) -> None:
 
 def test_day_is_described_in_words() -> None:
     """In the tooltip of its square."""
-    worked = heat.Worked(4 * HOUR + 12 * MINUTE, 3)
+    worked = heat.WorkedDay(4 * HOUR + 12 * MINUTE, 3)
     assert heat.day_text(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"
-    assert heat.day_text(date(2026, 11, 7), heat.Worked(0, 1)) == "Sat 7 Nov 2026: nothing"
+    assert heat.day_text(date(2026, 11, 7), heat.WorkedDay(0, 1)) == "Sat 7 Nov 2026: nothing"
     assert heat.day_text(date(2026, 11, 4), None) == "Wed 4 Nov 2026: nothing"
     assert format_duration(worked.working_ms) in heat.day_text(date(2026, 11, 3), worked)
 
@@ -103,7 +103,7 @@ LENGTHS = st.integers(0, 20_000 * DAY)
 @given(st.lists(LENGTHS, max_size=50))
 def test_rounded_seconds_add_up_to_the_total(parts: list[int]) -> None:
     """Each is rounded up or down, and zero stays zero."""
-    shown = _shared(parts, sum(parts))
+    shown = _whole_seconds(parts, sum(parts))
     assert sum(shown) == sum(parts) // 1000 * 1000
     assert all(item % 1000 == 0 and abs(item - part) < 1000 for item, part in zip(shown, parts, strict=True))
 
@@ -111,7 +111,7 @@ def test_rounded_seconds_add_up_to_the_total(parts: list[int]) -> None:
 @given(st.floats(allow_nan=False))
 def test_bar_stays_in_its_cell(fraction: float) -> None:
     """For any share."""
-    (bar,) = ET.fromstring(str(length(fraction)))
+    (bar,) = ET.fromstring(str(table_bar(fraction)))
     assert 0 <= float(bar.attrib["width"].removesuffix("%")) <= 100
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.web.charts import hill
-from holdfast.web.charts.hill import NARROW, WIDE, Dot, Land, drawing
+from holdfast.web.charts.hill import NARROW, WIDE, Dot, HillSize, drawing
 
 NAMES = st.text(min_size=1, max_size=60) | st.sampled_from(
     ("<script>hurt()</script>", '"><svg onload=x>', "名前" * 40)
@@ -29,13 +29,13 @@ def place(one: ET.Element) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def drawn(scopes: list[tuple[str, int]], land: Land) -> tuple[ET.Element, list[ET.Element]]:
+def drawn(scopes: list[tuple[str, int]], land: HillSize) -> tuple[ET.Element, list[ET.Element]]:
     root = ET.fromstring(str(drawing(dots_of(scopes), land, "<Hill> & \x07")).replace("\x07", ""))
     return root, [element for element in root.iter("g") if "dot" in element.attrib["class"]]
 
 
 @given(SCOPES, LANDS)
-def test_every_scope_is_a_slider_inside_the_chart(scopes: list[tuple[str, int]], land: Land) -> None:
+def test_every_scope_is_a_slider_inside_the_chart(scopes: list[tuple[str, int]], land: HillSize) -> None:
     """Well-formed for any names; each dot gives its position and the unchanged name."""
     root, dots = drawn(scopes, land)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
@@ -53,7 +53,7 @@ def test_every_scope_is_a_slider_inside_the_chart(scopes: list[tuple[str, int]],
 
 
 @given(SCOPES, LANDS)
-def test_dots_and_names_do_not_overlap(scopes: list[tuple[str, int]], land: Land) -> None:
+def test_dots_and_names_do_not_overlap(scopes: list[tuple[str, int]], land: HillSize) -> None:
     """Dots at one position are fanned out; names without room are only in the list."""
     _, dots = drawn(scopes, land)
     places = [place(element) for element in dots]
@@ -74,7 +74,7 @@ def written(one: ET.Element) -> Box | None:
     if text is None:
         return None
     x, y = place(one)
-    wide = hill._wide(text.text or "")
+    wide = hill._text_width(text.text or "")
     start = x + float(text.attrib["x"]) - (wide if text.attrib["text-anchor"] == "end" else 0)
     return start, y - 8, start + wide, y + 8
 
@@ -90,7 +90,7 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 @pytest.mark.parametrize("land", [WIDE, NARROW])
-def test_hill_is_symmetric_and_highest_in_the_middle(land: Land) -> None:
+def test_hill_is_symmetric_and_highest_in_the_middle(land: HillSize) -> None:
     """Up to 5, then down, with flat ends."""
     heights = [hill.height_at(at, land.rise) for at in range(11)]
     assert heights[5] == max(heights) == land.rise

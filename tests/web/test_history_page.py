@@ -15,7 +15,7 @@ from holdfast.core.times import HOUR, MINUTE, format_duration
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.web.pages import PageRequest
-from holdfast.web.pages.history import AT_ONCE, HISTORY, counted, more
+from holdfast.web.pages.history import HISTORY, ROWS_PER_PAGE, more, with_times
 from holdfast.web.render import render
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
@@ -133,7 +133,7 @@ def test_search_without_results_offers_to_show_all(browser: Browser, listing: Li
         expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
         expect(page.locator("#history")).to_be_hidden()
         page.get_by_role("link", name="Show all sessions").click()
-        expect(page.locator("#history tbody tr")).to_have_count(AT_ONCE)
+        expect(page.locator("#history tbody tr")).to_have_count(ROWS_PER_PAGE)
         assert page.url.endswith("/history")
         expect(page.locator("#history-q")).to_have_value("")
 
@@ -173,7 +173,7 @@ def test_scrolling_shows_every_session_once(browser: Browser, listing: Listing) 
 
 def test_back_restores_rows_and_scroll_position(browser: Browser, listing: Listing) -> None:
     with opened(browser, listing.dashboard) as page:
-        for rows in (2 * AT_ONCE, 3 * AT_ONCE):
+        for rows in (2 * ROWS_PER_PAGE, 3 * ROWS_PER_PAGE):
             page.locator("#history tbody tr").last.scroll_into_view_if_needed()
             until(page, f"document.querySelectorAll('#history tbody tr').length >= {rows}")
         row = page.locator("#history tbody tr").nth(150)
@@ -196,7 +196,7 @@ def test_history_works_without_scripts(browser: Browser, listing: Listing) -> No
     page.goto(listing.dashboard.origin + "/history?q=number")
     first = page.locator("#history tbody tr").first.get_attribute("id")
     page.get_by_role("link", name="Earlier sessions").click()
-    expect(page.locator("#history tbody tr")).to_have_count(AT_ONCE)
+    expect(page.locator("#history tbody tr")).to_have_count(ROWS_PER_PAGE)
     assert page.locator(f"#{first}").count() == 0
     page.fill("#history-q", "polish")
     page.get_by_role("button", name="Search").click()
@@ -244,7 +244,7 @@ def test_new_session_appears_in_place(browser: Browser, tmp_path_factory: pytest
         with site.keeper() as keeper:
             wanted = [f"row-{row.id}" for row in keeper.history(limit=len(ids), all_projects=True)]
         assert ids == wanted
-        assert page.locator("#history-latest tr").count() == AT_ONCE
+        assert page.locator("#history-latest tr").count() == ROWS_PER_PAGE
 
         page.fill("#history-q", "oars")
         expect(page.locator("#history tbody tr")).to_have_count(1)
@@ -301,7 +301,7 @@ def test_page_is_small_and_unchanged_rows_are_rendered_once(listing: Listing) ->
         asked = PageRequest()
         shot = HISTORY.content(keeper, asked)
         again = HISTORY.content(keeper, asked)
-        assert len(shot.lists["history-latest"]) == AT_ONCE
+        assert len(shot.lists["history-latest"]) == ROWS_PER_PAGE
         assert all(shot.regions[name] is again.regions[name] for name in shot.lists["history-latest"])
         words = HISTORY.extras(keeper, asked)
         html = render(
@@ -330,7 +330,7 @@ def test_worked_time_equals_the_listing(tmp_path_factory: pytest.TempPathFactory
         shot = HISTORY.content(keeper, PageRequest())
         row = shot.regions[f"row-{running}"]
         assert f'data-since="{start}"' in row
-        assert "2 min<" in counted(row, start + 2 * MINUTE)
+        assert "2 min<" in with_times(row, start + 2 * MINUTE)
         listed = {entry.id: entry.working_ms for entry in keeper.history(all_projects=True)}
         assert f'class="worked">{format_duration(listed[resting])}</td>' in shot.regions[f"row-{resting}"]
         keeper.wall = Wall(lambda: (start + 90_000) * 1_000_000)

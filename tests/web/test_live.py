@@ -192,7 +192,7 @@ def test_change_between_page_and_stream_is_sent(site: Site) -> None:
         live, page = Live(KeeperPool(site.keeper)), SESSION
         asked = PageRequest({"id": session.id})
         place = LivePage(f"/session/{session.id}", page, asked)
-        _, version = live.seen(keeper, lambda: page.content(keeper, asked))
+        _, version = live.with_version(keeper, lambda: page.content(keeper, asked))
         assert version
         session.note("While it loaded")
         news = _first_message(live, place, version)
@@ -205,8 +205,8 @@ def test_page_changed_during_rendering_has_no_version(site: Site) -> None:
     with site.keeper() as keeper:
         session = keeper.start("Drawn just now")
         live = Live(KeeperPool(site.keeper))
-        assert live.seen(keeper, lambda: session.note("Meanwhile"))[1] == ""
-        assert live.seen(keeper, lambda: None)[1] != ""
+        assert live.with_version(keeper, lambda: session.note("Meanwhile"))[1] == ""
+        assert live.with_version(keeper, lambda: None)[1] != ""
 
 
 def test_page_says_offline_when_the_server_ended(site: Site, context: BrowserContext) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from holdfast.core.times import HOUR
 from holdfast.formats import project_files
 from holdfast.web.pages import PageRequest
-from holdfast.web.pages.now import CARDS, NOW
+from holdfast.web.pages.now import MAX_CARDS, NOW
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
 from tests.web.dashboard import Site, serving
@@ -119,7 +119,7 @@ def test_old_unfinished_sessions_do_not_displace_the_rest(tmp_path_factory: pyte
     with site.keeper() as keeper:
         latest = keeper.start("The one that is worked on", at=keeper.now() - HOUR)
         shot = NOW.content(keeper, PageRequest())
-    assert len(shot.lists["cards"]) == CARDS
+    assert len(shot.lists["cards"]) == MAX_CARDS
     assert f"card-{latest.id}" in shot.lists["cards"]
     assert "401 sessions in progress" in shot.regions["now-heading"]
     assert "and 277 more" in shot.regions["others"]

@@ -188,7 +188,7 @@ def test_address_is_in_the_terminal_when_no_browser_opens(tmp_path: Path, monkey
     monkeypatch.setattr(browser, "_TICKET_SECONDS", 0.5)
     notes: list[str] = []
     site = Site(tmp_path)
-    with serving(site) as dashboard, browser.opened(dashboard, str(site.home), notes.append):
+    with serving(site) as dashboard, browser.browser_opened(dashboard, str(site.home), notes.append):
         end = time.monotonic() + _LONG
         (page,) = site.home.glob("*.html")
         ticket = _ticket(page)
@@ -208,7 +208,7 @@ def test_dashboard_starts_when_no_file_can_be_written(tmp_path: Path, monkeypatc
     monkeypatch.setattr(files, "write_atomic", refuse)
     notes: list[str] = []
     site = Site(tmp_path)
-    with serving(site) as dashboard, browser.opened(dashboard, str(site.home), notes.append):
+    with serving(site) as dashboard, browser.browser_opened(dashboard, str(site.home), notes.append):
         assert len(notes) == 1
 
 
@@ -222,12 +222,12 @@ def test_file_for_a_snap_browser_is_in_a_visible_directory(tmp_path: Path, monke
         path.touch()
     os.utime(old, (1_794_000_000, 1_794_000_000))
     monkeypatch.setenv("HOME", str(person))
-    monkeypatch.setattr(browser, "_SNAPS", (str(snaps),))
+    monkeypatch.setattr(browser, "_SNAP_DIRS", (str(snaps),))
     monkeypatch.setattr(sys, "platform", "linux")
     asked: list[str] = []
     monkeypatch.setattr(webbrowser, "open", asked.append)
     site = Site(tmp_path)
-    with serving(site) as dashboard, browser.opened(dashboard, str(site.home), lambda _: None):
+    with serving(site) as dashboard, browser.browser_opened(dashboard, str(site.home), lambda _: None):
         there = set(person.iterdir()) - {recent, theirs}
         (page,) = there
         assert stat.S_IMODE(page.stat().st_mode) == 0o600

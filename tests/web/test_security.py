@@ -199,7 +199,7 @@ def test_request_gets_the_expected_answer(running: RunningDashboard, case: Case)
     if "content-length" in answer.headers:  # otherwise it was no request, and never reached us
         assert_security_headers(answer)
     assert running.secrets.token.encode() not in answer.body
-    assert running.secrets.pass_.encode() not in answer.body
+    assert running.secrets.cookie_value.encode() not in answer.body
     assert "set-cookie" not in answer.headers
     assert running.event_count() == before
 
@@ -209,7 +209,7 @@ def test_chosen_port_answers_at_every_loopback_name(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with serving(site) as dashboard:
         plain = RunningDashboard(site, dashboard)
-        assert plain.own == f"127.0.0.1:{plain.port}"
+        assert plain.own_host == f"127.0.0.1:{plain.port}"
         for host, code in (
             ("127.0.0.1:PORT", 200), ("localhost:PORT", 200), ("LOCALHOST:PORT", 200), ("[::1]:PORT", 200),
             ("127.0.0.1", 421), ("localhost.:PORT", 421), ("x.localhost:PORT", 421), ("127.0.0.2:PORT", 421),

@@ -80,13 +80,22 @@ def test_withdrawn_ticket_is_refused(running: RunningDashboard) -> None:
     ticket = running.secrets.ticket()
     running.secrets.withdraw(ticket)
     assert send(running, get(f"/enter/{ticket}")).code == 401
-    assert not running.secrets.is_spent(ticket)
+    assert not running.secrets.is_used(ticket)
 
 
 def test_every_run_has_its_own_secrets() -> None:
     """They open no other run, and none is derived from a weaker one."""
     one, other = Secrets(80), Secrets(80)
-    known = {one.token, one.pass_, one.word, one.ticket(), other.token, other.pass_, other.word, other.ticket()}
+    known = {
+        one.token,
+        one.cookie_value,
+        one.word,
+        one.ticket(),
+        other.token,
+        other.cookie_value,
+        other.word,
+        other.ticket(),
+    }
     assert len(known) == 8
     assert all(len(secret) >= 32 for secret in known)
     assert not other.admits(one.token)

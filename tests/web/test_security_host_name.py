@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.web import serve as served
-from holdfast.web.security import ENTRY, Secrets
+from holdfast.web.security import ENTRY_PATH, Secrets
 from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Site, serving
 from tests.web.raw_requests import RunningDashboard, get, send
@@ -79,7 +79,9 @@ def test_other_local_servers_do_not_receive_the_cookie(tmp_path: Path, browser: 
         assert len(shown) >= 6
         assert set(shown) == {""}
         cookies = context.cookies()
-        assert [typed_dict_type["domain"] for typed_dict_type in cookies] == [dashboard.secrets.own.partition(":")[0]]
+        assert [typed_dict_type["domain"] for typed_dict_type in cookies] == [
+            dashboard.secrets.own_host.partition(":")[0]
+        ]
         context.close()
 
 
@@ -88,22 +90,22 @@ def test_private_name_is_not_revealed(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with serving(site, named=True) as dashboard:
         running = RunningDashboard(site, dashboard)
-        plain, name = dashboard.secrets.plain, running.own.partition(".")[0]
+        plain, name = dashboard.secrets.plain_host, running.own_host.partition(".")[0]
         assert len(name) == 32
-        assert name != Secrets(running.port, named=True).own.partition(".")[0]
+        assert name != Secrets(running.port, named=True).own_host.partition(".")[0]
         for path in ("/", "/now", "/enter/nobody", "/nothing", "/static/holdfast.js", "/api/v1/now"):
             answer = send(running, get(path, host=plain))
             assert name not in str(answer.headers) + answer.body.decode()
-        ticket = f"{ENTRY}{dashboard.secrets.ticket()}"
+        ticket = f"{ENTRY_PATH}{dashboard.secrets.ticket()}"
         crossed = send(running, get(ticket, host=plain))
         assert (crossed.code, "set-cookie" in crossed.headers) == (303, False)
         assert send(running, get(ticket, host=plain)).code == 401
         there = urlsplit(crossed.headers["location"])
-        assert there.netloc == running.own
+        assert there.netloc == running.own_host
         entered = send(running, get(there.path))
         assert (entered.code, "set-cookie" in entered.headers) == (200, True)
         assert send(running, get(there.path)).code == 401
-        assert send(running, get(f"{ENTRY}TOKEN", host=plain)).headers["location"].startswith(dashboard.origin)
+        assert send(running, get(f"{ENTRY_PATH}TOKEN", host=plain)).headers["location"].startswith(dashboard.origin)
         running.keeper.close()
 
 
@@ -125,9 +127,9 @@ def test_chosen_port_uses_the_loopback_address(tmp_path: Path, monkeypatch: pyte
     def unknown(*_: object) -> object:
         raise OSError("who is that?")
 
-    assert served.finds_names("linux")
-    assert served.finds_names("win32")
+    assert served.browsers_resolve_names("linux")
+    assert served.browsers_resolve_names("win32")
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    assert not served.finds_names("darwin")
+    assert not served.browsers_resolve_names("darwin")
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(2, 1, 6, "", ("127.0.0.1", 80))])
-    assert served.finds_names("darwin")
+    assert served.browsers_resolve_names("darwin")

@@ -34,12 +34,12 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
 from holdfast.sessions.report import phases
 from holdfast.store.interface import Draft
-from holdfast.web.actions import before_settling
+from holdfast.web.actions import resolve_values
 from holdfast.web.live import difference
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.now import NOW
 from holdfast.web.pages.session import SESSION, as_of, earlier, event_text
-from holdfast.web.pages.session_regions import bounded
+from holdfast.web.pages.session_regions import bounded_plan
 from holdfast.web.render import render, stamp
 from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import warm
@@ -306,7 +306,7 @@ def test_long_plan_leaves_out_done_tasks_first(site: Site) -> None:
     answer = [
         (phase.title, [task.id for task in phase.tasks], phase.over, phase.open)
         for most in (6, 4, 2)
-        for phase in bounded(groups, most)
+        for phase in bounded_plan(groups, most)
     ]
     assert answer == [
         ("One", ["t0", "t1", "t2", "t3"], 0, 0), ("Two", ["t4", "t5"], 0, 0),
@@ -471,7 +471,7 @@ def test_devices_of_one_name_are_distinguished(site: Site, tmp_path: Path) -> No
 
 
 def render_dialog(keeper: Keeper, session: str) -> str:
-    return render("dialog-resolve.html", **before_settling(keeper, session))
+    return render("dialog-resolve.html", **resolve_values(keeper, session))
 
 
 # ── time travel ──────────────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from holdfast.core import wording
 from holdfast.core.events import WaitingStarted
 from holdfast.keeper.keeper import Keeper
 from holdfast.web.actions import DIALOGS
-from holdfast.web.app import ADDRESSES
+from holdfast.web.app import PAGES
 from holdfast.web.serve import Dashboard
 from holdfast.workspace import projects
 from tests.web.browser_pages import warm
@@ -113,7 +113,7 @@ def hostile_dashboard(opened_once: HostileDashboard) -> Iterator[HostileDashboar
     opened_once.assert_harmless()
 
 
-PLAIN: Final = [where for where in ADDRESSES if "{" not in where]
+PLAIN: Final = [where for where in PAGES if "{" not in where]
 
 
 @pytest.mark.parametrize("where", PLAIN)

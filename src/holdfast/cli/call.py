@@ -48,9 +48,9 @@ class Call:
         from holdfast.cli.home_location import home
         from holdfast.keeper.keeper import Keeper
 
-        words = self.parsed.globals
+        options = self.parsed.globals
         keeper = Keeper.open(
-            words.project or ".",
+            options.project or ".",
             home=home(self.environ),
             store=self.store,
             actor=self.environ.get("HOLDFAST_ACTOR") or None,
@@ -62,14 +62,14 @@ class Call:
     @property
     def store(self) -> str | None:
         """The URL of the store, by option or environment; None for the home's own."""
-        written = self.parsed.globals.store
-        return self.url(written) if written else self.environ.get("HOLDFAST_STORE") or None
+        option = self.parsed.globals.store
+        return self.url(option) if option else self.environ.get("HOLDFAST_STORE") or None
 
-    def url(self, written: str) -> str:
+    def url(self, url: str) -> str:
         """The full address: a password in the arguments was removed from sight (see `passwords`)."""
         from holdfast.cli.passwords import full_url
 
-        return full_url(written)
+        return full_url(url)
 
     def close(self) -> None:
         if self._keeper is not None:
@@ -82,24 +82,24 @@ class Call:
             self._at = self.moment(self.parsed.globals.at)
         return self._at
 
-    def moment(self, written: str | None) -> int | None:
+    def moment(self, text: str | None) -> int | None:
         """A time as a person typed it: RFC 3339, or in local time without an offset, or HH:MM of today."""
-        if written is None:
+        if text is None:
             return None
         from holdfast.core.times import parse_typed_time
         from holdfast.machine.wall import local_offset
 
-        return parse_typed_time(written, now=self.keeper.now(), local=local_offset)
+        return parse_typed_time(text, now=self.keeper.now(), local=local_offset)
 
     @property
     def since(self) -> int | None:
         """The moment given by `--since`; a date alone means its local midnight."""
-        written = self.parsed.text("since")
-        if written is None or len(written) != 10:
-            return self.moment(written)
+        text = self.parsed.text("since")
+        if text is None or len(text) != 10:
+            return self.moment(text)
         from holdfast.machine.wall import midnight
 
-        return midnight(written)
+        return midnight(text)
 
     def agent_dirs(self, keeper: Keeper | None = None) -> AgentDirs:
         """Where agent programs keep their files, according to the environment of this call."""
@@ -124,7 +124,7 @@ class Call:
         self.note(f"No session is in progress here; the latest is {latest.id[:8]}, {goal}.")
         return latest
 
-    def whether_recorded(self, error: HoldfastError) -> HoldfastError:
+    def explain_outage(self, error: HoldfastError) -> HoldfastError:
         """Explain that the server stopped answering: what was recorded, and whether to run the command again."""
         if self._keeper is None:
             return error
@@ -148,26 +148,26 @@ class Call:
     def answer(
         self,
         document: Mapping[str, object],
-        human: Callable[[Paint], Painted | str],
+        render: Callable[[Paint], Painted | str],
         *,
         error: HoldfastError | None = None,
     ) -> None:
         """Print a result: one JSON document, or text for a person. `error`: what else failed, for programs."""
         if self.json and error is not None:
-            from holdfast.cli.errors import legible, print_error
+            from holdfast.cli.errors import encode_anything, error_json
 
-            put(legible({"holdfast": VERSION, **document, "error": print_error(error, self)}))
+            write_output(encode_anything({"holdfast": VERSION, **document, "error": error_json(error, self)}))
             return
         if self.json:
-            put(encode({"holdfast": VERSION, **document}))
+            write_output(encode({"holdfast": VERSION, **document}))
             return
-        shown = human(self.paint)
-        if shown:
-            put(str(shown) + "\n")
+        text = render(self.paint)
+        if text:
+            write_output(str(text) + "\n")
 
-    def done(self, session: Session, human: Callable[[Paint], Painted | str], **more: object) -> None:
+    def done(self, session: Session, render: Callable[[Paint], Painted | str], **more: object) -> None:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
-        self.answer({"session": session, **more}, lambda paint: "" if self.quiet else human(paint))
+        self.answer({"session": session, **more}, lambda paint: "" if self.quiet else render(paint))
         self.print_notes()
         if "others" not in more:
             self._name_session(session)
@@ -192,10 +192,10 @@ class Call:
         In JSON they are part of the document: `answer` takes the first as its `error`.
         """
         if not self.json:
-            from holdfast.cli.errors import say_error
+            from holdfast.cli.errors import report_error
 
             for error in errors:
-                say_error(error, self, json=False)
+                report_error(error, self, json=False)
         return errors[0].exit_code if errors else 0
 
     def note(self, text: str) -> None:
@@ -218,7 +218,7 @@ class Call:
             for sentence in self._keeper.take_notices():
                 self.note(sentence)
 
-    def asks(self) -> bool:
+    def can_ask(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty()
 
@@ -232,14 +232,14 @@ class Call:
 
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""
-        if not self.asks():
+        if not self.can_ask():
             return None
         sys.stderr.write(str(self.paint.plain(question)) + " ")
         sys.stderr.flush()
         return sys.stdin.readline().strip() or None
 
 
-def put(text: str = "") -> None:
+def write_output(text: str = "") -> None:
     """Write a result and flush, so that a failure is known while it can still be reported."""
     try:
         sys.stdout.write(text)
@@ -258,9 +258,9 @@ def put(text: str = "") -> None:
 def discard_rest(stream: TextIO) -> None:
     """Discard what a stream still buffers, so that Python does not fail again, with its own exit code, at exit."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
     except (OSError, ValueError):
         return
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 _PLAIN = "\u0300"  # below it every printable character is one cell and combines with nothing
 _JOINERS = "\u200c\u200d"
-_WIDENS = "\ufe0f"  # "show as emoji": makes a narrow character wide
-_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_EMOJI_STYLE = "\ufe0f"  # "show as emoji": makes a narrow character wide
+_NAMED_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 # Letters and marks by category, nothing to the eye: Hangul fillers, Khmer vowels, Mongolian selectors.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\ufffe\uffff")
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\ufffe\uffff")
 _MARKS_IN_A_ROW = 4  # more than any living script stacks; beyond it lies text that climbs over its neighbours
 
 
@@ -29,10 +29,10 @@ def safe(text: str, *, lines: bool = False) -> str:
         return text
     if lines:
         text = text.replace("\r\n", "\n")
-        return "".join(part if part in "\n\t" else safe(part) for part in _parts(text))
+        return "".join(part if part in "\n\t" else safe(part) for part in _split_at_breaks(text))
     from unicodedata import category
 
-    out: list[str] = []
+    parts: list[str] = []
     marks = 0
     base = ""  # the visible character that marks and joiners would attach to
     for index, char in enumerate(text):
@@ -40,42 +40,44 @@ def safe(text: str, *, lines: bool = False) -> str:
             hidden, mark = not (char.isprintable() or char == "\xa0"), False
         elif char in _JOINERS:
             after = text[index + 1 : index + 2]
-            works = _joins(base) and _joins(after) and out[-1] not in _JOINERS
+            needed = _can_be_joined(base) and _can_be_joined(after) and parts[-1] not in _JOINERS
             # One mark fewer than allowed: what follows may be a mark too, and must not lose its joiner.
-            hidden, mark = not works or marks >= _MARKS_IN_A_ROW - 1, True
+            hidden, mark = not needed or marks >= _MARKS_IN_A_ROW - 1, True
         else:
             kind = category(char)
             mark = kind in ("Mn", "Me")
-            hidden = kind in ("Cc", "Cf", "Cs", "Zl", "Zp") or char in _BLANK or "\U000e0000" <= char < "\U000e0100"
+            hidden = (
+                kind in ("Cc", "Cf", "Cs", "Zl", "Zp") or char in _INVISIBLE or "\U000e0000" <= char < "\U000e0100"
+            )
             hidden = hidden or (mark and (not base or marks >= _MARKS_IN_A_ROW))
-        out.append(escaped(char) if hidden else char)
+        parts.append(escaped(char) if hidden else char)
         if hidden:
             base, marks = "", 0
         elif mark:
             marks += 1
         else:
             base, marks = ("" if char.isspace() else char), 0
-    return "".join(out)
+    return "".join(parts)
 
 
 def escaped(char: str) -> str:
     r"""`\x1b`, `\u202e`, `\U000e0041`; `\n`, `\r`, `\t` by the names everyone knows."""
-    if char in _NAMED:
-        return _NAMED[char]
+    if char in _NAMED_ESCAPES:
+        return _NAMED_ESCAPES[char]
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _joins(char: str) -> bool:
+def _can_be_joined(char: str) -> bool:
     """A joiner has work between letters of the scripts that need it and between emoji, and nowhere else."""
-    return char >= _PLAIN and char.isprintable() and char not in _BLANK
+    return char >= _PLAIN and char.isprintable() and char not in _INVISIBLE
 
 
 def _is_plain(text: str) -> bool:
     return text.isascii() or max(text) < _PLAIN
 
 
-def _parts(text: str) -> list[str]:
+def _split_at_breaks(text: str) -> list[str]:
     """The text in pieces, line breaks and tabs as pieces of their own."""
     pieces: list[str] = []
     start = 0
@@ -96,7 +98,9 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
     piece: list[str] = []
     cells = 0
     for char in text:
-        if cells and (char == _WIDENS or (cells == 2 and _skin(char)) or _joined(piece[-1], char)):
+        if cells and (
+            char == _EMOJI_STYLE or (cells == 2 and _is_skin_tone(char)) or _continues_emoji(piece[-1], char)
+        ):
             # Terminals that know emoji sequences draw them as one picture, two cells wide.
             cells = 2
         elif char < _PLAIN or not (category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff"):
@@ -108,11 +112,11 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
         yield "".join(piece), cells
 
 
-def _skin(char: str) -> bool:
+def _is_skin_tone(char: str) -> bool:
     return "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
-def _joined(before: str, char: str) -> bool:
+def _continues_emoji(before: str, char: str) -> bool:
     return before == "\u200d" and ("\u2190" <= char <= "\u2bff" or char >= "\U0001f000")
 
 
@@ -125,13 +129,13 @@ def head(text: str, cells: int) -> str:
     """As much of the beginning as fits."""
     if _is_plain(text):
         return text[: max(cells, 0)]
-    kept: list[str] = []
-    for piece, wide in clusters(text):
-        cells -= wide
+    fitting: list[str] = []
+    for piece, width in clusters(text):
+        cells -= width
         if cells < 0:
             break
-        kept.append(piece)
-    return "".join(kept)
+        fitting.append(piece)
+    return "".join(fitting)
 
 
 def cut(text: str, cells: int, ellipsis: str = "…") -> str:
@@ -164,21 +168,21 @@ def wrap(text: str, cells: int, *, whole: bool = False) -> list[str]:
                 lines.append(line)
             line = word
             if not whole and width_of(word) > cells:
-                *full, line = _pieces(word, cells)
+                *full, line = _break_word(word, cells)
                 lines += full
         if line:
             lines.append(line)
     return lines
 
 
-def _pieces(word: str, cells: int) -> list[str]:
+def _break_word(word: str, cells: int) -> list[str]:
     """A word that does not fit, in lines."""
     lines = [""]
     room = cells
-    for piece, wide in clusters(word):
-        if wide > room:
+    for piece, width in clusters(word):
+        if width > room:
             lines.append("")
             room = cells
         lines[-1] += piece
-        room -= wide
+        room -= width
     return lines

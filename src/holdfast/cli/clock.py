@@ -31,10 +31,10 @@ class Clock:
 
     def at(self, moment: str | int) -> str:
         """`14:02` today, `Nov 12 14:02` this year, `2025-11-12 14:02` before."""
-        there = local(moment if isinstance(moment, int) else parse_time(moment))
-        if there[:10] == self._day:
-            return there[11:16]
-        return f"{_day(there, self._day)} {there[11:16]}"
+        local_time = local(moment if isinstance(moment, int) else parse_time(moment))
+        if local_time[:10] == self._day:
+            return local_time[11:16]
+        return f"{_day(local_time, self._day)} {local_time[11:16]}"
 
     def ago(self, moment: str) -> str:
         return ago(self.now - parse_time(moment))
@@ -43,7 +43,7 @@ class Clock:
         return age(self.now - parse_time(moment))
 
 
-def ticking(ms: int) -> str:
+def with_seconds(ms: int) -> str:
     """A length of time whose seconds are seen to pass: `0:00:42`, `1:05:09`, `76:00:00`."""
     minutes, seconds = divmod(max(ms, 0) // 1000, 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
@@ -54,5 +54,9 @@ def day_name(ms: int, now: int) -> str:
     return _day(local(ms), local(now))
 
 
-def _day(there: str, here: str) -> str:
-    return f"{MONTHS[int(there[5:7]) - 1]} {int(there[8:10])}" if there[:4] == here[:4] else there[:10]
+def _day(local_time: str, now: str) -> str:
+    return (
+        f"{MONTHS[int(local_time[5:7]) - 1]} {int(local_time[8:10])}"
+        if local_time[:4] == now[:4]
+        else local_time[:10]
+    )

@@ -9,7 +9,7 @@ import sys
 import traceback
 
 from holdfast import __version__
-from holdfast.cli.call import VERSION, Call, encode, put
+from holdfast.cli.call import VERSION, Call, encode, write_output
 from holdfast.cli.paint import Paint, paint_for
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.core.times import format_time
@@ -24,14 +24,14 @@ def unexpected(error: Exception, call: Call | None) -> HoldfastError:
         return files.explain(error, "continue", str(error.filename or ""))
     if isinstance(error, RecursionError):
         return Failed("the input is nested too deeply")
-    kept = _keep(error, call)
+    log = _log_unexpected(error, call)
     return Failed(
         f"something unexpected happened ({type(error).__name__})",
-        hint=f"Details are in {kept}: please report them." if kept else "Please report it.",
+        hint=f"Details are in {log}: please report them." if log else "Please report it.",
     )
 
 
-def _keep(error: Exception, call: Call | None) -> str | None:
+def _log_unexpected(error: Exception, call: Call | None) -> str | None:
     """Log where it happened and its type, without the message, which may contain text of the person."""
     try:
         home = call.keeper.home.path if call is not None else None
@@ -54,13 +54,13 @@ def _keep(error: Exception, call: Call | None) -> str | None:
     return path
 
 
-def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
+def report_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
     if json:
-        document = legible({"holdfast": VERSION, "error": print_error(error, call)})
+        document = encode_anything({"holdfast": VERSION, "error": error_json(error, call)})
         if "run" in (_operation(call), error.operation):  # whose standard output is the command's alone
             sys.stderr.write(document)
         else:
-            put(document)
+            write_output(document)
         return
     paint = _paint(call)
     sys.stderr.write(str(paint.join(paint.red("holdfast:"), " ", paint.plain(error.message))) + "\n")
@@ -71,7 +71,7 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
             sys.stderr.write(f"  {line}\n")
 
 
-def print_error(error: HoldfastError, call: Call | None) -> dict[str, object]:
+def error_json(error: HoldfastError, call: Call | None) -> dict[str, object]:
     from holdfast.core.wording import error_document
     from holdfast.workspace.unit import name_feature
 
@@ -80,7 +80,7 @@ def print_error(error: HoldfastError, call: Call | None) -> dict[str, object]:
     return error_document(error, _operation(call), Wall().now())
 
 
-def legible(document: dict[str, object]) -> str:
+def encode_anything(document: dict[str, object]) -> str:
     """Bytes that are no UTF-8 (a file name, say) must not stop the report of an error."""
     try:
         return encode(document)

@@ -7,7 +7,7 @@ global options work anywhere before `--`. So this module imports next to nothing
 from __future__ import annotations
 
 from holdfast.cli.declaration import GLOBALS, Argument, Command, Option
-from holdfast.cli.spelling import meant, shown, value_of
+from holdfast.cli.spelling import parse_value, quoted, similar_words
 from holdfast.core.errors import HoldfastError, Invalid, Usage
 
 TYPE_CHECKING = False
@@ -153,14 +153,14 @@ def parse(argv: Sequence[str], commands: Sequence[Command]) -> Parsed:
 class _Line:
     """One walk over a command line."""
 
-    __slots__ = ("arguments", "flags", "parsed", "places", "seen", "verbs")
+    __slots__ = ("arguments", "flags", "parsed", "positionals", "seen", "verbs")
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.parsed = Parsed()
         self.verbs = commands
         self.flags = dict(_GLOBAL_FLAGS)
         self.arguments: list[Argument] = []
-        self.places = 0
+        self.positionals = 0
         self.seen: set[str] = set()
 
     def read(self, words: Iterator[str]) -> None:
@@ -169,7 +169,7 @@ class _Line:
                 for verbatim in words:
                     self._verbatim(verbatim)
                 return
-            self._legible(word)
+            self._check_encoding(word)
             if word.startswith("--"):
                 self._long(word, words)
             elif word.startswith("-") and word != "-" and not _negative(word):
@@ -189,16 +189,16 @@ class _Line:
             if param.required and values[param.name] in (None, []):
                 raise self._usage(f"{param.label} is missing")
         if command.rest and not self.parsed.rest:
-            raise self._usage("the command to run is missing", f"Write it after --: {self._place()} -- COMMAND…")
+            raise self._usage("the command to run is missing", f"Write it after --: {self._usage_line()} -- COMMAND…")
         for names in command.either:
-            given = [name for name in names if name in self.seen]
-            if len(given) > 1:
-                raise self._usage(f"{' and '.join(given)} cannot be used together")
+            used = [name for name in names if name in self.seen]
+            if len(used) > 1:
+                raise self._usage(f"{' and '.join(used)} cannot be used together")
 
     def _verbatim(self, word: str) -> None:
         command = self.parsed.command
         if command is None or not command.rest:
-            self._legible(word)
+            self._check_encoding(word)
             self._positional(word)
             return
         try:
@@ -207,7 +207,7 @@ class _Line:
         except UnicodeEncodeError:
             plain = False
         if not plain:
-            raise self._invalid(f"{shown(word)} cannot be passed to a program")
+            raise self._invalid(f"{quoted(word)} cannot be passed to a program")
         self.parsed.rest.append(word)
 
     def _long(self, word: str, words: Iterator[str]) -> None:
@@ -239,49 +239,49 @@ class _Line:
         value = next(words, None)
         if value is None:
             raise self._usage(f"{flag} needs a value")
-        self._legible(value)
+        self._check_encoding(value)
         if value.startswith("-") and value != "-" and not _negative(value):
             attach = f"{flag}=VALUE" if flag.startswith("--") else f"{flag}VALUE"
             raise self._usage(
-                f"{flag} needs a value, and {shown(value)} looks like an option",
+                f"{flag} needs a value, and {quoted(value)} looks like an option",
                 f"A value that begins with a dash is written {attach}.",
             )
         return value
 
     def _set(self, option: Option, flag: str, word: str | None) -> None:
         self.seen.add(option.label)
-        own = flag not in _GLOBAL_FLAGS
-        values = self.parsed.values if own else self.parsed.globals.values
-        self._keep(values, option, flag, word)
+        is_own = flag not in _GLOBAL_FLAGS
+        values = self.parsed.values if is_own else self.parsed.globals.values
+        self._store_value(values, option, flag, word)
 
     def _positional(self, word: str) -> None:
-        for verb in () if self.places else self.verbs:
+        for verb in () if self.positionals else self.verbs:
             if verb.name == word:
-                self._enter(verb)
+                self._enter_command(verb)
                 return
         command = self.parsed.command
         if command is None or (command.verbs and not command.handler):
             expected = "command" if command is None else f"verb of {command.name}"
             raise self._usage(
-                f"unknown {expected} {shown(word)}", _did_you_mean(word, [verb.name for verb in self.verbs])
+                f"unknown {expected} {quoted(word)}", _did_you_mean(word, [verb.name for verb in self.verbs])
             )
         if not self.arguments:
-            raise self._surplus(command, word)
+            raise self._unexpected_argument(command, word)
         argument = self.arguments[0]
         if not argument.many:
             del self.arguments[0]
-        self.places += 1
-        self._keep(self.parsed.values, argument, argument.label, word)
+        self.positionals += 1
+        self._store_value(self.parsed.values, argument, argument.label, word)
 
-    def _keep(self, values: dict[str, object], param: Argument | Option, label: str, word: str | None) -> None:
-        value = True if word is None else value_of(param.kind, param.choices, word, label, self._operation())
+    def _store_value(self, values: dict[str, object], param: Argument | Option, label: str, word: str | None) -> None:
+        value = True if word is None else parse_value(param.kind, param.choices, word, label, self._operation())
         earlier = values.get(param.name)
         if isinstance(earlier, list):
             earlier.append(value)
         else:
             values[param.name] = value
 
-    def _enter(self, command: Command) -> None:
+    def _enter_command(self, command: Command) -> None:
         parsed = self.parsed
         parsed.path += (command.name,)
         parsed.command = command
@@ -296,53 +296,53 @@ class _Line:
 
     # Errors, worded so that the next attempt succeeds.
 
-    def _place(self) -> str:
+    def _usage_line(self) -> str:
         return " ".join((PROGRAM, *self.parsed.path))
 
     def _operation(self) -> str | None:
         return " ".join(self.parsed.path) or None
 
     def _usage(self, message: str, hint: str = "") -> Usage:
-        return Usage(message, hint=hint or f"See {self._place()} --help.", operation=self._operation())
+        return Usage(message, hint=hint or f"See {self._usage_line()} --help.", operation=self._operation())
 
     def _invalid(self, message: str) -> Invalid:
         return Invalid(message, operation=self._operation())
 
-    def _legible(self, word: str) -> None:
+    def _check_encoding(self, word: str) -> None:
         if "\0" in word:
-            raise self._invalid(f"{shown(word)} contains a NUL character")
+            raise self._invalid(f"{quoted(word)} contains a NUL character")
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise self._invalid(f"{shown(word)} is not valid UTF-8") from None
+            raise self._invalid(f"{quoted(word)} is not valid UTF-8") from None
 
-    def _surplus(self, command: Command, word: str) -> Usage:
+    def _unexpected_argument(self, command: Command, word: str) -> Usage:
         if command.rest:
             return self._usage(
-                f"unexpected argument {shown(word)}", f"Write it after --: {self._place()} -- COMMAND…"
+                f"unexpected argument {quoted(word)}", f"Write it after --: {self._usage_line()} -- COMMAND…"
             )
         quote = command.arguments and command.arguments[-1].kind == "text"
-        hint = f"Put a text of several words in quotes. See {self._place()} --help." if quote else ""
-        return self._usage(f"unexpected argument {shown(word)}", hint)
+        hint = f"Put a text of several words in quotes. See {self._usage_line()} --help." if quote else ""
+        return self._usage(f"unexpected argument {quoted(word)}", hint)
 
     def _unknown_option(self, flag: str, word: str) -> Usage:
-        near = meant(flag, list(self.flags)) if flag.startswith("--") else []
-        below = [verb.name for verb in self.verbs if any(flag in option.flags for option in verb.options)]
-        if below:
-            hint = f"It belongs to {', '.join(below[:3])}: write it after that word."
-        elif near:
+        similar = similar_words(flag, list(self.flags)) if flag.startswith("--") else []
+        verbs = [verb.name for verb in self.verbs if any(flag in option.flags for option in verb.options)]
+        if verbs:
+            hint = f"It belongs to {', '.join(verbs[:3])}: write it after that word."
+        elif similar:
             hint = _did_you_mean(flag, list(self.flags))
         elif self.arguments:
-            hint = f"A text that begins with a dash is written after --: {self._place()} -- {shown(word[:40])}"
+            hint = f"A text that begins with a dash is written after --: {self._usage_line()} -- {quoted(word[:40])}"
         else:
             hint = ""
         where = self._operation() or PROGRAM
-        return self._usage(f"{where} has no option {shown(flag)}", hint)
+        return self._usage(f"{where} has no option {quoted(flag)}", hint)
 
 
 def _did_you_mean(word: str, candidates: list[str]) -> str:
-    near = meant(word, candidates)
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    similar = similar_words(word, candidates)
+    return f"Did you mean {' or '.join(similar)}?" if similar else ""
 
 
 def _negative(word: str) -> bool:

@@ -26,7 +26,7 @@ def show(call: Call) -> int:
 
 
 ABOUT = "keeps the sessions of AI coding agents: recorded as they happen, resumed where they stopped"
-_LEFT = 30  # cells; after a longer label, the explanation starts on a new line
+_MAX_TERM_CELLS = 30  # cells; after a longer label, the explanation starts on a new line
 
 
 def find(commands: Sequence[Command], path: Sequence[str]) -> Command | None:
@@ -43,7 +43,7 @@ def help_text(commands: Sequence[Command], path: Sequence[str] = (), paint: Pain
     paint = paint or Paint()
     command = find(commands, path)
     blocks = _program(commands, paint) if command is None else _command(path, command, paint)
-    return _stacked([block for block in blocks if block])
+    return _join_blocks([block for block in blocks if block])
 
 
 def usage(path: Sequence[str], command: Command) -> str:
@@ -85,7 +85,7 @@ def _program(commands: Sequence[Command], paint: Paint) -> list[Painted]:
     groups: dict[str, list[Command]] = {}
     for command in commands:
         groups.setdefault(command.group or "Commands", []).append(command)
-    left = min(max((width_of(command.name) for command in commands), default=0), _LEFT)
+    left = min(max((width_of(command.name) for command in commands), default=0), _MAX_TERM_CELLS)
     return [
         _text(paint, f"{PROGRAM} {ABOUT}"),
         _usage_block(f"{PROGRAM} [OPTIONS] COMMAND …", paint),
@@ -96,10 +96,10 @@ def _program(commands: Sequence[Command], paint: Paint) -> list[Painted]:
 
 
 def _command(path: Sequence[str], command: Command, paint: Paint) -> list[Painted]:
-    arguments = [(argument.metavar, _explained(argument)) for argument in command.arguments]
+    arguments = [(argument.metavar, _explanation(argument)) for argument in command.arguments]
     if command.rest:
         arguments.append(("COMMAND…", "the command to run, with its own options, after --"))
-    places = " ".join(option.label for option in GLOBALS)
+    flags = " ".join(option.label for option in GLOBALS)
     return [
         _usage_block(usage(path, command), paint),
         _text(paint, _sentence(command.summary)),
@@ -107,7 +107,7 @@ def _command(path: Sequence[str], command: Command, paint: Paint) -> list[Painte
         _commands("Verbs", command.verbs, paint),
         _list("Arguments", arguments, paint),
         _options("Options", command.options, paint),
-        paint.dim(_text(paint, f"Everywhere: {places}")),
+        paint.dim(_text(paint, f"Everywhere: {flags}")),
     ]
 
 
@@ -115,7 +115,7 @@ def _sentence(summary: str) -> str:
     return summary[:1].upper() + summary[1:] + ("" if summary.endswith((".", "?")) else ".")
 
 
-def _explained(param: Argument | Option) -> str:
+def _explanation(param: Argument | Option) -> str:
     notes = []
     if param.choices and value(param) != "|".join(param.choices):
         notes.append("one of " + ", ".join(param.choices))
@@ -131,9 +131,9 @@ def _explained(param: Argument | Option) -> str:
 def _usage_block(line: str, paint: Paint) -> Painted:
     """`Usage:` and the line, broken between its parts and never inside a pair of brackets."""
     start = "Usage: "
-    kept = line.replace("[", "\0[").split("\0")
+    marked = line.replace("[", "\0[").split("\0")
     rows = [""]
-    for part in (word for piece in kept for word in ([piece] if piece.startswith("[") else piece.split())):
+    for part in (word for piece in marked for word in ([piece] if piece.startswith("[") else piece.split())):
         candidate = f"{rows[-1]} {part.strip()}".strip()
         if width_of(candidate) <= paint.width - len(start) - 2:
             rows[-1] = candidate
@@ -141,11 +141,11 @@ def _usage_block(line: str, paint: Paint) -> Painted:
             rows.append(part.strip())
     first, *others = [paint.plain(row) for row in rows if row]
     head = paint.join(paint.bold(start), first)
-    return _stacked([head, *(paint.join(" " * (len(start) + 2), row) for row in others)], "\n")
+    return _join_blocks([head, *(paint.join(" " * (len(start) + 2), row) for row in others)], "\n")
 
 
 def _text(paint: Paint, text: str) -> Painted:
-    return _stacked([paint.plain(line) for line in wrap(text, paint.width)], "\n")
+    return _join_blocks([paint.plain(line) for line in wrap(text, paint.width)], "\n")
 
 
 def _commands(title: str, commands: Sequence[Command], paint: Paint, left: int = 0) -> Painted:
@@ -156,7 +156,7 @@ def _options(title: str, options: Sequence[Option], paint: Paint) -> Painted:
     rows = []
     for option in options:
         flags = ", ".join(option.flags)
-        rows.append((flags if option.kind == "flag" else f"{flags} {value(option)}", _explained(option)))
+        rows.append((flags if option.kind == "flag" else f"{flags} {value(option)}", _explanation(option)))
     return _list(title, rows, paint)
 
 
@@ -164,8 +164,8 @@ def _list(title: str, rows: Sequence[tuple[str, str]], paint: Paint, left: int =
     """A heading, and below it terms with their explanations side by side."""
     if not rows:
         return paint.plain("")
-    fitting = [width for term, _ in rows if (width := width_of(term)) <= min(_LEFT, paint.width // 2)]
-    left = left or max(fitting, default=8)
+    widths = [width for term, _ in rows if (width := width_of(term)) <= min(_MAX_TERM_CELLS, paint.width // 2)]
+    left = left or max(widths, default=8)
     lines = [paint.bold(title)]
     for term, help_line in rows:
         explained = [paint.plain(line) for line in wrap(help_line, paint.width - left - 4)]
@@ -176,8 +176,8 @@ def _list(title: str, rows: Sequence[tuple[str, str]], paint: Paint, left: int =
         else:
             lines.append(paint.join("  ", paint.cyan(name)))
         lines += [paint.join(" " * (left + 4), line) for line in explained]
-    return _stacked(lines, "\n")
+    return _join_blocks(lines, "\n")
 
 
-def _stacked(parts: Sequence[Painted], between: str = "\n\n") -> Painted:
+def _join_blocks(parts: Sequence[Painted], between: str = "\n\n") -> Painted:
     return Painted(between.join(parts))

@@ -106,7 +106,7 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     )  # fmt: skip
     if not answer or not any(word in payload for word in _ASKING):
         return 0
-    if server_outage.is_away(home, store) or _nothing_due(home, agent, payload):
+    if server_outage.is_away(home, store) or _needs_no_answer(home, agent, payload):
         # A process in the background has time to wait for a slow server.
         if not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
             from holdfast.machine import background_process
@@ -122,7 +122,7 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     return BLOCKED if reply.code else 0
 
 
-def _nothing_due(home: str, agent: str, payload: bytes) -> bool:
+def _needs_no_answer(home: str, agent: str, payload: bytes) -> bool:
     """Whether this is a prompt that needs no answer, as nearly all are, by the cached status of its session.
 
     This saves loading everything else; another process drains the spool.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli.call import Call, discard_rest, put
+from holdfast.cli.call import Call, discard_rest, write_output
 from holdfast.cli.grammar import parse, wants_json
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import HoldfastError
@@ -31,14 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return show(call)
         code = _run(call)
-        put()
+        write_output()
         return code
     except HoldfastError as error:
-        return _say(error, call, json=json)
+        return _report_error(error, call, json=json)
     except KeyboardInterrupt:
         from holdfast.core.errors import Interrupted
 
-        return _say(Interrupted("interrupted"), call, json=json)
+        return _report_error(Interrupted("interrupted"), call, json=json)
     except BrokenPipeError:
         # The reader has ended (`| head`): no message would be read.
         discard_rest(sys.stdout)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
         from holdfast.cli.errors import unexpected
 
-        return _say(unexpected(error, call), call, json=json)
+        return _report_error(unexpected(error, call), call, json=json)
     finally:
         if call is not None:
             _close(call)
@@ -67,18 +67,18 @@ def _run(call: Call) -> int:
     return int(code) if code is not None else 0
 
 
-def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
-    from holdfast.cli.errors import say_error
+def _report_error(error: HoldfastError, call: Call | None, *, json: bool) -> int:
+    from holdfast.cli.errors import report_error
 
     if call is not None and error.kind == "unreachable":
-        error = call.whether_recorded(error)
+        error = call.explain_outage(error)
     if "postgres" in error.message:
         from holdfast.cli.passwords import redact
 
         error.message = redact(error.message)
     for as_json in (True, False) if json else (False,):
         try:
-            say_error(error, call, json=as_json)
+            report_error(error, call, json=as_json)
             break
         except (HoldfastError, OSError, ValueError, MemoryError):
             continue  # the exit code remains

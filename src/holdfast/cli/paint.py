@@ -46,9 +46,9 @@ class Painted(str):
 
 
 class Column:
-    """A column of a table. One with a `weight` is cut when the table is too wide, down to `least`."""
+    """A column of a table. One with a `weight` is cut when the table is too wide, down to `min_width`."""
 
-    __slots__ = ("align", "least", "most", "style", "title", "weight")
+    __slots__ = ("align", "max_width", "min_width", "style", "title", "weight")
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Column:
         align: Literal["left", "right"] = "left",
         *,
         weight: int = 0,
-        least: int = 4,
-        most: int = 0,
+        min_width: int = 4,
+        max_width: int = 0,
         style: Style = "",
     ) -> None:
         self.title = title
         self.align = align
         self.weight = weight
-        self.least = least
-        self.most = most
+        self.min_width = min_width
+        self.max_width = max_width
         self.style = style
 
 
@@ -140,14 +140,14 @@ class Paint:
             return text
         ellipsis = head(ellipsis, cells)
         room = cells - len(ellipsis)
-        out: list[str] = []
+        parts: list[str] = []
         for code, words in _spans(text):
-            kept = head(words, room)
-            room -= width_of(kept)
-            out += [code, kept]
-            if kept != words:
+            fitting = head(words, room)
+            room -= width_of(fitting)
+            parts += [code, fitting]
+            if fitting != words:
                 break
-        return Painted("".join(out) + ellipsis + _RESET)
+        return Painted("".join(parts) + ellipsis + _RESET)
 
     # Shapes
 
@@ -161,18 +161,18 @@ class Paint:
         filled = _EIGHTHS[8] * full + (_EIGHTHS[part] if part else "")
         return self.join(self.style(filled, _LEVELS.get(level, "")), self.dim("·" * (cells - len(filled))))
 
-    def heading(self, text: str, aside: str = "") -> Painted:
+    def heading(self, text: str, remark: str = "") -> Painted:
         """A title, followed by a dim remark."""
-        return self.cut(self.join(self.bold(text), "  " if aside else "", self.dim(aside)), self.width)
+        return self.cut(self.join(self.bold(text), "  " if remark else "", self.dim(remark)), self.width)
 
     def pairs(self, items: Sequence[tuple[str, str]], *, indent: int = 0) -> Painted:
         """Labels in one column, values in the next; a long value continues on the next lines."""
-        most = min(max((self.width_of(label) for label, _ in items), default=0), self.width // 2)
-        start = indent + most + _GAP
+        label_width = min(max((self.width_of(label) for label, _ in items), default=0), self.width // 2)
+        start = indent + label_width + _GAP
         lines: list[str] = []
         for label, value in items:
-            name = self.cut(label, most)
-            first = " " * indent + self.dim(name) + " " * (most - self.width_of(name) + _GAP)
+            name = self.cut(label, label_width)
+            first = " " * indent + self.dim(name) + " " * (label_width - self.width_of(name) + _GAP)
             if isinstance(value, Painted):
                 rows: list[str] = [self.cut(value, self.width - start)]
             else:
@@ -199,9 +199,9 @@ class Paint:
     def _row(self, cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
         parts = []
         for cell, width, column in zip(cells, widths, columns, strict=True):
-            shown = self.cut(cell, width)
-            blank = " " * (width - self.width_of(shown))
-            parts.append(blank + shown if column.align == "right" else shown + blank)
+            fitted = self.cut(cell, width)
+            blank = " " * (width - self.width_of(fitted))
+            parts.append(blank + fitted if column.align == "right" else fitted + blank)
         return self.cut(Painted((" " * _GAP).join(parts).rstrip()), self.width)
 
     def _fit(self, measured: Sequence[Sequence[int]], columns: Sequence[Column]) -> list[int]:
@@ -210,15 +210,17 @@ class Paint:
         widths = []
         for index, column in enumerate(columns):
             natural = max(row[index] for row in measured)
-            widths.append(min(natural, column.most or natural, max(room, 1)))
-        flexible = [(column.weight, column.least) for column in columns]
+            widths.append(min(natural, column.max_width or natural, max(room, 1)))
+        flexible = [(column.weight, column.min_width) for column in columns]
         for shares in (flexible, [(1, 4)] * len(columns), [(1, 1)] * len(columns)):
             while sum(widths) > room:
                 # Cut the column that is widest for its weight.
-                able = [index for index, (weight, least) in enumerate(shares) if weight and widths[index] > least]
-                if not able:
+                cuttable = [
+                    index for index, (weight, min_width) in enumerate(shares) if weight and widths[index] > min_width
+                ]
+                if not cuttable:
                     break
-                widths[max(able, key=lambda n: widths[n] / shares[n][0])] -= 1
+                widths[max(cuttable, key=lambda n: widths[n] / shares[n][0])] -= 1
         return widths
 
 
@@ -260,8 +262,8 @@ def _width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
     except (OSError, ValueError):  # no terminal, no file, or closed
         columns = 0
     if columns <= 0:
-        asked = environ.get("COLUMNS", "")
-        columns = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0
+        text = environ.get("COLUMNS", "")
+        columns = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
     return min(max(columns or 80, 40), 200)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _URL: Final = re.compile(r"(--[a-z-]+=)?(postgres(?:ql)?://\S+)")
 _WITH_PASSWORD: Final = re.compile(r"(postgres(?:ql)?://)[^\s@]*:\S*@")
 _VARIABLE: Final = "HOLDFAST_URL_"
-_INSTEAD: Final = "Pass it in HOLDFAST_STORE, PGPASSWORD or ~/.pgpass."
+_ADVICE: Final = "Pass it in HOLDFAST_STORE, PGPASSWORD or ~/.pgpass."
 _removed: dict[str, str] = {}  # full addresses, by what the arguments have in their place
 
 
@@ -29,8 +29,8 @@ def full_url(url: str) -> str:
 
 def without_passwords(arguments: list[str]) -> list[str]:
     """The arguments without passwords. Those that this process, or the one before it, removed are remembered."""
-    while (known := os.environ.pop(f"{_VARIABLE}{len(_removed) + 1}", None)) is not None:
-        _removed[_shown(known)] = known
+    while (full := os.environ.pop(f"{_VARIABLE}{len(_removed) + 1}", None)) is not None:
+        _removed[_without_secret(full)] = full
     return [_without_password(argument) for argument in arguments]
 
 
@@ -44,9 +44,9 @@ def reexec(arguments: list[str], without: list[str], *, silent: bool) -> None:
     program = list(sys.orig_argv[: -len(arguments)])
     possible = os.name != "nt" and program and sys.executable and sys.orig_argv[len(program) :] == arguments
     if not silent:
-        seen = "could read it briefly" if possible else "can read it as long as this runs"
+        exposure = "could read it briefly" if possible else "can read it as long as this runs"
         sys.stderr.write(
-            f"holdfast: a password was given as an argument: other users of this machine {seen}. {_INSTEAD}\n"
+            f"holdfast: a password was given as an argument: other users of this machine {exposure}. {_ADVICE}\n"
         )
         sys.stderr.flush()
     if possible:
@@ -65,16 +65,16 @@ def _without_password(argument: str) -> str:
     from holdfast.store.address import PostgresAddress, address
 
     try:
-        named = address(match[2])
+        parsed = address(match[2])
     except Invalid:
         return argument  # opening the store reports it, without repeating it
-    if not isinstance(named, PostgresAddress) or not named.hides:
+    if not isinstance(parsed, PostgresAddress) or not parsed.hides:
         return argument
-    _removed[named.url] = named.secret
-    return (match[1] or "") + named.url
+    _removed[parsed.url] = parsed.secret
+    return (match[1] or "") + parsed.url
 
 
-def _shown(url: str) -> str:
+def _without_secret(url: str) -> str:
     from holdfast.store.address import address
 
     return address(url).url

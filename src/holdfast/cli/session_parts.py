@@ -25,12 +25,12 @@ _MARKS: dict[str, tuple[str, str, Style]] = {
     "error": ("✗", "x", "red"), "timeout": ("✗", "x", "red"), "interrupted": ("!", "!", "red"),
     "aborted": ("–", "-", "dim"), "dropped": ("–", "-", "dim"),
 }  # fmt: skip
-_SESSION: dict[str, Style] = {
+_STATUS_STYLES: dict[str, Style] = {
     "in_progress": "green", "paused": "yellow", "error": "red", "aborted": "dim", "created": "cyan",
 }  # fmt: skip
 # What needs attention comes first.
-_URGENT = ("interrupted", "error", "timeout", "running", "paused", "pending", "aborted", "completed")
-_NEXT = ("in_progress", "blocked", "pending", "completed", "dropped")
+_AGENT_ORDER = ("interrupted", "error", "timeout", "running", "paused", "pending", "aborted", "completed")
+_TASK_ORDER = ("in_progress", "blocked", "pending", "completed", "dropped")
 
 
 def mark(paint: Paint, status: str) -> Painted:
@@ -40,21 +40,24 @@ def mark(paint: Paint, status: str) -> Painted:
 
 def status_word(paint: Paint, session: Session | Row) -> Painted:
     """The status of a session in words, in its colour; and that it is over, where it is."""
-    word = paint.style(session.status.replace("_", " "), _SESSION.get(session.status, ""))
+    word = paint.style(session.status.replace("_", " "), _STATUS_STYLES.get(session.status, ""))
     return paint.join(word, paint.dim(" (over)")) if session.over else word
 
 
-def inset(paint: Paint, draw: Callable[[Paint], str]) -> Painted:
+def indented(paint: Paint, draw: Callable[[Paint], str]) -> Painted:
     """Something drawn two cells further in."""
     inner = Paint(max(paint.width - 2, 10), paint.colour, ascii_only=paint.ascii_only, tty=paint.tty)
     return Painted("\n".join("  " + line if line else line for line in draw(inner).split("\n")))
 
 
-def title(paint: Paint, text: str, *, most: int = 3) -> Painted:
+def title(paint: Paint, text: str, *, max_lines: int = 3) -> Painted:
     """A goal as a heading of at most so many lines."""
     lines = wrap(paint.plain(" ".join(text.split())), paint.width)
-    if len(lines) > most:
-        lines = [*lines[: most - 1], paint.cut(Painted(" ".join(lines[most - 1 : most + 1])), paint.width)]
+    if len(lines) > max_lines:
+        lines = [
+            *lines[: max_lines - 1],
+            paint.cut(Painted(" ".join(lines[max_lines - 1 : max_lines + 1])), paint.width),
+        ]
     return Painted("\n".join(paint.bold(Painted(line)) for line in lines))
 
 
@@ -64,70 +67,74 @@ def progress(paint: Paint, fraction: float, cells: int, level: str = "") -> Pain
     return paint.join(paint.bar(fraction, cells, level), f" {number:>4}") if paint.tty else paint.plain(number)
 
 
-def more(paint: Paint, left: int, command: str) -> Painted:
+def more_line(paint: Paint, left: int, command: str) -> Painted:
     return paint.dim(f"  and {left:,} more: {command}")
 
 
 # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agents_table(paint: Paint, agents: Sequence[Agent], apart: Sequence[str] = ()) -> Painted:
-    """Every agent, in the order they started; `apart` tells those of one id from each other."""
+def agents_table(paint: Paint, agents: Sequence[Agent], labels: Sequence[str] = ()) -> Painted:
+    """Every agent, in the order they started; `labels` tell those of one id from each other."""
     if not agents:
         return paint.plain("No agents yet. One begins with: holdfast agent start ID --type TYPE")
     columns = [
-        Column("Agent", weight=2, least=8), Column("Type", weight=2, least=6), Column("Status"),
+        Column("Agent", weight=2, min_width=8), Column("Type", weight=2, min_width=6), Column("Status"),
         Column("Done", "right"), Column("Time", "right"), Column("Tokens", "right"),
-        Column("Task", weight=4, least=12),
+        Column("Task", weight=4, min_width=12),
     ]  # fmt: skip
     rows = [
-        [_apart(agent.id, apart, place), agent.type,
+        [_distinct_id(agent.id, labels, place), agent.type,
          paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2]),
          "" if agent.progress is None else percent(agent.progress), duration(agent),
-         "" if agent.tokens is None else f"{agent.tokens:,}", doing(paint, agent)]
+         "" if agent.tokens is None else f"{agent.tokens:,}", agent_detail(paint, agent)]
         for place, agent in enumerate(agents)
     ]  # fmt: skip
     keep = [index for index in range(len(columns)) if index != 5 or any(row[5] for row in rows)]
     return paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
 
 
-def agents_line(paint: Paint, agents: Sequence[Agent], most: int, lost_ids: frozenset[str] = frozenset()) -> Painted:
+def agents_short(
+    paint: Paint, agents: Sequence[Agent], max_rows: int, lost_ids: frozenset[str] = frozenset()
+) -> Painted:
     """What the agents are at: first what wants attention, the finished ones last."""
-    shown = _most_urgent(agents, most, lost_ids)
+    shown = _most_urgent(agents, max_rows, lost_ids)
     columns = [
-        Column(""), Column("", weight=1, least=8, most=24), Column(""), Column("", "right"), Column("", "right"),
-        Column("", weight=3, least=12),
+        Column(""), Column("", weight=1, min_width=8, max_width=24), Column(""), Column("", "right"),
+        Column("", "right"), Column("", weight=3, min_width=12),
     ]  # fmt: skip
     rows: list[list[str]] = []
     for agent in shown:
         lost = _is_lost(agent, lost_ids)
         word = paint.red("gone") if lost else paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2])
-        far = "" if agent.progress is None or agent.status == "completed" else progress(paint, agent.progress, 8)
-        rows.append([mark(paint, "interrupted" if lost else agent.status), agent.id, word, far, duration(agent),
-                     doing(paint, agent)])  # fmt: skip
+        share = "" if agent.progress is None or agent.status == "completed" else progress(paint, agent.progress, 8)
+        rows.append([mark(paint, "interrupted" if lost else agent.status), agent.id, word, share, duration(agent),
+                     agent_detail(paint, agent)])  # fmt: skip
     if not paint.tty:  # the words are enough
         rows, columns = [row[1:] for row in rows], columns[1:]
-    lines = inset(paint, lambda inner: inner.table(rows, columns))
-    return _with_rest(paint, lines, len(agents) - len(shown), "holdfast agent list")
+    lines = indented(paint, lambda inner: inner.table(rows, columns))
+    return _with_more(paint, lines, len(agents) - len(shown), "holdfast agent list")
 
 
 def _is_lost(agent: Agent, lost_ids: frozenset[str]) -> bool:
     return agent.id in lost_ids and agent.status in ("running", "paused")
 
 
-def _most_urgent(agents: Sequence[Agent], most: int, lost_ids: frozenset[str]) -> list[Agent]:
+def _most_urgent(agents: Sequence[Agent], max_rows: int, lost_ids: frozenset[str]) -> list[Agent]:
     def rank(agent: Agent) -> int:
-        return 0 if _is_lost(agent, lost_ids) or agent.status not in _URGENT else _URGENT.index(agent.status)
+        return (
+            0 if _is_lost(agent, lost_ids) or agent.status not in _AGENT_ORDER else _AGENT_ORDER.index(agent.status)
+        )
 
     ranked = sorted(agents, key=rank)
-    if len(ranked) <= most:
+    if len(ranked) <= max_rows:
         return ranked
     # Many failures must not hide what is running.
-    room = most - 1
-    troubled = sum(rank(agent) < _URGENT.index("running") for agent in ranked)
-    running = sum(rank(agent) == _URGENT.index("running") for agent in ranked)
-    first = min(troubled, max(room - running, room // 2))
-    return [*ranked[:first], *ranked[troubled : troubled + room - first]]
+    room = max_rows - 1
+    failed = sum(rank(agent) < _AGENT_ORDER.index("running") for agent in ranked)
+    running = sum(rank(agent) == _AGENT_ORDER.index("running") for agent in ranked)
+    first = min(failed, max(room - running, room // 2))
+    return [*ranked[:first], *ranked[failed : failed + room - first]]
 
 
 def agents_summary(agents: Sequence[Agent], limit: int | None = None, lost_ids: frozenset[str] = frozenset()) -> str:
@@ -139,11 +146,11 @@ def agents_summary(agents: Sequence[Agent], limit: int | None = None, lost_ids: 
         counts[name] = counts.get(name, 0) + 1
     order = ("running", "paused", "waiting", "gone", "interrupted", "failed", "timed out", "aborted", "done")
     many = limit is not None and counts.get("running", 0) > limit
-    aside = {"running": f" (the mode is meant for {limit})"} if many else {}
-    return ", ".join(f"{counts[name]} {name}{aside.get(name, '')}" for name in order if name in counts)
+    remarks = {"running": f" (the mode is meant for {limit})"} if many else {}
+    return ", ".join(f"{counts[name]} {name}{remarks.get(name, '')}" for name in order if name in counts)
 
 
-def doing(paint: Paint, agent: Agent) -> str:
+def agent_detail(paint: Paint, agent: Agent) -> str:
     """The detail of an agent: its failure, what it waits for, its result, or its task."""
     about = agent.task or agent.type
     if agent.error is not None and agent.status in ("error", "timeout"):
@@ -162,44 +169,44 @@ def duration(agent: Agent) -> str:
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _apart(id_: str, apart: Sequence[str], place: int) -> str:
-    return f"{id_} ({apart[place]})" if apart and apart[place] else id_
+def _distinct_id(id_: str, labels: Sequence[str], place: int) -> str:
+    return f"{id_} ({labels[place]})" if labels and labels[place] else id_
 
 
-def tasks_table(paint: Paint, tasks: Sequence[Task], apart: Sequence[str] = ()) -> Painted:
-    """Every task, in the order of the plan; `apart` tells those of one id from each other."""
+def tasks_table(paint: Paint, tasks: Sequence[Task], labels: Sequence[str] = ()) -> Painted:
+    """Every task, in the order of the plan; `labels` tell those of one id from each other."""
     if not tasks:
         return paint.plain("No tasks yet. Add one: holdfast task add TEXT")
     columns = [
-        Column("Task", weight=1, least=6), Column("Status"), Column("Phase", weight=1, least=6),
-        Column("Agent", weight=1, least=6), Column("What", weight=4, least=16),
+        Column("Task", weight=1, min_width=6), Column("Status"), Column("Phase", weight=1, min_width=6),
+        Column("Agent", weight=1, min_width=6), Column("What", weight=4, min_width=16),
     ]  # fmt: skip
-    rows = [[_apart(task.id, apart, place), _task_word(paint, task), task.phase or "", task.agent or "",
-             _what(paint, task)] for place, task in enumerate(tasks)]  # fmt: skip
+    rows = [[_distinct_id(task.id, labels, place), _task_word(paint, task), task.phase or "", task.agent or "",
+             _task_text(paint, task)] for place, task in enumerate(tasks)]  # fmt: skip
     keep = [index for index in range(len(columns)) if index not in (2, 3) or any(row[index] for row in rows)]
     return paint.table([[row[index] for index in keep] for row in rows], [columns[index] for index in keep])
 
 
-def tasks_line(paint: Paint, tasks: Sequence[Task], most: int) -> Painted:
+def tasks_short(paint: Paint, tasks: Sequence[Task], max_rows: int) -> Painted:
     """What is to be done next; of what is done, only how much."""
     ranked = sorted(
         (task for task in tasks if task.status not in ("completed", "dropped")),
-        key=lambda task: _NEXT.index(task.status) if task.status in _NEXT else 0,
+        key=lambda task: _TASK_ORDER.index(task.status) if task.status in _TASK_ORDER else 0,
     )
-    shown = ranked if len(ranked) <= most else ranked[: most - 1]
+    shown = ranked if len(ranked) <= max_rows else ranked[: max_rows - 1]
     if not shown:
         return Painted("")
-    lines = inset(paint, lambda inner: _task_rows(inner, shown))
-    return _with_rest(paint, lines, len(ranked) - len(shown), "holdfast task list")
+    lines = indented(paint, lambda inner: _task_rows(inner, shown))
+    return _with_more(paint, lines, len(ranked) - len(shown), "holdfast task list")
 
 
-def tasks_list(paint: Paint, tasks: Sequence[Task], *, deeper: bool = False) -> Painted:
+def tasks_list(paint: Paint, tasks: Sequence[Task], *, nested: bool = False) -> Painted:
     """Every task of one phase, without a head."""
     if not tasks:
         return Painted("")
-    if deeper:
-        return inset(paint, lambda inner: tasks_list(inner, tasks))
-    return inset(paint, lambda inner: _task_rows(inner, tasks))
+    if nested:
+        return indented(paint, lambda inner: tasks_list(inner, tasks))
+    return indented(paint, lambda inner: _task_rows(inner, tasks))
 
 
 def tasks_summary(tasks: Sequence[Task]) -> str:
@@ -210,9 +217,14 @@ def tasks_summary(tasks: Sequence[Task]) -> str:
 
 
 def _task_rows(paint: Paint, tasks: Sequence[Task]) -> Painted:
-    columns = [Column(""), Column("", weight=1, least=6, most=20), Column(""), Column("", weight=4, least=16)]
+    columns = [
+        Column(""),
+        Column("", weight=1, min_width=6, max_width=20),
+        Column(""),
+        Column("", weight=4, min_width=16),
+    ]
     rows: list[list[str]] = [
-        [mark(paint, task.status), task.id, _task_word(paint, task), _what(paint, task)] for task in tasks
+        [mark(paint, task.status), task.id, _task_word(paint, task), _task_text(paint, task)] for task in tasks
     ]
     # Off a terminal the words are enough.
     return paint.table(rows, columns) if paint.tty else paint.table([row[1:] for row in rows], columns[1:])
@@ -222,38 +234,38 @@ def _task_word(paint: Paint, task: Task) -> Painted:
     return paint.style(task.status.replace("_", " "), _MARKS.get(task.status, ("", "", ""))[2])
 
 
-def _what(paint: Paint, task: Task) -> str:
+def _task_text(paint: Paint, task: Task) -> str:
     return paint.join(task.text, paint.dim(f"  {task.outcome}")) if task.outcome else task.text
 
 
-def _with_rest(paint: Paint, lines: Painted, left: int, command: str) -> Painted:
-    return Painted(f"{lines}\n{more(paint, left, command)}") if left else lines
+def _with_more(paint: Paint, lines: Painted, left: int, command: str) -> Painted:
+    return Painted(f"{lines}\n{more_line(paint, left, command)}") if left else lines
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
+def pause_line(paint: Paint, session: Session, clock: Clock) -> Painted | None:
     """`paused since 14:02 (lunch)`, while no work is recorded."""
-    rest = open_pause(session)
-    if rest is None:
+    pause = open_pause(session)
+    if pause is None:
         return paint.yellow("no conversation is open") if session.status == "paused" else None
-    since = f"since {clock.at(rest.started_at)}"
-    if rest.kind in ("task", "timeout"):
-        words = f"{pause_words(rest.kind, rest.reason)} {since}"
-        return paint.yellow(words) if rest.kind == "timeout" else paint.plain(words)
-    return paint.yellow(f"{PAUSES[rest.kind]} {since}" + (f" ({rest.reason})" if rest.reason else ""))
+    since = f"since {clock.at(pause.started_at)}"
+    if pause.kind in ("task", "timeout"):
+        words = f"{pause_words(pause.kind, pause.reason)} {since}"
+        return paint.yellow(words) if pause.kind == "timeout" else paint.plain(words)
+    return paint.yellow(f"{PAUSES[pause.kind]} {since}" + (f" ({pause.reason})" if pause.reason else ""))
 
 
-def worked(session: Session, clock: Clock) -> str:
+def worked_words(session: Session, clock: Clock) -> str:
     time = session.time
-    begun = session.started_at or session.created_at
+    began = session.started_at or session.created_at
     parts = [time_words(time) if time.paused_ms else f"{format_duration(time.working_ms)} worked"]
     ended = sum(pause.ended_at is not None for pause in time.pauses)
     if ended > 1:
         parts[0] += f" ({count(ended, 'pause')} so far)"
-    upto = f"{clock.at(begun)} to {clock.at(session.ended_at)}" if session.ended_at else f"since {clock.at(begun)}"
-    return ", ".join([*parts, upto])
+    period = f"{clock.at(began)} to {clock.at(session.ended_at)}" if session.ended_at else f"since {clock.at(began)}"
+    return ", ".join([*parts, period])
 
 
 def reminder(session: Session) -> str | None:
@@ -262,7 +274,7 @@ def reminder(session: Session) -> str | None:
     return None if line is None else CROSSED[line]
 
 
-def cut_out(session: Session) -> str:
+def redacted_words(session: Session) -> str:
     """How many secrets were kept out of the log."""
     counts = session.extra.get("redacted")
     if not isinstance(counts, dict) or not counts:

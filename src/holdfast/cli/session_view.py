@@ -13,17 +13,17 @@ from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.session_parts import (
     agents_summary,
     agents_table,
-    cut_out,
-    inset,
+    indented,
+    pause_line,
     progress,
+    redacted_words,
     reminder,
-    resting,
     status_word,
     tasks_list,
     tasks_summary,
     title,
 )
-from holdfast.cli.status_view import context_line, travel_words
+from holdfast.cli.status_view import context_line, sync_words
 from holdfast.core.display_names import with_readable_names
 from holdfast.core.model import Conversation, Session, Task
 from holdfast.core.text import shorten
@@ -40,12 +40,12 @@ _MAX_TITLE_LENGTH: Final = 60
 _MAX_FIELDS: Final = 20
 
 
-def whole(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
+def full_view(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
     """`names` are those that the session has besides the ids of the formats."""
     session = with_readable_names(session)
     line = paint.join(status_word(paint, session), "  ", progress(paint, session.progress, 20, "normal"))
     blocks = [
-        Painted(f"{title(paint, session.goal, most=99)}\n{line}"),
+        Painted(f"{title(paint, session.goal, max_lines=99)}\n{line}"),
         paint.pairs(_facts(paint, session, clock, names)),
     ]
     for name, aside, lines in _sections(paint, session, clock):
@@ -80,8 +80,8 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
         ("Time", f"{time_words(time)}, {format_duration(time.elapsed_ms)} in all"),
     ]  # fmt: skip
     facts: list[tuple[str, str]] = [(name, value) for name, value in optional if value]
-    rest = resting(paint, session, clock)
-    facts += [("", rest)] if rest is not None else []
+    pause = pause_line(paint, session, clock)
+    facts += [("", pause)] if pause is not None else []
     due = reminder(session)
     facts += [("", due)] if due else []
     facts.append(("Context", context_line(paint, session)))
@@ -94,8 +94,8 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
     if session.cost_usd is not None:
         facts.append(("Cost", f"{session.cost_usd:,.2f} USD"))
     if session.sync.status != "none":
-        facts.append(("Sync", travel_words(session, clock)))
-    secrets = cut_out(session)
+        facts.append(("Sync", sync_words(session, clock)))
+    secrets = redacted_words(session)
     facts += [("Secrets", secrets)] if secrets else []
     facts += [("Reopen", _reopen(conversation, clock)) for conversation in session.conversations]
     return facts
@@ -115,7 +115,7 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
             [wait.for_, wait.text or "", clock.ago(wait.at)] for wait in session.waiting
         ], 1)),
         ("Agents", agents_summary(session.agents),
-         inset(paint, lambda inner: agents_table(inner, session.agents)) if session.agents else Painted("")),
+         indented(paint, lambda inner: agents_table(inner, session.agents)) if session.agents else Painted("")),
         ("Plan", tasks_summary(session.tasks) if session.tasks else "", _plan(paint, session)),
         ("Decisions", "", _decisions(paint, session, clock)),
         ("Files", "", _rows(paint, [
@@ -151,17 +151,17 @@ def _extra(session: Session) -> list[tuple[str, str]]:
         if name == "redacted":
             continue
         if name in _FORMATS:
-            own = list(_own_fields(value))
-            items += [(f"{name} {path}", shorten(text, _MAX_FIELD_LENGTH)) for path, text in own[:_MAX_FIELDS]]
-            if len(own) > _MAX_FIELDS:
-                items.append((name, f"and {len(own) - _MAX_FIELDS} more (all of them with --json)"))
+            own_fields = list(_own_fields(value))
+            items += [(f"{name} {path}", shorten(text, _MAX_FIELD_LENGTH)) for path, text in own_fields[:_MAX_FIELDS]]
+            if len(own_fields) > _MAX_FIELDS:
+                items.append((name, f"and {len(own_fields) - _MAX_FIELDS} more (all of them with --json)"))
         else:
             items.append((name, msgspec.json.encode(value).decode()))
     return items
 
 
 def _own_fields(kept: object) -> Iterator[tuple[str, str]]:
-    """The unknown fields in what is kept of a document (see `formats.keeping`), by their paths."""
+    """The unknown fields in what is kept of a document (see `formats.remainder`), by their paths."""
     from holdfast.formats.document_paths import written
 
     for place, value in _unknown(kept.get("keep") if isinstance(kept, dict) else None):
@@ -172,11 +172,11 @@ def _unknown(kept: object, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
     """Of a remainder (see `formats.remainder`), the keys that no rendering has; the rest is bookkeeping."""
     if not isinstance(kept, dict):
         return
-    more, within = kept.get("m"), kept.get("i")
-    for key, value in more.items() if isinstance(more, dict) else ():
+    unknown, inner_fields = kept.get("m"), kept.get("i")
+    for key, value in unknown.items() if isinstance(unknown, dict) else ():
         if key not in _OWN_KEYS:
             yield (*place, key), value
-    for key, inner in within.items() if isinstance(within, dict) else ():
+    for key, inner in inner_fields.items() if isinstance(inner_fields, dict) else ():
         yield from _unknown(inner, (*place, key))
 
 
@@ -185,12 +185,12 @@ def _rows(paint: Paint, rows: list[list[str]], flexible: int) -> Painted:
     if not rows:
         return Painted("")
     keep = [index for index in range(len(rows[0])) if any(row[index] for row in rows)]
-    columns = [Column("", weight=3 if index == flexible else 0, least=12) for index in keep]
-    return inset(paint, lambda inner: inner.table([[row[index] for index in keep] for row in rows], columns))
+    columns = [Column("", weight=3 if index == flexible else 0, min_width=12) for index in keep]
+    return indented(paint, lambda inner: inner.table([[row[index] for index in keep] for row in rows], columns))
 
 
 def _texts(paint: Paint, items: list[tuple[str, str]]) -> Painted:
-    return inset(paint, lambda inner: inner.pairs(items)) if items else Painted("")
+    return indented(paint, lambda inner: inner.pairs(items)) if items else Painted("")
 
 
 def _plan(paint: Paint, session: Session) -> Painted:
@@ -204,18 +204,20 @@ def _plan(paint: Paint, session: Session) -> Painted:
     for phase, tasks in groups.items():
         name = "Without a phase" if phase is None else names.get(phase, phase)
         head = paint.cut(paint.join(name, "  ", paint.dim(tasks_summary(tasks))), paint.width - 2)
-        parts += [f"  {head}", tasks_list(paint, tasks, deeper=True)]
+        parts += [f"  {head}", tasks_list(paint, tasks, nested=True)]
     return Painted("\n".join(parts))
 
 
 def _decisions(paint: Paint, session: Session, clock: Clock) -> Painted:
     lines: list[str] = []
-    for made in session.decisions:
-        about = f" ({made.context})" if made.context else ""
-        first = paint.join("  ", paint.dim(clock.at(made.at)), "  ", paint.bold(made.chosen), paint.dim(about))
+    for decision in session.decisions:
+        about = f" ({decision.context})" if decision.context else ""
+        first = paint.join(
+            "  ", paint.dim(clock.at(decision.at)), "  ", paint.bold(decision.chosen), paint.dim(about)
+        )
         lines.append(paint.cut(first, paint.width))
-        options = [f"Options: {', '.join(made.options)}"] if made.options else []
-        for text in [*options, made.why] if made.why else options:
+        options = [f"Options: {', '.join(decision.options)}"] if decision.options else []
+        for text in [*options, decision.why] if decision.why else options:
             lines += ["    " + line for line in wrap(paint.plain(text, lines=True), paint.width - 4)]
     return Painted("\n".join(lines))
 

@@ -19,13 +19,13 @@ _SPANS = {"s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_00
 _DIGITS = 15  # what a double, and so every JSON reader, holds exactly
 
 
-def value_of(kind: Kind, choices: Sequence[str], word: str, label: str, operation: str | None) -> object:
+def parse_value(kind: Kind, choices: Sequence[str], word: str, label: str, operation: str | None) -> object:
     """The value of a word, or `Invalid` naming `label`, the option or argument it was given for."""
     if choices and word not in choices:
-        near = meant(word, choices)
-        start = f"Did you mean {' or '.join(near)}? " if near else ""
+        similar = similar_words(word, choices)
+        start = f"Did you mean {' or '.join(similar)}? " if similar else ""
         raise Invalid(
-            f"{label}: invalid value {shown(word)}",
+            f"{label}: invalid value {quoted(word)}",
             hint=f"{start}Valid values: {', '.join(choices)}.",
             operation=operation,
         )
@@ -47,9 +47,9 @@ def _integer(word: str) -> int:
     digits = word[1:] if word[:1] in ("-", "+") else word
     # int() alone would also take 1_000, surrounding blanks and the digits of every script.
     if not (digits.isascii() and digits.isdigit()):
-        raise Invalid(f"{shown(word)} is not a whole number")
+        raise Invalid(f"{quoted(word)} is not a whole number")
     if len(digits) > _DIGITS:
-        raise Invalid(f"{shown(word)} is too large a number", hint=f"At most {_DIGITS} digits.")
+        raise Invalid(f"{quoted(word)} is too large a number", hint=f"At most {_DIGITS} digits.")
     return int(word)
 
 
@@ -60,7 +60,7 @@ def _number(word: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise Invalid(f"{shown(word)} is not a number")
+        raise Invalid(f"{quoted(word)} is not a number")
     return value
 
 
@@ -68,7 +68,7 @@ def _span(word: str) -> int:
     digits = word.rstrip("smindhw")
     unit = _SPANS.get(word[len(digits) :])
     if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 6:
-        raise Invalid(f"{shown(word)} is not a length of time", hint="Write it as 90s, 30m, 12h, 7d or 2w.")
+        raise Invalid(f"{quoted(word)} is not a length of time", hint="Write it as 90s, 30m, 12h, 7d or 2w.")
     return int(digits) * unit
 
 
@@ -79,32 +79,34 @@ def _time(word: str, *, date: bool) -> str:
 
     if not word.isascii():
         raise Invalid(
-            f"{shown(word)} is not a time", hint="Write it as 2026-11-15 09:30, as HH:MM of today, or as RFC 3339."
+            f"{quoted(word)} is not a time", hint="Write it as 2026-11-15 09:30, as HH:MM of today, or as RFC 3339."
         )
     # A date alone is its first moment, so what makes that moment valid makes the date valid.
-    bare = date and len(word) == 10
+    date_only = date and len(word) == 10
     try:
-        times.parse_typed_time(f"{word}T00:00:00Z" if bare else word, now=0, local=lambda _: timedelta(0))
+        times.parse_typed_time(f"{word}T00:00:00Z" if date_only else word, now=0, local=lambda _: timedelta(0))
     except Invalid as error:
         if not date:
             raise
         raise Invalid(
-            f"{shown(word)} is not a date",
+            f"{quoted(word)} is not a date",
             hint="Write it as 2026-11-15, or as a time in RFC 3339.",
         ) from error
     return word
 
 
-def meant(word: str, candidates: Sequence[str]) -> list[str]:
+def similar_words(word: str, candidates: Sequence[str]) -> list[str]:
     """Up to three candidates close to a misspelt word, closest first, otherwise in their given order."""
     if not 1 < len(word) <= 40:
         return []
-    reach = 1 if len(word.lstrip("-")) < 4 else 2
+    max_distance = 1 if len(word.lstrip("-")) < 4 else 2
     ranked: list[tuple[int, int]] = []
     for order, candidate in enumerate(candidates):
         if candidate.startswith(word) and len(word.lstrip("-")) > 1:
             ranked.append((1, order))
-        elif abs(len(candidate) - len(word)) <= reach and (steps := _distance(word, candidate)) <= reach:
+        elif (
+            abs(len(candidate) - len(word)) <= max_distance and (steps := _distance(word, candidate)) <= max_distance
+        ):
             ranked.append((steps, order))
     return [candidates[order] for _, order in sorted(ranked)[:3]]
 
@@ -112,19 +114,19 @@ def meant(word: str, candidates: Sequence[str]) -> list[str]:
 def _distance(word: str, other: str) -> int:
     """How many letters to add, drop, replace or swap with a neighbour to turn one word into the other."""
     before: list[int] = []
-    above = list(range(len(other) + 1))
+    previous = list(range(len(other) + 1))
     for row, letter in enumerate(word, start=1):
         current = [row]
-        for column, against in enumerate(other, start=1):
-            steps = min(above[column] + 1, current[-1] + 1, above[column - 1] + (letter != against))
-            if row > 1 and column > 1 and letter == other[column - 2] and word[row - 2] == against:
+        for column, other_letter in enumerate(other, start=1):
+            steps = min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (letter != other_letter))
+            if row > 1 and column > 1 and letter == other[column - 2] and word[row - 2] == other_letter:
                 steps = min(steps, before[column - 2] + 1)
             current.append(steps)
-        before, above = above, current
-    return above[-1]
+        before, previous = previous, current
+    return previous[-1]
 
 
-def shown(word: str) -> str:
+def quoted(word: str) -> str:
     """A word to repeat in a message: shortened, with invisible characters escaped and without passwords."""
     for scheme in ("postgres://", "postgresql://"):
         before, address, _ = word.partition(scheme)

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.session_parts import (
-    agents_line,
+    agents_short,
     agents_summary,
-    cut_out,
-    inset,
+    indented,
+    pause_line,
     progress,
+    redacted_words,
     reminder,
-    resting,
     status_word,
-    tasks_line,
+    tasks_short,
     tasks_summary,
     title,
-    worked,
+    worked_words,
 )
 from holdfast.core.display_names import agent_names, with_readable_names
 from holdfast.core.model import Session
@@ -45,7 +45,7 @@ def render_status(
     `failed` are agents that did since the person wrote last.
     """
     names = agent_names(session.agents)
-    lost_ids, lately, retry = (
+    lost_ids, recent, retry = (
         frozenset(names.get(id_, id_) for id_ in ids)
         for ids in (lost_ids, *((failed.recent, failed.retry) if failed is not None else ((), ())))
     )
@@ -58,26 +58,26 @@ def render_status(
     unsettled = [*(agent.id for agent in session.agents if agent.id in lost_ids), *ended]
     silent = [
         *unsettled,
-        *(agent.id for agent in session.agents if agent.status == "interrupted" and agent.id in lately),
+        *(agent.id for agent in session.agents if agent.status == "interrupted" and agent.id in recent),
     ]
     if silent:
-        lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MAX_LINES])))
+        lines = indented(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MAX_LINES])))
         blocks.append(_block(paint, "Ended without a report", "", lines, len(silent) - MAX_LINES))
     if session.agents:
-        lines = agents_line(paint, session.agents, MAX_AGENTS, lost_ids)
+        lines = agents_short(paint, session.agents, MAX_AGENTS, lost_ids)
         blocks.append(
             _block(paint, "Agents", agents_summary(session.agents, limits(session.mode).agents, lost_ids), lines)
         )
     if session.tasks:
-        lines = tasks_line(paint, session.tasks, MAX_TASKS)
+        lines = tasks_short(paint, session.tasks, MAX_TASKS)
         blocks.append(_block(paint, "Plan", tasks_summary(session.tasks), lines))
     if others:
         rows = [
-            [str(other["id"])[:8], str(other["goal"]), paint.dim(_other_words(other, clock))]
+            [str(other["id"])[:8], str(other["goal"]), paint.dim(_other_status(other, clock))]
             for other in others[:MAX_OTHERS]
         ]
-        columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
-        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        columns = [Column(""), Column("", weight=3, min_width=12), Column("", weight=1)]
+        lines = indented(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Also open here", "", lines, len(others) - len(rows)))
     step = next_step(session, frozenset(unsettled), retry) if hint else ""
     if step:
@@ -85,7 +85,7 @@ def render_status(
     return Painted("\n\n".join(blocks))
 
 
-def _other_words(other: Mapping[str, object], clock: Clock) -> str:
+def _other_status(other: Mapping[str, object], clock: Clock) -> str:
     """The status of another session of the work tree."""
     open_tasks = other["open_tasks"]
     tasks = [count(open_tasks, "open task")] if isinstance(open_tasks, int) and open_tasks else []
@@ -102,25 +102,25 @@ def _heading(paint: Paint, session: Session) -> Painted:
 
 
 def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
-    facts: list[tuple[str, str]] = [("Time", paint.plain(worked(session, clock)))]
-    rest = resting(paint, session, clock)
-    if rest is not None:
-        facts.append(("", rest))
+    facts: list[tuple[str, str]] = [("Time", paint.plain(worked_words(session, clock)))]
+    pause = pause_line(paint, session, clock)
+    if pause is not None:
+        facts.append(("", pause))
     due = reminder(session) if session.ended_at is None else None
     if due is not None:
         facts.append(("", paint.yellow(due)))
     facts.append(("Context", context_line(paint, session)))
     facts.append(("Mode", paint.join(session.mode, paint.dim(f": {limit_words(session.mode)}"))))
-    made_of = [
+    optional = [
         ("Task", session.task), ("Branch", session.branch), ("Model", session.model),
         ("Tags", ", ".join(session.tags)), ("Continues", session.continues and session.continues[:8]),
         ("Summary", session.summary),
         ("Cost", None if session.cost_usd is None else f"{session.cost_usd:,.2f} USD"),
     ]  # fmt: skip
-    facts += [(name, paint.plain(value)) for name, value in made_of if value]
+    facts += [(name, paint.plain(value)) for name, value in optional if value]
     if session.sync.status != "none":
-        facts.append(("Sync", travel_words(session, clock)))
-    secrets = cut_out(session)
+        facts.append(("Sync", sync_words(session, clock)))
+    secrets = redacted_words(session)
     if secrets:
         facts.append(("Secrets", paint.plain(secrets)))
     return facts
@@ -137,7 +137,7 @@ def context_line(paint: Paint, session: Session, cells: int = 20) -> Painted:
     return paint.join(drawn, number, "  " if words else "", styles.get(context.level, paint.plain)(words))
 
 
-def travel_words(session: Session, clock: Clock) -> str:
+def sync_words(session: Session, clock: Clock) -> str:
     """Whether the session is synced with its remote, and since when."""
     sync = session.sync
     words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
@@ -155,25 +155,25 @@ def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
             [wait.for_, wait.text or "", paint.dim(clock.ago(wait.at))]
             for wait in session.waiting[:MAX_LINES]
         ]  # fmt: skip
-        columns = [Column("", weight=1, most=24, style="yellow"), Column("", weight=3, least=12), Column("")]
-        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        columns = [Column("", weight=1, max_width=24, style="yellow"), Column("", weight=3, min_width=12), Column("")]
+        lines = indented(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Waiting for you", "", lines, len(session.waiting) - len(rows)))
     disputed = [conflict for conflict in session.conflicts if conflict.chosen is None]
     if disputed:
         rows = [[conflict.field, paint.dim(f"{len(conflict.values)} values")] for conflict in disputed[:MAX_LINES]]
-        columns = [Column("", weight=1, least=12, style="red"), Column("", weight=1, least=12)]
-        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        columns = [Column("", weight=1, min_width=12, style="red"), Column("", weight=1, min_width=12)]
+        lines = indented(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Conflicts", "", lines, len(disputed) - len(rows)))
     if session.status == "error" and session.errors:
         last = session.errors[-1]
-        message = inset(paint, lambda inner: inner.cut(inner.red(last.message), inner.width))
+        message = indented(paint, lambda inner: inner.cut(inner.red(last.message), inner.width))
         blocks.append(_block(paint, "Stopped by an error", clock.ago(last.at), message))
     return blocks
 
 
 def _block(paint: Paint, name: str, aside: str, lines: Painted, left: int = 0) -> Painted:
-    rest = f"\n{paint.dim(f'  and {left:,} more')}" if left > 0 else ""
-    return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{rest}" if lines else ""))
+    more = f"\n{paint.dim(f'  and {left:,} more')}" if left > 0 else ""
+    return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{more}" if lines else ""))
 
 
 def next_step(session: Session, lost_ids: frozenset[str], retry: frozenset[str]) -> str:

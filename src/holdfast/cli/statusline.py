@@ -30,7 +30,7 @@ _MAX_PAYLOAD: Final = 4 * 1024 * 1024
 _MAX_AGE: Final = 10 * 60_000  # ms: if an update of the cache was missed, the line is wrong no longer than this
 _MAX_AGE_SERVER: Final = 60_000  # ms: on a server, other machines continue sessions too
 _MIN_INTERVAL: Final = 2.0  # seconds between two spooled payloads, and between two drains
-_BAR: Final = 10
+_BAR_CELLS: Final = 10
 _LEVELS: Final = ((85, "compress"), (70, "warning"), (50, "shown"), (0, "normal"))
 
 
@@ -44,7 +44,7 @@ def show(home: str, agent: str) -> int:
     name = _conversation(agent, payload)
     store = os.environ.get("HOLDFAST_STORE") or ""
     cached = _find_cached(home, name, _directory(payload), now, store)
-    line = drawn(cached, payload, _paint(os.environ), now=now)
+    line = render_line(cached, payload, _paint(os.environ), now=now)
     if line:
         os.write(1, line.encode("utf-8", "replace") + b"\n")
     _spool_and_drain(home, agent, name, payload, raw, now, store)
@@ -60,7 +60,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     cached = _find_cached(home, name, _directory(payload), now, store)
     worked, pause, _ = (None, "", 0) if cached is None else status_cache.work_at(cached, now)
     columns = _paint(os.environ).width
-    line = drawn(cached, payload, Paint(columns, tty=True), now=now)
+    line = render_line(cached, payload, Paint(columns, tty=True), now=now)
     try:
         _spool_and_drain(home, agent, name, payload, raw, now, store)
     except OSError as error:
@@ -72,7 +72,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
         "working_ms": worked,
         "pause": pause or None,
         "context_percent": context_percent(payload),
-        "cost_usd": _number(_part(payload, "cost").get("total_cost_usd")),
+        "cost_usd": _number(_object_field(payload, "cost").get("total_cost_usd")),
     }
 
 
@@ -100,25 +100,30 @@ def _object(raw: bytes) -> Fields | None:
 
 
 def _conversation(agent: str, payload: Fields) -> str:
-    own = payload.get("session_id")
-    if isinstance(own, str) and own.strip() and own.isprintable() and len(own) <= _MAX_ID_LENGTH:
-        return f"{agent}:{own}"
+    conversation = payload.get("session_id")
+    if (
+        isinstance(conversation, str)
+        and conversation.strip()
+        and conversation.isprintable()
+        and len(conversation) <= _MAX_ID_LENGTH
+    ):
+        return f"{agent}:{conversation}"
     return f"{status_cache.DIRECTORY_PREFIX}{_directory(payload)}"
 
 
 def _directory(payload: Fields) -> str:
     """The project directory of the conversation; its working directory changes with every `cd`."""
-    space = _part(payload, "workspace")
+    space = _object_field(payload, "workspace")
     for path in (space.get("project_dir"), space.get("current_dir"), payload.get("cwd")):
         if isinstance(path, str) and path.isprintable() and len(path) <= 4096 and os.path.isabs(path):
             return path
     return ""
 
 
-def _find_cached(home: str, name: str, where: str, now: int, store: str) -> Fields | None:
-    if not where or not os.path.isdir(home):
+def _find_cached(home: str, name: str, directory: str, now: int, store: str) -> Fields | None:
+    if not directory or not os.path.isdir(home):
         return None
-    cached = status_cache.find(home, name, where, store)
+    cached = status_cache.find(home, name, directory, store)
     max_age = _MAX_AGE if not server_outage.is_on_a_server(store) else _MAX_AGE_SERVER
     if cached is not None and (cached.fields is None or now - status_cache.written_at(cached.fields) < max_age):
         return cached.fields
@@ -126,7 +131,7 @@ def _find_cached(home: str, name: str, where: str, now: int, store: str) -> Fiel
         import holdfast.cli.fast_msgspec_import  # noqa: F401
         from holdfast.keeper.hook_process import status_of_conversation
 
-        return status_of_conversation(home, name, where, store=store)
+        return status_of_conversation(home, name, directory, store=store)
     except Exception as error:  # noqa: BLE001 (a line without the session is better than none)
         from holdfast.core.errors import Unreachable
 
@@ -144,14 +149,14 @@ def _note(home: str, error: Exception) -> None:
 # ── the line ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def drawn(cached: Fields | None, payload: Fields, paint: Paint, *, now: int) -> Painted:
+def render_line(cached: Fields | None, payload: Fields, paint: Paint, *, now: int) -> Painted:
     """The line: the goal is cut to leave room for the status."""
     parts: list[Painted] = []
     if cached is None:
         title = paint.plain(_project(payload))
     else:
         title = paint.plain(str(cached.get("goal") or "")) or paint.plain("session")
-        parts += _session(cached, paint, now)
+        parts += _session_parts(cached, paint, now)
     parts += [part for part in (_context(payload, paint), _cost(payload, paint)) if part]
     if cached is not None:
         parts += _reminder(cached, paint, now)
@@ -163,11 +168,13 @@ def drawn(cached: Fields | None, payload: Fields, paint: Paint, *, now: int) -> 
     return paint.cut(paint.join(*[part for part in parts if part], sep=gap), paint.width)
 
 
-def _session(cached: Fields, paint: Paint, now: int) -> list[Painted]:
+def _session_parts(cached: Fields, paint: Paint, now: int) -> list[Painted]:
     worked, pause, paused = status_cache.work_at(cached, now)
-    parts = [paint.plain(span(worked))]
+    parts = [paint.plain(short_duration(worked))]
     if pause:
-        parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {span(worked)} worked")]
+        parts = [
+            paint.join(paint.yellow(f"⏸ {short_duration(paused)} {pause}"), f", {short_duration(worked)} worked")
+        ]
     if cached.get("waits") is True:
         parts.append(paint.yellow("waits for you"))
     agents = cached.get("agents")
@@ -181,24 +188,24 @@ def _context(payload: Fields, paint: Paint) -> Painted | None:
     share = context_percent(payload)
     if share is None:
         return None
-    level = next(level for line, level in _LEVELS if share >= line)
-    return paint.join(paint.bar(share / 100, _BAR, level), f" {min(share, 999):.0f}%")
+    level = next(level for threshold, level in _LEVELS if share >= threshold)
+    return paint.join(paint.bar(share / 100, _BAR_CELLS, level), f" {min(share, 999):.0f}%")
 
 
 def context_percent(payload: Fields) -> float | None:
     """Percent of the context window that is used; None before the agent knows."""
-    window = _part(payload, "context_window")
+    window = _object_field(payload, "context_window")
     percentage = _number(window.get("used_percentage"))
     if percentage is not None:
         return percentage
-    size, usage = _number(window.get("context_window_size")), _part(window, "current_usage")
+    size, usage = _number(window.get("context_window_size")), _object_field(window, "current_usage")
     counts = [_number(value) for key, value in usage.items() if "input" in key]
-    known = [count for count in counts if count is not None]
-    return 100 * sum(known) / size if known and size else None
+    measured = [count for count in counts if count is not None]
+    return 100 * sum(measured) / size if measured and size else None
 
 
 def _cost(payload: Fields, paint: Paint) -> Painted | None:
-    cost = _number(_part(payload, "cost").get("total_cost_usd"))
+    cost = _number(_object_field(payload, "cost").get("total_cost_usd"))
     return None if not cost else paint.dim(f"${cost:,.2f}")
 
 
@@ -210,7 +217,7 @@ def _reminder(cached: Fields, paint: Paint, now: int) -> list[Painted]:
     return [paint.style(f"☕ {crossed[-1]}", "yellow" if len(crossed) == 1 else "red")]
 
 
-def span(ms: int) -> str:
+def short_duration(ms: int) -> str:
     """A duration in a few characters: `0m`, `12m`, `1h05`, `3d4h`."""
     minutes = max(ms, 0) // 60_000
     if minutes < 60:
@@ -224,7 +231,7 @@ def _project(payload: Fields) -> str:
     return os.path.basename(path.rstrip("/\\")) or path
 
 
-def _part(payload: Fields, name: str) -> Fields:
+def _object_field(payload: Fields, name: str) -> Fields:
     value = payload.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -236,8 +243,8 @@ def _number(value: object) -> float | None:
 
 def _paint(environ: Mapping[str, str]) -> Paint:
     """For an agent, which shows our output: not a terminal, but it understands colours and UTF-8."""
-    asked = environ.get("COLUMNS", "")
-    columns = int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 6 else 0
+    text = environ.get("COLUMNS", "")
+    columns = int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 else 0
     return Paint(min(columns or 80, 300), not environ.get("NO_COLOR"), tty=True)
 
 
@@ -271,9 +278,9 @@ def _checksum(payload: Fields) -> bytes | None:
     import json
     from binascii import crc32
 
-    window, model = _part(payload, "context_window"), _part(payload, "model").get("id")
+    window, model = _object_field(payload, "context_window"), _object_field(payload, "model").get("id")
     usage = window.get("current_usage") or window.get("total_input_tokens")
-    cost, limits = _part(payload, "cost").get("total_cost_usd"), payload.get("rate_limits")
+    cost, limits = _object_field(payload, "cost").get("total_cost_usd"), payload.get("rate_limits")
     if not usage and not cost and not limits:
         return None
     recorded = [usage, window.get("context_window_size"), cost, model, limits]
@@ -285,11 +292,11 @@ def _start_drain(home: str, now: int, store: str) -> None:
     """Start a process that drains the spool, if payloads wait."""
     if not spool.has_entries(home, None if store else spool.HOME) or not os.path.isdir(status_cache.directory(home)):
         return
-    begun = os.path.join(status_cache.directory(home), "drain")
-    if _recent(begun, now):
+    marker = os.path.join(status_cache.directory(home), "drain")
+    if _recent(marker, now):
         return
-    os.close(os.open(begun, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
-    os.utime(begun)
+    os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+    os.utime(marker)
     from holdfast.machine import background_process
 
     background_process.start(

@@ -10,13 +10,13 @@ from holdfast.core.errors import Busy, HoldfastError
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
 from holdfast.machine.private_paths import open_private
-from holdfast.sync.background import INTERVAL, LAST, MARK, STORE, age_of
+from holdfast.sync.background import INTERVAL, LAST_RUN_FILE, REQUEST_FILE, STORE_VARIABLE, age_of
 
 
 def run(home: str) -> None:
     """Wait for the interval to pass, remove the mark, and sync. Errors go to the error log."""
-    store = os.environ.pop(STORE, None)  # it may hold a password, which no child process needs
-    last = os.path.join(home, LAST)
+    store = os.environ.pop(STORE_VARIABLE, None)  # it may hold a password, which no child process needs
+    last = os.path.join(home, LAST_RUN_FILE)
     age = age_of(last)
     if age is not None and age < INTERVAL:
         time.sleep(INTERVAL - max(age, 0.0))
@@ -26,7 +26,7 @@ def run(home: str) -> None:
             os.close(open_private(last, os.O_WRONLY | os.O_CREAT))
             os.utime(last)
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(home, MARK))
+            os.unlink(os.path.join(home, REQUEST_FILE))
 
     try:
         from holdfast.sync.sync import sync

@@ -36,10 +36,10 @@ Sent = MemoryObjectSendStream[SessionMessage]
 _ANSWER_TIMEOUT: Final = 20.0  # seconds for calls under way once the input has ended
 _MAX_ID: Final = 1 << 63
 # A message's own id, if it comes early; one further in could belong to anything.
-_OPENING: Final = re.compile(
+_EARLY_ID: Final = re.compile(
     r'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*[,}]'
 )
-_NO_JSON: Final = "This line is not JSON"
+_NOT_JSON: Final = "This line is not JSON"
 
 
 class OverlongLine(str):
@@ -64,24 +64,27 @@ def read(line: str) -> JSONRPCMessage | BadMessage:
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValueError, RecursionError):
-        return _unreadable(line)
+        return _explain_unreadable(line)
     return message
 
 
-def _unreadable(line: str) -> BadMessage:
+def _explain_unreadable(line: str) -> BadMessage:
     try:
         value = json.loads(line)
-        whole = _is_encodable(value)
+        encodable = _is_encodable(value)
     except (ValueError, RecursionError):
-        return BadMessage(PARSE_ERROR, _NO_JSON, _early_id(line), is_response=False)
+        return BadMessage(PARSE_ERROR, _NOT_JSON, _early_id(line), is_response=False)
     if isinstance(value, list):
         return BadMessage(INVALID_REQUEST, "Batches are not supported", None, is_response=False)
     if not isinstance(value, dict):
         return BadMessage(INVALID_REQUEST, "This line is not a message", None, is_response=False)
-    name, is_response = _usable_id(value.get("id")), "method" not in value and ("result" in value or "error" in value)
-    if not whole:
-        return BadMessage(PARSE_ERROR, "This line holds half a character (a lone surrogate)", name, is_response)
-    return BadMessage(INVALID_REQUEST, "This line is not a message of the protocol", name, is_response)
+    request_id, is_response = (
+        _usable_id(value.get("id")),
+        "method" not in value and ("result" in value or "error" in value),
+    )
+    if not encodable:
+        return BadMessage(PARSE_ERROR, "This line holds half a character (a lone surrogate)", request_id, is_response)
+    return BadMessage(INVALID_REQUEST, "This line is not a message of the protocol", request_id, is_response)
 
 
 def _is_encodable(value: object) -> bool:
@@ -93,14 +96,14 @@ def _is_encodable(value: object) -> bool:
 
 
 def _early_id(line: str) -> Id | None:
-    match = _OPENING.match(line)
+    match = _EARLY_ID.match(line)
     return None if match is None else _usable_id(json.loads(match[1]))
 
 
-def _usable_id(name: object) -> Id | None:
-    if isinstance(name, str):
-        return name if len(name) <= 1000 and _is_encodable(name) else None
-    return name if type(name) is int and abs(name) < _MAX_ID else None
+def _usable_id(value: object) -> Id | None:
+    if isinstance(value, str):
+        return value if len(value) <= 1000 and _is_encodable(value) else None
+    return value if type(value) is int and abs(value) < _MAX_ID else None
 
 
 class _Connection:
@@ -111,9 +114,9 @@ class _Connection:
         self._calls: Counter[Id] = Counter()  # requests of the client, not answered yet
         self._own_requests: set[Id] = set()  # our requests, not answered yet
         self._ended = False
-        self._settled = anyio.Event()
+        self._all_answered = anyio.Event()
 
-    async def listen(
+    async def receive_lines(
         self, lines: AsyncIterator[str], into: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -123,28 +126,30 @@ class _Connection:
                     if isinstance(message, BadMessage):
                         await self._answer(message, into)
                     elif message is not None:
-                        self._note_received(message)
+                        self._count_received(message)
                         await into.send(SessionMessage(message))
                 await self._finish(into)
 
-    async def _answer(self, wrong: BadMessage, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        self._note(f"rejected a line: {wrong.reason}")
-        if wrong.is_response:
-            if wrong.id is not None and coerce_request_id(wrong.id) in self._own_requests:
-                await into.send(SessionMessage(_error(wrong.id, wrong.code, wrong.reason)))
+    async def _answer(self, bad: BadMessage, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        self._note(f"rejected a line: {bad.reason}")
+        if bad.is_response:
+            if bad.id is not None and coerce_request_id(bad.id) in self._own_requests:
+                await into.send(SessionMessage(_error(bad.id, bad.code, bad.reason)))
             return
-        await self._write(_error(wrong.id, wrong.code, wrong.reason))
+        await self._write(_error(bad.id, bad.code, bad.reason))
 
     async def _finish(self, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         """The input has ended: our requests fail, and calls under way are still answered."""
         self._ended = True
-        for name in tuple(self._own_requests):
-            await into.send(SessionMessage(_error(name, CONNECTION_CLOSED, "The client has closed the connection")))
+        for request_id in tuple(self._own_requests):
+            await into.send(
+                SessionMessage(_error(request_id, CONNECTION_CLOSED, "The client has closed the connection"))
+            )
         if self._calls:
             with anyio.move_on_after(_ANSWER_TIMEOUT):
-                await self._settled.wait()
+                await self._all_answered.wait()
 
-    async def speak(
+    async def send_messages(
         self,
         outgoing: MemoryObjectReceiveStream[SessionMessage],
         into: MemoryObjectSendStream[SessionMessage | Exception],
@@ -152,7 +157,7 @@ class _Connection:
         async with outgoing:
             async for message in outgoing:
                 await self._write(message.message)
-                self._note_sent(message.message)
+                self._count_sent(message.message)
                 if self._ended and isinstance(message.message, JSONRPCRequest):
                     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                         closed = _error(message.message.id, CONNECTION_CLOSED, "The client has closed the connection")
@@ -163,31 +168,31 @@ class _Connection:
             await self._writes.write(message.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
             await self._writes.flush()
 
-    def _note_received(self, message: JSONRPCMessage) -> None:
+    def _count_received(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
             self._calls[coerce_request_id(message.id)] += 1
         elif isinstance(message, JSONRPCNotification):
-            name = (message.params or {}).get("requestId")
-            if message.method == "notifications/cancelled" and isinstance(name, (int, str)):
-                self._calls.pop(coerce_request_id(name), None)  # it gets no answer
+            request_id = (message.params or {}).get("requestId")
+            if message.method == "notifications/cancelled" and isinstance(request_id, (int, str)):
+                self._calls.pop(coerce_request_id(request_id), None)  # it gets no answer
         elif message.id is not None:
             self._own_requests.discard(coerce_request_id(message.id))
 
-    def _note_sent(self, message: JSONRPCMessage) -> None:
+    def _count_sent(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
             self._own_requests.add(coerce_request_id(message.id))
         elif not isinstance(message, JSONRPCNotification) and message.id is not None:
-            name = coerce_request_id(message.id)
-            if self._calls[name] <= 1:
-                del self._calls[name]
+            request_id = coerce_request_id(message.id)
+            if self._calls[request_id] <= 1:
+                del self._calls[request_id]
             else:
-                self._calls[name] -= 1
+                self._calls[request_id] -= 1
         if self._ended and not self._calls:
-            self._settled.set()
+            self._all_answered.set()
 
 
-def _error(name: Id | None, code: int, reason: str) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=name, error=ErrorData(code=code, message=reason))
+def _error(request_id: Id | None, code: int, reason: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=reason))
 
 
 @asynccontextmanager
@@ -197,6 +202,6 @@ async def connect(reads: Any, writes: Any, note: Callable[[str], None]) -> Async
     sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     connection = _Connection(writes, note)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(connection.listen, reads.__aiter__(), into)
-        tasks.start_soon(connection.speak, outgoing, into)
+        tasks.start_soon(connection.receive_lines, reads.__aiter__(), into)
+        tasks.start_soon(connection.send_messages, outgoing, into)
         yield received, sent

@@ -31,7 +31,7 @@ _MAX_PROJECTS: Final = 8  # with open keepers
 _MAX_AGE: Final = 30.0  # seconds
 
 
-_ENDS = ("session.completed", "session.aborted")
+_END_EVENTS = ("session.completed", "session.aborted")
 
 
 class OwnSessions:
@@ -50,7 +50,7 @@ class OwnSessions:
     def current(self, keeper: Keeper) -> SessionHandle:
         """The current session. Refused if the agent has another one."""
         session = keeper.current()
-        refusal = self.displaced(keeper, session)
+        refusal = self.other_session_refusal(keeper, session)
         if refusal is not None:
             refusal.message += "; nothing was done"
             raise refusal
@@ -58,25 +58,25 @@ class OwnSessions:
             raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
         return session
 
-    def displaced(self, keeper: Keeper, current: SessionHandle | None) -> Refused | None:
+    def other_session_refusal(self, keeper: Keeper, current: SessionHandle | None) -> Refused | None:
         """The refusal if the agent's own session is not the current one, else None."""
         own = self._sessions.get(keeper.place.root)
         if own is None or (current is not None and current.id == own):
             return None
-        other = None if current is None else _named(current)
-        ended = _ended(keeper, own)
+        other = None if current is None else _describe(current)
+        ended = _ended_sentence(keeper, own)
         if ended is not None:
             instead = "" if current is None else f" To work in {other}, resume_session with session {current.id[:8]}."
             return Refused(ended, hint=f"Start a new one: start_session.{instead}", session=own)
-        yours = _named(SessionHandle(keeper, own))
-        now = "none is current here" if current is None else f"{other} is current here now"
+        own_session = _describe(SessionHandle(keeper, own))
+        current_session = "none is current here" if current is None else f"{other} is current here now"
         hint = f"To continue yours, pass session {own[:8]}, or make it current again: resume_session."
         if current is not None:
             hint += f" To work in the other one, resume_session with session {current.id[:8]}."
-        return Refused(f"your session is {yours}, but {now}", hint=hint, session=own)
+        return Refused(f"your session is {own_session}, but {current_session}", hint=hint, session=own)
 
 
-def _ended(keeper: Keeper, session: str) -> str | None:
+def _ended_sentence(keeper: Keeper, session: str) -> str | None:
     try:
         state = keeper.state(session)
     except NotFound:
@@ -86,13 +86,13 @@ def _ended(keeper: Keeper, session: str) -> str | None:
         return None
     by = ""
     for event in reversed(keeper.events(session)):
-        if event.type in _ENDS:
+        if event.type in _END_EVENTS:
             by = f" by {shorten(one_line(event.actor), 60)}"
             break
-    return f"your session, {_named(SessionHandle(keeper, session))}, was {STATUS[status]}{by}"
+    return f"your session, {_describe(SessionHandle(keeper, session))}, was {STATUS[status]}{by}"
 
 
-def _named(session: SessionHandle) -> str:
+def _describe(session: SessionHandle) -> str:
     goal = session.document().goal
     return f"“{shorten(one_line(goal), 80)}” ({session.id[:8]})"
 
@@ -172,36 +172,36 @@ class McpContext:
     # ── which project ────────────────────────────────────────────────────────────────────────────────────
 
     def _directory(self, project: str) -> str:
-        own = self._own()
+        start = self._start_directory()
         if not project:
-            if own is None:
+            if start is None:
                 raise Invalid(
                     "the directory the server was started in no longer exists",
                     hint="Say which project you mean: the argument `project`, an absolute path.",
                 )
             return self.options.directory
         check_text(project, "the project", max_length=MAX_PATH_LENGTH)
-        full = os.path.join(own or os.sep, os.path.expanduser(project))
+        full = os.path.join(start or os.sep, os.path.expanduser(project))
         if not os.path.isdir(full):
             raise Invalid(
                 f"{project[:80]!a} is not a directory here", hint="Give the project's directory as an absolute path."
             )
         return full
 
-    def _own(self) -> str | None:
+    def _start_directory(self) -> str | None:
         """The directory the server was started in, if it still exists."""
         try:
-            own = os.path.abspath(self.options.directory)
+            directory = os.path.abspath(self.options.directory)
         except FileNotFoundError:
             return None
-        return own if os.path.isdir(own) else None
+        return directory if os.path.isdir(directory) else None
 
     def is_outside_projects(self, project: str) -> bool:
         """Whether the server was started outside any project: desktop agents start it anywhere."""
-        own = self._own()
-        if project or own is None:
+        start = self._start_directory()
+        if project or start is None:
             return False
-        return os.path.realpath(own) in (os.path.realpath(os.path.expanduser("~")), os.path.abspath(os.sep))
+        return os.path.realpath(start) in (os.path.realpath(os.path.expanduser("~")), os.path.abspath(os.sep))
 
     # ── which session ────────────────────────────────────────────────────────────────────────────────────
 

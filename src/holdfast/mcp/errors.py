@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-_TOOL: Final = {
+_TOOL_BY_COMMAND: Final = {
     "start": "start_session", "resume": "resume_session", "continue": "resume_session", "stop": "finish_session",
     "abort": "finish_session", "pause": "pause_session", "status": "get_status", "briefing": "get_status",
     "show": "get_status", "list": "get_status", "history": "search_history", "sync": "sync",
@@ -33,7 +33,7 @@ _TOOL: Final = {
 _COMMAND: Final = re.compile(r"\bholdfast (?:(?:agent|task) (?=list)|plan (?=show))?([a-z]+)")
 # What is a command for a person is an entry of `record` for an agent.
 _ENTRY: Final = re.compile(r"\bholdfast (agent|task) (?!list)([a-z]+) ([\w.-]+)")
-_EVENT: Final = {
+_EVENT_BY_VERB: Final = {
     "start": "started", "progress": "progressed", "done": "completed", "fail": "failed", "retry": "retried",
     "pause": "paused", "resume": "resumed", "abort": "aborted", "add": "added", "block": "blocked",
     "reopen": "reopened", "drop": "dropped",
@@ -44,8 +44,8 @@ _MAX_PROBLEMS: Final = 5
 
 def error_result(error: BaseException, home: str, tool: str) -> CallToolResult:
     """The result of a failed tool: text to act on, and the error document for programs."""
-    known = as_holdfast_error(error, home, f"mcp {tool}")
-    return failure(_text(known), error_document(known, tool, Wall().now()))
+    explained = as_holdfast_error(error, home, f"mcp {tool}")
+    return failure(_text(explained), error_document(explained, tool, Wall().now()))
 
 
 def error_text(error: BaseException, home: str, where: str) -> str:
@@ -67,7 +67,7 @@ def _text(error: HoldfastError) -> str:
     if error.hint:
         hint = _ENTRY.sub(_entry, error.hint)
         parts.append(hint)
-        tools = dict.fromkeys(_TOOL[word] for word in _COMMAND.findall(hint) if word in _TOOL)
+        tools = dict.fromkeys(_TOOL_BY_COMMAND[word] for word in _COMMAND.findall(hint) if word in _TOOL_BY_COMMAND)
         if tools:
             parts.append(f"As a tool here: {', '.join(tools)}")
     if error.retry_helps:
@@ -77,9 +77,9 @@ def _text(error: HoldfastError) -> str:
 
 def _entry(match: re.Match[str]) -> str:
     kind, verb, name = match.groups()
-    if verb not in _EVENT:
+    if verb not in _EVENT_BY_VERB:
         return match[0]
-    return f'record with {kind}s: [{{"id": "{name}", "event": "{_EVENT[verb]}"}}]'
+    return f'record with {kind}s: [{{"id": "{name}", "event": "{_EVENT_BY_VERB[verb]}"}}]'
 
 
 def _sentence(text: str) -> str:
@@ -90,8 +90,8 @@ def _problems(error: ValidationError) -> str:
     """Which arguments are wrong, and why; values are not repeated."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     sentences = [f"{_place(problem['loc'])}: {_lower(problem['msg'])}" for problem in problems[:_MAX_PROBLEMS]]
-    more = f", and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
-    return f"Invalid arguments; nothing was done. {'; '.join(sentences)}{more}."[:_MAX_LENGTH]
+    remainder = f", and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+    return f"Invalid arguments; nothing was done. {'; '.join(sentences)}{remainder}."[:_MAX_LENGTH]
 
 
 def _place(location: tuple[int | str, ...]) -> str:

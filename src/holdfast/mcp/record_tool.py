@@ -31,7 +31,7 @@ Id = Annotated[str, Field(min_length=1, max_length=100)]
 Kind = Annotated[str, Field(max_length=100)]
 
 # Per event of an agent, the fields that go with it.
-_OF_AGENTS: Final = {
+_AGENT_FIELDS: Final = {
     "added": ("type", "task", "blocking_on"),
     "started": ("type", "task", "blocking_on", "background"), "progressed": ("progress",),
     "completed": ("summary", "tokens"), "failed": ("category", "message"), "aborted": ("message",),
@@ -51,14 +51,14 @@ class _RecordEntry(BaseModel):
 
     def check(self) -> None:
         """Refuse fields that would be lost."""
-        taken = self.fields_used()
-        if taken is None:
+        used = self.fields_used()
+        if used is None:
             return
         for name, field in type(self).model_fields.items():
-            if name not in taken and getattr(self, name) != field.get_default():
+            if name not in used and getattr(self, name) != field.get_default():
                 raise Invalid(
                     f"`{name}` does not belong to {self.kind()}",
-                    hint=f"It takes {', '.join(taken)}." if taken else "It takes no other fields.",
+                    hint=f"It takes {', '.join(used)}." if used else "It takes no other fields.",
                 )
 
 
@@ -81,7 +81,7 @@ class AgentNews(_RecordEntry):
         return f"event {self.event}"
 
     def fields_used(self) -> tuple[str, ...]:
-        return ("id", "event", *_OF_AGENTS.get(self.event, ()))
+        return ("id", "event", *_AGENT_FIELDS.get(self.event, ()))
 
     def apply(self, session: SessionHandle) -> None:
         if self.event == "added":
@@ -141,7 +141,7 @@ class TaskNews(_RecordEntry):
             "started": session.start_task, "completed": session.finish_task, "blocked": session.block_task,
             "reopened": session.reopen_task, "dropped": session.drop_task,
         }  # fmt: skip
-        paths = [inside(path, session.keeper.place.root) for path in self.artifacts]
+        paths = [relative_path(path, session.keeper.place.root) for path in self.artifacts]
         verbs[self.event](self.id, outcome=self.outcome or None, artifacts=paths)
         return None
 
@@ -162,7 +162,7 @@ class FileNews(_RecordEntry):
     agent: Annotated[Name, Field(description="who did it")] = ""
 
     def apply(self, session: SessionHandle) -> None:
-        path = inside(self.path, session.keeper.place.root)
+        path = relative_path(self.path, session.keeper.place.root)
         session.changed(path, self.action, agent=self.agent or None)
 
 
@@ -229,21 +229,21 @@ class Report(BaseModel):
     def steps(self, session: SessionHandle) -> Iterator[tuple[str, Apply]]:
         """What to do, each with the argument it comes from. Raises if part of an entry would be lost."""
         for name in ("edit", "agents", "tasks", "decisions", "files", "context", "away"):
-            for at, item in enumerate(getattr(self, name)):
-                where = name if name == "edit" else f"{name}[{at}]"
+            for number, item in enumerate(getattr(self, name)):
+                argument = name if name == "edit" else f"{name}[{number}]"
                 try:
                     item.check()
                 except Invalid as error:
-                    error.message = f"nothing of this call was recorded: {where}: {error.message}"
+                    error.message = f"nothing of this call was recorded: {argument}: {error.message}"
                     raise
-                yield where, partial(item.apply, session)
-        for at, words in enumerate(self.notes):
-            yield f"notes[{at}]", partial(session.note, words)
+                yield argument, partial(item.apply, session)
+        for number, text in enumerate(self.notes):
+            yield f"notes[{number}]", partial(session.note, text)
         if self.progress is not None or self.summary:
             yield "progress", partial(session.edit, progress=self.progress, summary=self.summary or None)
 
 
-def inside(path: str, root: str) -> str:
+def relative_path(path: str, root: str) -> str:
     """The path relative to the project, as the keeper wants it: agents often pass absolute paths."""
     if not os.path.isabs(path) or "\0" in path:
         return path
@@ -253,7 +253,7 @@ def inside(path: str, root: str) -> str:
     return path if outside else relative.replace(os.sep, "/")  # the keeper refuses paths outside the project by name
 
 
-_MANY: Final = Field(max_length=MAX_ENTRIES)
+_ENTRIES: Final = Field(max_length=MAX_ENTRIES)
 
 
 class RecordTool:
@@ -262,12 +262,12 @@ class RecordTool:
 
     async def record(
         self,
-        agents: Annotated[list[AgentNews], _MANY] = [],  # noqa: B006 (pydantic copies these)
-        tasks: Annotated[list[TaskNews], _MANY] = [],  # noqa: B006
-        decisions: Annotated[list[DecisionNews], _MANY] = [],  # noqa: B006
-        files: Annotated[list[FileNews], _MANY] = [],  # noqa: B006
-        notes: Annotated[list[Text], _MANY] = [],  # noqa: B006
-        context: Annotated[list[ContextNews], _MANY] = [],  # noqa: B006
+        agents: Annotated[list[AgentNews], _ENTRIES] = [],  # noqa: B006 (pydantic copies these)
+        tasks: Annotated[list[TaskNews], _ENTRIES] = [],  # noqa: B006
+        decisions: Annotated[list[DecisionNews], _ENTRIES] = [],  # noqa: B006
+        files: Annotated[list[FileNews], _ENTRIES] = [],  # noqa: B006
+        notes: Annotated[list[Text], _ENTRIES] = [],  # noqa: B006
+        context: Annotated[list[ContextNews], _ENTRIES] = [],  # noqa: B006
         progress: Annotated[
             Fraction | None, Field(description="How far the session is, 0 to 1.", allow_inf_nan=False)
         ] = None,
@@ -293,33 +293,33 @@ def _record(session: SessionHandle, report: Report) -> CallToolResult:
     if not steps:
         raise Invalid("nothing to record", hint='For instance notes: ["…"], or progress: 0.5.')
     added: list[str] = []
-    at = ""  # the current entry; the store may fail before the first and after the last
+    current_entry = ""  # the current entry; the store may fail before the first and after the last
     with collect_notes(session.keeper) as notes:
         try:
             with session.keeper.batch():
-                for where, apply in steps:
-                    at = f"{where}: "
-                    given = apply()
-                    if where.startswith("tasks") and isinstance(given, str):
-                        added.append(given)
-                at = ""
+                for argument, apply in steps:
+                    current_entry = f"{argument}: "
+                    task_id = apply()
+                    if argument.startswith("tasks") and isinstance(task_id, str):
+                        added.append(task_id)
+                current_entry = ""
         except Unreachable:
             raise  # it says whether this was recorded
         except HoldfastError as error:
-            error.message = f"nothing of this call was recorded: {at}{error.message}"
+            error.message = f"nothing of this call was recorded: {current_entry}{error.message}"
             raise
     state = session.state()  # not the whole document: this runs after every step
-    context, left = short_context(view.context_of(state))
+    context, left_out = short_context(view.context_of(state))
     if context.level == "compress":
         notes.append("The context is nearly full: compress now.")
-    done = Recorded(
+    answer = Recorded(
         id=session.id, status=view.status_of(state), progress=view.progress_of(state), recorded=len(steps),
-        tasks=added, context=context, notes=notes, left_out=left,
+        tasks=added, context=context, notes=notes, left_out=left_out,
     )  # fmt: skip
-    words = [f"Recorded {count(len(steps), 'entry', 'entries')} in {session.id[:8]}."]
+    sentences = [f"Recorded {count(len(steps), 'entry', 'entries')} in {session.id[:8]}."]
     if added:
-        words.append(f"Tasks added: {', '.join(added)}.")
-    return result(done, " ".join([*words, *notes]))
+        sentences.append(f"Tasks added: {', '.join(added)}.")
+    return result(answer, " ".join([*sentences, *notes]))
 
 
 def record_tool(context: McpContext) -> Tool:

@@ -23,11 +23,11 @@ from holdfast.mcp.tool import Name, Text
 from holdfast.sessions.overview import session_card
 
 _MAX_CHARS: Final = 30_000  # more than a tool returns: a resource is read for its detail
-_ROWS: Final = 50
+_MAX_ROWS: Final = 50
 _JSON: Final = "application/json"
 _MARKDOWN: Final = "text/markdown"
-_SESSION: Final = Field(description="A session by id; the current one by default")
-_REMARK: Final = Field(description="Anything you want to add")
+_SESSION_FIELD: Final = Field(description="A session by id; the current one by default")
+_REMARK_FIELD: Final = Field(description="Anything you want to add")
 
 
 def add_resources(server: MCPServer[Any], context: McpContext) -> None:
@@ -55,7 +55,7 @@ def add_resources(server: MCPServer[Any], context: McpContext) -> None:
 
     @server.resource(
         "holdfast://history", name="history", title="Past and present sessions", mime_type=_JSON,
-        description=f"The project's latest {_ROWS} sessions as JSON; search_history looks further.",
+        description=f"The project's latest {_MAX_ROWS} sessions as JSON; search_history looks further.",
     )  # fmt: skip
     async def history() -> str:
         return await read(_history)
@@ -76,7 +76,7 @@ def add_resources(server: MCPServer[Any], context: McpContext) -> None:
 
 
 def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
-    async def prompt(words: str, session: str, remark: str) -> list[UserMessage]:
+    async def prompt(instructions: str, session: str, remark: str) -> list[UserMessage]:
         def work(keeper: Keeper) -> str:
             return briefing_of(
                 session_to_read(keeper, session) if session else keeper.current() or keeper.latest_unfinished()
@@ -86,11 +86,11 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
             briefing = await context.read("", work)
         except Exception as error:  # noqa: BLE001 (reported in one form)
             raise MCPError(INVALID_PARAMS, errors.error_text(error, context.home(), "mcp prompt")) from None
-        return [UserMessage("\n\n".join([words, *([remark] if remark else []), briefing]))]
+        return [UserMessage("\n\n".join([instructions, *([remark] if remark else []), briefing]))]
 
     @server.prompt(name="continue", title="Continue", description="Continue the session where it stopped.")
     async def continue_(
-        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
+        session: Annotated[Name, _SESSION_FIELD] = "", remark: Annotated[Text, _REMARK_FIELD] = ""
     ) -> list[UserMessage]:
         return await prompt(
             "Continue this session. Call resume_session first; it settles what an interruption left behind and "
@@ -105,7 +105,7 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
         description="Write down everything the next person or agent needs, and pause.",
     )
     async def hand_over(
-        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
+        session: Annotated[Name, _SESSION_FIELD] = "", remark: Annotated[Text, _REMARK_FIELD] = ""
     ) -> list[UserMessage]:
         return await prompt(
             "Hand this session over. Look at what was really done since the briefing below, and call record with "
@@ -119,7 +119,7 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
         name="wrap_up", title="Wrap up", description="Check that the goal is reached, and finish the session."
     )
     async def wrap_up(
-        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
+        session: Annotated[Name, _SESSION_FIELD] = "", remark: Annotated[Text, _REMARK_FIELD] = ""
     ) -> list[UserMessage]:
         return await prompt(
             "Wrap this session up. Compare its goal and its plan with what was really done; call record for what is "
@@ -135,20 +135,20 @@ def briefing_of(session: SessionHandle | None) -> str:
 
 def _document(session: SessionHandle | None) -> str:
     if session is None:
-        return _written(Standing(session=None, briefing=None, attention=[], notes=[], left_out=[]))
+        return _json(Standing(session=None, briefing=None, attention=[], notes=[], left_out=[]))
     card = session_card(session.keeper, session.id)
-    shown, left = trim(card.session, _MAX_CHARS)
-    return _written(
-        Standing(session=shown, briefing=None, attention=most_urgent(card.attention), notes=[], left_out=left)
+    shown, left_out = trim(card.session, _MAX_CHARS)
+    return _json(
+        Standing(session=shown, briefing=None, attention=most_urgent(card.attention), notes=[], left_out=left_out)
     )
 
 
 def _history(keeper: Keeper) -> str:
-    rows = keeper.history(limit=_ROWS + 1)
-    return _written(
-        Found(sessions=short_rows(rows[:_ROWS]), cursor=rows[_ROWS - 1].id if len(rows) > _ROWS else None)
+    rows = keeper.history(limit=_MAX_ROWS + 1)
+    return _json(
+        Found(sessions=short_rows(rows[:_MAX_ROWS]), cursor=rows[_MAX_ROWS - 1].id if len(rows) > _MAX_ROWS else None)
     )
 
 
-def _written(answer: Standing | Found) -> str:
+def _json(answer: Standing | Found) -> str:
     return msgspec.json.encode(answer).decode()

@@ -31,7 +31,7 @@ from holdfast.machine import error_log
 from holdfast.mcp import errors, record_tool, resources, session_tools, sync_tools
 from holdfast.mcp.connection import OverlongLine, connect
 from holdfast.mcp.context import McpContext, ServerOptions
-from holdfast.mcp.streams import Wires
+from holdfast.mcp.streams import Descriptors
 
 INSTRUCTIONS: Final = (
     "Holdfast keeps the sessions of coding agents: what is worked on survives crashes, is resumed where it stopped,"
@@ -58,23 +58,23 @@ class HoldfastServer(MCPServer[Any]):
             log_level="CRITICAL", subscriptions=False, request_state_security=sync_tools.request_security(),
         )  # fmt: skip
         self._context = context
-        self._known = {tool.name: frozenset(tool.parameters["properties"]) for tool in tools}
+        self._arguments = {tool.name: frozenset(tool.parameters["properties"]) for tool in tools}
         resources.add_resources(self, context)
         resources.add_prompts(self, context)
 
     async def answer(self, reads: Any, writes: Any) -> None:
         """Serve the client at these two asynchronous files, line by line."""
-        low = self._lowlevel_server
+        lowlevel = self._lowlevel_server
         note = partial(error_log.note, self._context.home(), "mcp")
         async with connect(reads, writes, note) as (received, sent):
-            await low.run(received, sent, low.create_initialization_options())
+            await lowlevel.run(received, sent, lowlevel.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         try:
-            given = self._checked_arguments(name, arguments)
-            return await super().call_tool(name, given, context)
+            checked = self._checked_arguments(name, arguments)
+            return await super().call_tool(name, checked, context)
         except (Invalid, NotFound, ToolError) as error:
             cause = error.__cause__ if isinstance(error, ToolError) else error
             if cause is None or isinstance(cause, ToolError):  # the library refused it by itself
@@ -90,7 +90,7 @@ class HoldfastServer(MCPServer[Any]):
         try:
             if name not in known:
                 raise NotFound(f"unknown prompt {shorten(name, 60)!a}", hint=f"Prompts are {', '.join(known)}.")
-            unknown = [word for word in arguments or {} if word not in known[name]]
+            unknown = [argument for argument in arguments or {} if argument not in known[name]]
             if unknown:
                 raise Invalid(
                     f"unknown argument {shorten(unknown[0], 40)!a}",
@@ -106,27 +106,27 @@ class HoldfastServer(MCPServer[Any]):
 
     def _checked_arguments(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments that are not null. Unknown ones are refused: they would be lost silently."""
-        known = self._known.get(name)
+        known = self._arguments.get(name)
         if known is None:
-            raise NotFound(f"unknown tool {shorten(name, 60)!a}", hint=f"Tools are {', '.join(self._known)}.")
-        unknown = [shorten(word, 40) for word in arguments if word not in known]
+            raise NotFound(f"unknown tool {shorten(name, 60)!a}", hint=f"Tools are {', '.join(self._arguments)}.")
+        unknown = [shorten(argument, 40) for argument in arguments if argument not in known]
         if unknown:
             raise Invalid(
                 f"unknown argument {unknown[0]!a}; nothing was done",
                 hint=f"{name} takes {', '.join(sorted(known))}.",
             )
-        return {word: value for word, value in arguments.items() if value is not None}
+        return {argument: value for argument, value in arguments.items() if value is not None}
 
 
 # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
 
 _MAX_MESSAGE: Final = 32 << 20  # bytes; no honest message comes near
-_KEPT_OPENING: Final = 1000  # bytes kept of a message that is too large: enough to find its id
+_KEPT_BYTES: Final = 1000  # bytes kept of a message that is too large: enough to find its id
 _READ_SIZE: Final = 1 << 16
 _WRITE_SIZE: Final = 4096  # bytes a pipe accepts without blocking once it is writable
 
 
-def serve(options: ServerOptions, wires: Wires) -> int:
+def serve(options: ServerOptions, descriptors: Descriptors) -> int:
     """Serve until the client disconnects."""
     for name, code in (("SIGTERM", 0), ("SIGHUP", 0), ("SIGINT", 130)):
         number = getattr(signal, name, None)
@@ -134,7 +134,7 @@ def serve(options: ServerOptions, wires: Wires) -> int:
             signal.signal(number, _exit_handler(code))
     context = McpContext(options)
     try:
-        anyio.run(_answer, HoldfastServer(context), wires)
+        anyio.run(_serve_client, HoldfastServer(context), descriptors)
     except BaseExceptionGroup as problems:
         if problems.split(OSError)[1] is not None:  # more than a reader that left
             raise
@@ -143,12 +143,12 @@ def serve(options: ServerOptions, wires: Wires) -> int:
     return 0
 
 
-async def _answer(server: HoldfastServer, wires: Wires) -> None:
-    if _is_pollable(wires.reads) and _is_pollable(wires.writes):
-        await server.answer(InputLines(wires.reads), OutputLines(wires.writes))
+async def _serve_client(server: HoldfastServer, descriptors: Descriptors) -> None:
+    if _is_pollable(descriptors.reads) and _is_pollable(descriptors.writes):
+        await server.answer(InputLines(descriptors.reads), OutputLines(descriptors.writes))
         return
-    reads = os.fdopen(wires.reads, encoding="utf-8", errors="replace", closefd=False)
-    writes = os.fdopen(wires.writes, "w", encoding="utf-8", closefd=False)
+    reads = os.fdopen(descriptors.reads, encoding="utf-8", errors="replace", closefd=False)
+    writes = os.fdopen(descriptors.writes, "w", encoding="utf-8", closefd=False)
     await server.answer(anyio.wrap_file(reads), anyio.wrap_file(writes))
 
 
@@ -170,8 +170,8 @@ class InputLines:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._begun = bytearray()
-        self._opening = b""  # the start of the current line, once it is too long
+        self._partial = bytearray()
+        self._overlong_start = b""  # the start of the current line, once it is too long
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while True:
@@ -180,25 +180,25 @@ class InputLines:
                 read = os.read(self._descriptor, _READ_SIZE)
             except BlockingIOError:
                 continue
-            for line in self._whole(read):
+            for line in self._complete_lines(read):
                 yield line
             if not read:
                 return
 
-    def _whole(self, read: bytes) -> Iterator[str]:
+    def _complete_lines(self, read: bytes) -> Iterator[str]:
         """The lines that are complete now; the end of the input completes the last one."""
-        *ended, begun = read.split(b"\n")
-        for part in ended if read else [b""] if self._begun or self._opening else []:
-            self._begun += part
-            text = (self._opening or self._begun).decode(errors="replace")
-            line = OverlongLine(text) if self._opening else text
-            self._begun, self._opening = bytearray(), b""
+        *complete, partial = read.split(b"\n")
+        for part in complete if read else [b""] if self._partial or self._overlong_start else []:
+            self._partial += part
+            text = (self._overlong_start or self._partial).decode(errors="replace")
+            line = OverlongLine(text) if self._overlong_start else text
+            self._partial, self._overlong_start = bytearray(), b""
             if line.strip():
                 yield line
-        self._begun += begun
-        if len(self._begun) > _MAX_MESSAGE:
-            self._opening = self._opening or bytes(self._begun[:_KEPT_OPENING])
-            self._begun.clear()
+        self._partial += partial
+        if len(self._partial) > _MAX_MESSAGE:
+            self._overlong_start = self._overlong_start or bytes(self._partial[:_KEPT_BYTES])
+            self._partial.clear()
 
 
 class OutputLines:

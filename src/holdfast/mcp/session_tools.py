@@ -21,9 +21,9 @@ from holdfast.mcp.results import (
     OUTSIDE_PROJECTS,
     collect_notes,
     headline,
-    listed,
     project_file_notes,
     receipt,
+    row_lines,
     short_rows,
     status_result,
 )
@@ -83,7 +83,7 @@ class SessionTools:
     ) -> CallToolResult:
         def work(keeper: Keeper) -> CallToolResult:
             sync_notes = keeper.sync_first()
-            handle = _session_to_resume(keeper, session, anywhere=self._context.is_outside_projects(project))
+            handle = _session_to_resume(keeper, session, outside_projects=self._context.is_outside_projects(project))
             with collect_notes(handle.keeper) as notes:
                 notes.extend(sync_notes)
                 handle, resumed, continued = handle.take_up(force=force, gathers=False)
@@ -109,7 +109,7 @@ class SessionTools:
         def work(keeper: Keeper) -> CallToolResult:
             with collect_notes(keeper) as notes:
                 handle = session_to_read(keeper, session) if session else keeper.current()
-                refusal = None if session else self._context.own_sessions.displaced(keeper, handle)
+                refusal = None if session else self._context.own_sessions.other_session_refusal(keeper, handle)
                 if refusal is not None:
                     notes.append(errors.error_text(refusal, self._context.home(), "mcp get_status"))
             is_outside = self._context.is_outside_projects(project)
@@ -117,7 +117,7 @@ class SessionTools:
                 notes += project_file_notes(keeper, at_work=handle is not None)
             if handle is not None:
                 return status_result(handle, notes, max_chars)
-            return _no_session_result(keeper, notes, nowhere=is_outside)
+            return _no_session_result(keeper, notes, outside_projects=is_outside)
 
         return await self._context.read(project, work)
 
@@ -142,12 +142,12 @@ class SessionTools:
                 error.hint = "Leave `cursor` out for the first page, or pass the previous page's."
                 raise
             shown = short_rows(rows[:limit])
-            further = shown[-1].id if len(rows) > limit else None
+            next_cursor = shown[-1].id if len(rows) > limit else None
             if not shown:
                 where = "" if all_projects else " in this project (all_projects looks further)"
                 return result(Found(sessions=[], cursor=None), f"No such session{where}.")
-            more = "" if further is None else f"\nMore with cursor {further}"
-            return result(Found(sessions=shown, cursor=further), listed(shown) + more)
+            more = "" if next_cursor is None else f"\nMore with cursor {next_cursor}"
+            return result(Found(sessions=shown, cursor=next_cursor), row_lines(shown) + more)
 
         return await self._context.read(project, work)
 
@@ -201,16 +201,16 @@ class SessionTools:
         return await self._context.run(project, work)
 
 
-def _session_to_resume(keeper: Keeper, reference: str, *, anywhere: bool) -> SessionHandle:
+def _session_to_resume(keeper: Keeper, reference: str, *, outside_projects: bool) -> SessionHandle:
     """`anywhere`: the server runs outside any project, so the session continues in its own work tree."""
     if reference not in ("", LATEST):
         named = keeper.session(reference)
         # A session of another project does not become current in this one.
-        away = anywhere or not work_trees.belongs_here(keeper, named.id)
-        return at_its_place(keeper, named) if away else named
+        elsewhere = outside_projects or not work_trees.belongs_here(keeper, named.id)
+        return at_its_place(keeper, named) if elsewhere else named
     handle = (keeper.current() if reference == "" else None) or keeper.latest_unfinished()
     if handle is None:
-        files = [] if anywhere else project_file_notes(keeper, at_work=False, foreign=True)
+        files = [] if outside_projects else project_file_notes(keeper, at_work=False, foreign=True)
         hint = "\n".join(["Start one: holdfast start GOAL", *files])
         raise NotFound("there is no unfinished session in this project", hint=hint)
     return handle
@@ -223,8 +223,8 @@ def _other_project_note(handle: SessionHandle) -> str:
     )
 
 
-def _no_session_result(keeper: Keeper, notes: list[str], *, nowhere: bool) -> CallToolResult:
-    if nowhere:
+def _no_session_result(keeper: Keeper, notes: list[str], *, outside_projects: bool) -> CallToolResult:
+    if outside_projects:
         notes.append(
             "Pass `project`, an absolute directory, or a session's id; search_history with all_projects finds them."
         )
@@ -238,10 +238,10 @@ def _no_session_result(keeper: Keeper, notes: list[str], *, nowhere: bool) -> Ca
     return result(answer, "\n".join([NO_SESSION, *notes]))
 
 
-def _since(written: str) -> int | None:
-    if not written:
+def _since(text: str) -> int | None:
+    if not text:
         return None
-    return parse_time(f"{written}T00:00:00Z" if len(written) == 10 else written)
+    return parse_time(f"{text}T00:00:00Z" if len(text) == 10 else text)
 
 
 def opening_tools(context: McpContext) -> list[Tool]:

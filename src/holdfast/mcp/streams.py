@@ -11,31 +11,31 @@ import sys
 from typing import NamedTuple
 
 
-class Wires(NamedTuple):
+class Descriptors(NamedTuple):
     """The descriptors of the protocol."""
 
     reads: int
     writes: int
 
 
-def take() -> Wires:
+def take_over_standard_streams() -> Descriptors:
     """Take standard input and output, and put harmless ones in their place."""
     sys.stdout.flush()
-    wires = Wires(_above_standard(0), _above_standard(1))
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.close(nowhere)
+    descriptors = Descriptors(_above_standard(0), _above_standard(1))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
-    return wires
+    return descriptors
 
 
 def _above_standard(descriptor: int) -> int:
     """A duplicate above the standard numbers, which no child inherits."""
-    low: list[int] = []
+    standard: list[int] = []
     try:
         while (copy := os.dup(descriptor)) <= 2:
-            low.append(copy)
+            standard.append(copy)
     finally:
-        for number in low:
+        for number in standard:
             os.close(number)
     return copy

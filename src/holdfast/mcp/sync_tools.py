@@ -47,35 +47,35 @@ class SyncTool:
         project: Project = "",
     ) -> CallToolResult:
         def work(keeper: Keeper) -> CallToolResult:
-            return _answer(sync(keeper, remote or None, progress=_progress(context)))
+            return _sync_result(sync(keeper, remote or None, progress=_progress(context)))
 
         return await self._context.run_apart(project, work)
 
 
 def _progress(context: Context) -> Callable[[int, int, str], None]:
     """Reports progress now and then to clients that asked for it: they wait longer while they get some."""
-    next_ = monotonic() + _PROGRESS_INTERVAL
+    next_report = monotonic() + _PROGRESS_INTERVAL
 
     def report(done: int, total: int, what: str) -> None:
-        nonlocal next_
-        if monotonic() >= next_:
-            next_ = monotonic() + _PROGRESS_INTERVAL
+        nonlocal next_report
+        if monotonic() >= next_report:
+            next_report = monotonic() + _PROGRESS_INTERVAL
             from_thread.run(context.report_progress, done, total or None, what)
 
     return report
 
 
-def _answer(done: SyncResult) -> CallToolResult:
-    if done.failed and not done.reached:
-        name, error = next(iter(done.failed.items()))
+def _sync_result(outcome: SyncResult) -> CallToolResult:
+    if outcome.failed and not outcome.reached:
+        name, error = next(iter(outcome.failed.items()))
         error.message = f"could not sync with {name}: {error.message}"
         raise error
-    report = done.report
-    remotes = [Reached(name=name, error=None) for name in done.reached]
-    remotes += [Reached(name=name, error=error.message) for name, error in done.failed.items()]
+    report = outcome.report
+    remotes = [Reached(name=name, error=None) for name in outcome.reached]
+    remotes += [Reached(name=name, error=error.message) for name, error in outcome.failed.items()]
     notes = [one_line(sentence) for sentence in report.notes[:_MAX_LISTED]]
     answer = Exchanged(
-        pushed=report.pushed, pulled=report.pulled, conflicts=done.conflicts,
+        pushed=report.pushed, pulled=report.pulled, conflicts=outcome.conflicts,
         rejected=[
             Rejected(pack=refused.pack, device=refused.device, reason=refused.reason)
             for refused in report.rejected[:_MAX_LISTED]
@@ -83,22 +83,22 @@ def _answer(done: SyncResult) -> CallToolResult:
         notes=notes, remotes=remotes,
         sessions=[
             News(id=session.id, goal=session.goal, conflicts=session.conflicts)
-            for session in done.sessions[:_MAX_LISTED]
+            for session in outcome.sessions[:_MAX_LISTED]
         ],
         deleted=[Gone(session=deleted.session, device=deleted.device) for deleted in report.deleted[:_MAX_LISTED]],
     )  # fmt: skip
-    words = [f"Sent {report.pushed:,}, received {report.pulled:,}."]
-    words += [f"{name}: {one_line(error.message)}." for name, error in done.failed.items()]
-    words += (
+    sentences = [f"Sent {report.pushed:,}, received {report.pulled:,}."]
+    sentences += [f"{name}: {one_line(error.message)}." for name, error in outcome.failed.items()]
+    sentences += (
         [f"{count(len(report.rejected), 'pack')} not accepted: holdfast doctor has details."]
         if report.rejected
         else []
     )
-    if done.conflicts:
-        words.append(f"{count(done.conflicts, 'conflict')} for the person to resolve: holdfast conflicts.")
-    if len(done.sessions) > _MAX_LISTED:
-        words.append(f"{len(done.sessions):,} sessions have news; the latest {_MAX_LISTED} are listed.")
-    return result(answer, " ".join([*words, *notes]))
+    if outcome.conflicts:
+        sentences.append(f"{count(outcome.conflicts, 'conflict')} for the person to resolve: holdfast conflicts.")
+    if len(outcome.sessions) > _MAX_LISTED:
+        sentences.append(f"{len(outcome.sessions):,} sessions have news; the latest {_MAX_LISTED} are listed.")
+    return result(answer, " ".join([*sentences, *notes]))
 
 
 def sync_tool(mcp_context: McpContext) -> Tool:
@@ -125,25 +125,25 @@ class SingleUseCodec:
 
     def __init__(self) -> None:
         self._inner = RequestStateSecurity.ephemeral().codec
-        self._spent: set[str] = set()
+        self._used: set[str] = set()
 
     def seal(self, payload: bytes) -> str:
         return self._inner.seal(payload)
 
     def unseal(self, token: str) -> bytes:
         opened = self._inner.unseal(token)
-        _answering.set((self, token))
+        _person_answer.set((self, token))
         return opened
 
-    def spend(self, token: str) -> bool:
+    def use_once(self, token: str) -> bool:
         """Whether this is its first use."""
-        fresh = token not in self._spent
-        self._spent.add(token)
+        fresh = token not in self._used
+        self._used.add(token)
         return fresh
 
 
 # The answer that came with the current call: every call has a separate context.
-_answering: ContextVar[tuple[SingleUseCodec, str] | None] = ContextVar("answering", default=None)
+_person_answer: ContextVar[tuple[SingleUseCodec, str] | None] = ContextVar("answering", default=None)
 
 
 def request_security() -> RequestStateSecurity:
@@ -153,8 +153,8 @@ def request_security() -> RequestStateSecurity:
 
 def refuse_reused_answer() -> None:
     """Raise if the person's answer was used before."""
-    answer = _answering.get()
-    if answer is not None and not answer[0].spend(answer[1]):
+    answer = _person_answer.get()
+    if answer is not None and not answer[0].use_once(answer[1]):
         raise Refused(
             "this answer was used before; nothing more was shared",
             hint="Call share_session again: the person will be asked again.",
@@ -171,24 +171,24 @@ def not_asked_error() -> Refused:
 def refuse_without_elicitation(context: Context, command: str) -> None:
     """Raise if the client cannot ask the person."""
     capabilities = context.client_capabilities
-    can = None if capabilities is None else capabilities.elicitation
-    if can is None or (can.form is None and can.url is not None):
+    elicitation = None if capabilities is None else capabilities.elicitation
+    if elicitation is None or (elicitation.form is None and elicitation.url is not None):
         raise Refused(
             "sharing needs the person's agreement, and this client cannot ask for it; nothing was shared",
             hint=f"Tell the person to run this themselves: {command}",
         )
 
 
-def command(session: str, email: str, *, read_only: bool, days: int | None, remote: str) -> str:
+def share_command(session: str, email: str, *, read_only: bool, days: int | None, remote: str) -> str:
     """The command that does the same."""
-    words = ["holdfast", "share", session[:8], "--with", email]
-    words += ["--read-only"] if read_only else []
-    words += ["--expires", f"{days}d"] if days is not None else []
-    words += ["--remote", remote] if remote else []
-    return shlex.join(words)
+    arguments = ["holdfast", "share", session[:8], "--with", email]
+    arguments += ["--read-only"] if read_only else []
+    arguments += ["--expires", f"{days}d"] if days is not None else []
+    arguments += ["--remote", remote] if remote else []
+    return shlex.join(arguments)
 
 
-def question(goal: str, session: str, email: str, *, read_only: bool, days: int | None) -> str:
+def question_text(goal: str, session: str, email: str, *, read_only: bool, days: int | None) -> str:
     """Stored text is quoted and cleaned: it must not be able to word the question."""
     rights = "read it" if read_only else "read and change it"
     until = "" if days is None else f", for {days} day{'' if days == 1 else 's'}"
@@ -206,7 +206,7 @@ class _ShareRequest(NamedTuple):
 
 
 def share_tool(mcp_context: McpContext) -> Tool:
-    async def wished(session: str, email: str, project: str) -> _ShareRequest:
+    async def share_request(session: str, email: str, project: str) -> _ShareRequest:
         """What to share with whom. Refused before the person is asked, if either is unknown."""
 
         def work(keeper: Keeper) -> _ShareRequest:
@@ -215,22 +215,22 @@ def share_tool(mcp_context: McpContext) -> Tool:
 
         return await mcp_context.read(project, work)
 
-    async def confirmed(
+    async def ask_person(
         context: Context,
-        wish: Annotated[_ShareRequest, Resolve(wished)],
+        request: Annotated[_ShareRequest, Resolve(share_request)],
         read_only: bool,
         days: int | None,
         remote: str,
     ) -> Elicit[Confirmation]:
-        typed = command(wish.session, wish.email, read_only=read_only, days=days, remote=remote)
-        refuse_without_elicitation(context, typed)
-        words = question(wish.goal, wish.session, wish.email, read_only=read_only, days=days)
-        return Elicit(words, Confirmation)
+        command_line = share_command(request.session, request.email, read_only=read_only, days=days, remote=remote)
+        refuse_without_elicitation(context, command_line)
+        question = question_text(request.goal, request.session, request.email, read_only=read_only, days=days)
+        return Elicit(question, Confirmation)
 
     async def share_session(
         email: Annotated[Name, Field(description="Whom to share it with, as the person added them.")],  # noqa: ARG001
-        wish: Annotated[_ShareRequest, Resolve(wished)],
-        answer: Annotated[ElicitationResult[Confirmation], Resolve(confirmed)],
+        request: Annotated[_ShareRequest, Resolve(share_request)],
+        answer: Annotated[ElicitationResult[Confirmation], Resolve(ask_person)],
         session: Reference = "",  # noqa: ARG001 (`wished` reads both)
         read_only: Annotated[bool, Field(description="They may read it, not change it.")] = False,
         days: Annotated[int | None, Field(description="The share ends after this many days.", ge=1, le=3650)] = None,
@@ -245,15 +245,15 @@ def share_tool(mcp_context: McpContext) -> Tool:
             # The session the person was asked about, even if another one is current by now.
             expires = None if days is None else keeper.now() + days * DAY
             done = shares.share(
-                keeper, wish.session, wish.email, write=not read_only, expires=expires, name=remote or None
+                keeper, request.session, request.email, write=not read_only, expires=expires, name=remote or None
             )
             share = Share(
-                session=wish.session, with_=done.email, remote=done.remote, url=done.url, write=done.write,
+                session=request.session, with_=done.email, remote=done.remote, url=done.url, write=done.write,
                 expires=None if done.expires is None else format_time(done.expires),
             )  # fmt: skip
             return result(
                 Shared(share=share),
-                f"Shared {wish.session[:8]} with {one_line(done.email)}."
+                f"Shared {request.session[:8]} with {one_line(done.email)}."
                 f" They accept it with: holdfast accept {done.url}",
             )
 

@@ -67,27 +67,36 @@ def make_tool(
     )
     tool.fn_metadata.output_schema = answers.schema(answer)
     # The server refuses unknown arguments, so the schema says so.
-    tool.parameters = {**_plain(tool.parameters, tool.parameters.get("$defs", {})), "additionalProperties": False}
+    tool.parameters = {
+        **_simplified(tool.parameters, tool.parameters.get("$defs", {})),
+        "additionalProperties": False,
+    }
     return tool
 
 
-def _plain(schema: Any, parts: dict[str, Any]) -> Any:
+def _simplified(schema: Any, definitions: dict[str, Any]) -> Any:
     """The schema of the arguments without references and nulls, which some clients cannot read, and without titles,
     which cost every agent tokens. A null argument still counts as absent.
     """
     if isinstance(schema, list):
-        return [_plain(item, parts) for item in schema]
+        return [_simplified(item, definitions) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        schema = {**parts[schema["$ref"].rpartition("/")[2]], **{key: schema[key] for key in schema if key != "$ref"}}
-    arms = [arm for arm in schema.get("anyOf", []) if arm != {"type": "null"}]
-    if len(arms) == 1:
-        return _plain({**arms[0], **{key: schema[key] for key in schema if key not in ("anyOf", "default")}}, parts)
+        schema = {
+            **definitions[schema["$ref"].rpartition("/")[2]],
+            **{key: schema[key] for key in schema if key != "$ref"},
+        }
+    alternatives = [alternative for alternative in schema.get("anyOf", []) if alternative != {"type": "null"}]
+    if len(alternatives) == 1:
+        return _simplified(
+            {**alternatives[0], **{key: schema[key] for key in schema if key not in ("anyOf", "default")}},
+            definitions,
+        )
     plain: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":
-            plain[key] = {name: _plain(item, parts) for name, item in value.items()}
+            plain[key] = {name: _simplified(item, definitions) for name, item in value.items()}
         elif key not in ("$defs", "title"):
-            plain[key] = value if key in ("default", "enum", "required") else _plain(value, parts)
+            plain[key] = value if key in ("default", "enum", "required") else _simplified(value, definitions)
     return plain

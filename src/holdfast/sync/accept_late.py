@@ -77,7 +77,7 @@ class _LateAcceptor:
         for session, writer, stretch in list(device_removal.list_unaccepted(self._memory)):
             if stretch.device == self._device:
                 rest = self._store([(session, writer, stretch.events)])
-                with self._vault.here.transaction() as transaction:
+                with self._vault.local.transaction() as transaction:
                     device_removal.replace_unaccepted(self._memory, transaction, session, writer, self._device, rest)
 
     def _accept_life(self, life: str, cursor: ReadPosition, listing: HeadListing) -> int:
@@ -110,7 +110,7 @@ class _LateAcceptor:
             position = replace(
                 position, applied=max(cursor.applied, last), read=0, gaps=(), unaccepted=False, published_at=head.at
             )
-        with vault.here.transaction() as transaction:
+        with vault.local.transaction() as transaction:
             self._memory.write(transaction, position, "life", life)
         return left
 
@@ -131,7 +131,7 @@ class _LateAcceptor:
 
     def _store(self, streams: Iterable[tuple[str, str, Sequence[Event]]]) -> list[Event]:
         """Store the events that follow what is here; return the others."""
-        vault, store = self._vault, self._vault.here.store
+        vault, store = self._vault, self._vault.local.store
         streams_to_store: list[tuple[str, str, list[Event], set[str]]] = []
         rest: list[Event] = []
         hashes: dict[tuple[str, str], set[str]] = {}
@@ -151,14 +151,14 @@ class _LateAcceptor:
             if connected:
                 streams_to_store.append((session, writer, connected, stored))
         if streams_to_store:
-            with vault.here.transaction() as transaction:
+            with vault.local.transaction() as transaction:
                 # If this is interrupted, the next sync withdraws what was not accepted.
                 cuts = {device: item.cut for device, item in vault.membership.removed.items()}
                 self._memory.write(transaction, {**cuts, self._device: {"": {}}}, "obeyed")
                 if transaction.receive(
                     (event for _, _, events, _ in streams_to_store for event in events), own_only=True
                 ):
-                    vault.here.received(transaction, {session for session, *_ in streams_to_store})
+                    vault.local.received(transaction, {session for session, *_ in streams_to_store})
                 for session, writer, events, stored in streams_to_store:
                     vouched = self._memory.vouched(session, writer).by_members(vault.membership)
                     if any(event.seq <= vouched and event.hash not in stored for event in events):
@@ -199,7 +199,7 @@ def describe_unaccepted(pending: UnacceptedCount) -> str:
     return ", ".join(parts + ([f"{count(pending.pushes, 'push', 'pushes')} not read"] if pending.pushes else []))
 
 
-def admit(ws: Workspace, wanted: str) -> LateAcceptance:
+def admit(ws: Workspace, name_or_words: str) -> LateAcceptance:
     """Accept what a removed device wrote after its removal, at every vault where this device is an admin."""
     remotes: list[str] = []
     removed_devices: list[RemovedDevice] = []
@@ -209,9 +209,9 @@ def admit(ws: Workspace, wanted: str) -> LateAcceptance:
     def act(remote: KnownRemote, vault: Vault) -> bool:
         nonlocal refused, is_member
         done = False
-        vaults = [vault, *devices.shares(vault)]
-        device = _find_removed(vaults, wanted)
-        is_member = is_member or (device is None and devices.find_member(vault, wanted) is not None)
+        vaults = [vault, *devices.share_vaults(vault)]
+        device = _find_removed(vaults, name_or_words)
+        is_member = is_member or (device is None and devices.find_member(vault, name_or_words) is not None)
         for item in vaults if device is not None else ():
             removed = item.membership.removed.get(device or "")
             if device is None or removed is None:
@@ -240,23 +240,24 @@ def admit(ws: Workspace, wanted: str) -> LateAcceptance:
             left,
         )
     if refused:
-        raise Refused("this device is not an admin of the vault", hint=devices.ON_ANOTHER)
+        raise Refused("this device is not an admin of the vault", hint=devices.ON_ADMIN_DEVICE)
     raise NotFound(
-        f"no device called {wanted[:60]!a} was removed",
+        f"no device called {name_or_words[:60]!a} was removed",
         hint="It belongs to the vault: what it writes is accepted."
         if is_member
         else "holdfast device list shows the devices.",
     )
 
 
-def _find_removed(vaults: Sequence[Vault], wanted: str) -> str | None:
+def _find_removed(vaults: Sequence[Vault], name_or_words: str) -> str | None:
     """The id of the removed device with this name or fingerprint, if any."""
     members = vaults[0].membership
     matches = {
         device: item
         for vault in vaults
         for device, item in vault.membership.removed.items()
-        if (item.name == wanted or devices.has_fingerprint(item.keys, wanted)) and not members.is_member(device)
+        if (item.name == name_or_words or devices.has_fingerprint(item.keys, name_or_words))
+        and not members.is_member(device)
     }
     if len(matches) > 1:
         # If only one of them has unaccepted events, that one is meant.
@@ -268,7 +269,7 @@ def _find_removed(vaults: Sequence[Vault], wanted: str) -> str | None:
         if len(with_pending) != 1:
             choices = ", ".join(device.keys.words for device in matches.values())
             raise Conflict(
-                f"several devices called {wanted[:60]!a} were removed", hint=f"Give the fingerprint: {choices}"
+                f"several devices called {name_or_words[:60]!a} were removed", hint=f"Give the fingerprint: {choices}"
             )
         return with_pending[0]
     return next(iter(matches), None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.sync.protocol.packs import Stretch
     from holdfast.sync.vault import Vault
 
-_GUEST_BEGINS: Final = "a guest may not start the session again"
+_GUEST_STARTS: Final = "a guest may not start the session again"
 _GUEST_DELETES: Final = "a guest may not delete the session"
 _DELETES: Final = "only an admin device, or the device that started the session, may delete it"
 _MAX_OF_GUEST: Final = 4 << 20  # bytes
@@ -40,7 +40,7 @@ _SHARED: Final = "it came through a share, and you have a session of your own wi
 # Such events are judged again once everything is read: the first to publish need not be the first to record.
 NOT_YET_READ: Final = "it depends on events that are not read yet"
 _UNCONFIRMED: Final = "the session was here before, and the vault is not confirmed yet"
-_MEMBERS: Final = "session {} is another member's in the store of this device: they are not united"
+_MEMBERS: Final = "session {} belongs to another member of this device's store: the two are not merged"
 _ELSEWHERE: Final = "the session is your own and is not sent to this vault"
 
 
@@ -82,25 +82,25 @@ class Authority:
 
     def accept(self, stretches: Iterable[Stretch]) -> tuple[list[Stretch], list[RefusedEvents]]:
         """Split events that came together into acceptable ones and refused ones."""
-        good: list[Stretch] = []
+        accepted: list[Stretch] = []
         refused: list[RefusedEvents] = []
         new: dict[str, tuple[str, str]] = {}
         for stretch in sorted(stretches, key=lambda stretch: stretch.events[0].seq):
-            reason = _SHARED if self._came_through_share(stretch) else self._not_here(stretch.session)
+            reason = _SHARED if self._came_through_share(stretch) else self._session_refusal(stretch.session)
             if reason is not None:
                 refused.append(RefusedEvents(stretch.device, reason))
                 continue
             author = self.author(stretch.session, stretch.writer, stretch.device)
             if author is None:
-                good.append(stretch)
+                accepted.append(stretch)
                 new.update({event.hash: (event.writer, event.type) for event in stretch.events})
                 continue
-            number, reason = self._allowed(stretch, author, new)
+            number, reason = self._count_allowed(stretch, author, new)
             if number:
-                good.append(stretch._replace(events=stretch.events[:number]))
+                accepted.append(stretch._replace(events=stretch.events[:number]))
             if reason is not None:
                 refused.append(RefusedEvents(stretch.device, reason))
-        return good, refused
+        return accepted, refused
 
     def author(self, session: str, writer: str, voucher: str) -> StreamAuthor | None:
         """Who wrote a stream; None when the author may do anything.
@@ -110,10 +110,14 @@ class Authority:
         """
         vault, main = self._vault, self._main
         foreign = vault.main is None and vault.membership.session is not None
-        owning = foreign or provenance.owner(vault.here, session, main.id) == main.id
-        here = None if vault is main else vault.membership.author_of(writer)
-        if here is not None and here.kind == "guest" and not main.membership.is_member(here.keys.id):
-            return StreamAuthor(writer, here.keys.signing, guest=True, owning=owning, voucher=voucher)
+        owning = foreign or provenance.owner(vault.local, session, main.id) == main.id
+        share_device = None if vault is main else vault.membership.author_of(writer)
+        if (
+            share_device is not None
+            and share_device.kind == "guest"
+            and not main.membership.is_member(share_device.keys.id)
+        ):
+            return StreamAuthor(writer, share_device.keys.signing, guest=True, owning=owning, voucher=voucher)
         device = main.membership.author_of(writer)
         if device is None and not is_certified(writer):
             device = main.membership.members.get(voucher) or main.membership.removed.get(voucher)
@@ -123,13 +127,13 @@ class Authority:
             return StreamAuthor(writer, device.keys.signing, device.kind == "guest", owning, voucher)
         guest = vault.membership.author_of(writer)
         if guest is None:  # perhaps a guest of a share, whose stream a device of the vault passes on
-            known = writer in origin.guests(vault.here.store, session)
+            known = writer in origin.guests(vault.local.store, session)
             announced = main.membership.guests.get(session, ())
             signing = next((key for key in announced if certifies(writer, key)), b"")
             return StreamAuthor(writer, signing, guest=known or bool(signing), owning=owning, voucher=voucher)
         return StreamAuthor(writer, guest.keys.signing, guest=True, owning=owning, voucher=voucher)
 
-    def _wrote(self, author: StreamAuthor, session: str, writer: str) -> bool:
+    def _is_by(self, author: StreamAuthor, session: str, writer: str) -> bool:
         """Whether an event's writer is this author. A stream without keys belongs to its only voucher."""
         if is_certified(writer):
             return writer == author.writer or (bool(author.signing) and certifies(writer, author.signing))
@@ -141,37 +145,37 @@ class Authority:
         origins = main.membership.origins.get(session)
         if origins is None or main.membership.session is not None or stretch.device not in origins.guests:
             return False
-        if origin.share_of(self._vault.here.store, session) is not None:
+        if origin.share_of(self._vault.local.store, session) is not None:
             return False
-        state = self._vault.here.store.state(session)
+        state = self._vault.local.store.state(session)
         own = origins.share is None or state is not None
         known = state is not None and stretch.writer in state.heads
-        return own and not known and not provenance.belongs(main, session, stretch.writer)
+        return own and not known and not provenance.belongs_to_vault(main, session, stretch.writer)
 
-    def _not_here(self, session: str) -> str | None:
+    def _session_refusal(self, session: str) -> str | None:
         """Why the vault may not touch this session of ours: it was never sent there."""
-        main, here = self._main, self._vault.here
-        if origin.is_members(here.store, session):
+        main, local = self._main, self._vault.local
+        if origin.is_members(local.store, session):
             return _MEMBERS.format(session[:8])
-        if main.membership.session is not None or here.store.state(session) is None:
+        if main.membership.session is not None or local.store.state(session) is None:
             return None
         if session in self._earlier:
             return _UNCONFIRMED
-        taking = here.vaults(session)
-        return _ELSEWHERE if taking is not None and main.id not in taking else None
+        vaults = local.vaults(session)
+        return _ELSEWHERE if vaults is not None and main.id not in vaults else None
 
-    def _allowed(
+    def _count_allowed(
         self, stretch: Stretch, author: StreamAuthor, new: dict[str, tuple[str, str]]
     ) -> tuple[int, str | None]:
         """How many of the events count, and why no more do. `new`: accepted events that came with them."""
         first, last = stretch.events[0], stretch.events[-1]
-        kept = self._vault.here.store.stream(stretch.session, stretch.writer, max(1, first.seq - 1), last.seq)
+        stored = self._vault.local.store.stream(stretch.session, stretch.writer, max(1, first.seq - 1), last.seq)
         # What is here already was accepted before.
-        here = {event.hash for event in kept}
-        if first.prev is not None and first.prev not in here and first.prev not in new:
+        stored_hashes = {event.hash for event in stored}
+        if first.prev is not None and first.prev not in stored_hashes and first.prev not in new:
             return 0, _GAP
         for number, event in enumerate(stretch.events):
-            reason = None if event.hash in here else self._objection(event, author, new)
+            reason = None if event.hash in stored_hashes else self._objection(event, author, new)
             if reason is not None:
                 return number, reason
             new[event.hash] = event.writer, event.type
@@ -184,50 +188,53 @@ class Authority:
         return next((reason for reason in reasons if reason is not None), None)
 
     def _objection(self, event: Event, author: StreamAuthor, new: Mapping[str, tuple[str, str]]) -> str | None:
+        """Why this author may not write this event; None when they may."""
         if author.guest and len(event.data or b"") > _MAX_OF_GUEST:
             return _GUEST_LARGE
-        if author.guest and event.key is not None and (reason := self._displaces(event, author)) is not None:
+        if author.guest and event.key is not None and (reason := self._displacement(event, author)) is not None:
             return reason
         if event.type == "session.started" and author.guest:
-            return _GUEST_BEGINS
+            return _GUEST_STARTS
         if event.type == "session.deleted":
             if author.guest:
                 return _GUEST_DELETES
-            if self._main.membership.session is None and origin.share_of(self._vault.here.store, event.session):
+            if self._main.membership.session is None and origin.share_of(self._vault.local.store, event.session):
                 return _LEAVES
             if not self._everything_read:
                 return NOT_YET_READ
-            return None if author.owning and self._began(event, author, new) else _DELETES
+            return None if author.owning and self._started_session(event, author, new) else _DELETES
         if event.type != "event.erased" or event.data is None:
             return None  # an erased erasure was replaced by another one, which is judged itself
         erasure = read_data(event)
-        return self._erasure(event, erasure, author, new) if isinstance(erasure, EventErased) else _UNREADABLE
+        return (
+            self._erasure_objection(event, erasure, author, new) if isinstance(erasure, EventErased) else _UNREADABLE
+        )
 
-    def _displaces(self, event: Event, author: StreamAuthor) -> str | None:
+    def _displacement(self, event: Event, author: StreamAuthor) -> str | None:
         """Of equal keys the first counts: a guest's event must not replace another device's event."""
         if not self._everything_read:
             return NOT_YET_READ
         keyed = self._keyed.get(event.session)
         if keyed is None:
             keyed = self._keyed[event.session] = {}
-            for known in self._vault.here.store.events(event.session):
+            for known in self._vault.local.store.events(event.session):
                 if known.key is not None:
                     keyed.setdefault(known.key, []).append(known)
         for known in keyed.get(event.key or "", ()):
-            if _stands_before(event, known) and not self._wrote(author, event.session, known.writer):
+            if _precedes(event, known) and not self._is_by(author, event.session, known.writer):
                 return _DISPLACES
         return None
 
-    def _began(self, event: Event, author: StreamAuthor, new: Mapping[str, tuple[str, str]]) -> bool:
+    def _started_session(self, event: Event, author: StreamAuthor, new: Mapping[str, tuple[str, str]]) -> bool:
         """Whether only the author started the session: a start can be added later."""
-        known = origin.owned(self._vault.here.store, event.session)
-        if known is not None and known.began and not self._wrote(author, event.session, known.began):
+        known = origin.owned(self._vault.local.store, event.session)
+        if known is not None and known.began and not self._is_by(author, event.session, known.began):
             return False
         log = {**self._log(event.session), **new}
         starts = [writer for writer, kind in log.values() if kind == "session.started"]
-        return bool(starts) and all(self._wrote(author, event.session, writer) for writer in starts)
+        return bool(starts) and all(self._is_by(author, event.session, writer) for writer in starts)
 
-    def _erasure(
+    def _erasure_objection(
         self, event: Event, erasure: EventErased, author: StreamAuthor, new: Mapping[str, tuple[str, str]]
     ) -> str | None:
         for name in erasure.hashes:
@@ -235,11 +242,11 @@ class Authority:
             if known is None:
                 return _UNKNOWN
             writer, kind = known
-            if not self._wrote(author, event.session, writer):
+            if not self._is_by(author, event.session, writer):
                 return _GUEST_ERASES if author.guest else _ERASES
             # What replaces an erasure erases too.
             inner = parse_erasure(erasure.instead.get(name)) if kind == "event.erased" else None
-            reason = None if inner is None else self._erasure(event, inner, author, new)
+            reason = None if inner is None else self._erasure_objection(event, inner, author, new)
             if reason is not None:
                 return reason
         return None
@@ -247,7 +254,7 @@ class Authority:
     def _log(self, session: str) -> dict[str, tuple[str, str]]:
         log = self._logs.get(session)
         if log is None:
-            events = self._vault.here.store.events(session)
+            events = self._vault.local.store.events(session)
             log = self._logs[session] = {event.hash: (event.writer, event.type) for event in events}
         return log
 
@@ -259,44 +266,44 @@ def settle_guests(vault: Vault) -> None:
     withdrawn from there on as soon as the other one arrives: all devices end up with the same events.
     """
     if vault.membership.session is None:
-        _settle_announced(vault)
+        _settle_announced_guests(vault)
     else:
-        _settle_guests_of(vault, vault.membership.session)
+        _settle_share_guests(vault, vault.membership.session)
 
 
-def _settle_announced(main: Vault) -> None:
+def _settle_announced_guests(main: Vault) -> None:
     """Settle guests of shares at other remotes, which this device may not see."""
-    here, members = main.here, main.membership
+    local, members = main.local, main.membership
     if not members.guests:
         return
     is_settled = main.memory.read(tuple[str, ...], "settled") == members.tips
     is_device = provenance.device_test(members)
     for session, keys in members.guests.items():
-        state = here.store.state(session)
+        state = local.store.state(session)
         if state is None or (is_settled and session not in main.report.sessions):
             continue
         guests = {writer for writer in state.heads if any(certifies(writer, key) for key in keys)}
-        guests |= origin.guests(here.store, session)
-        others = {writer for writer in guests if not here.is_ours(writer) and not is_device(writer)}
-        with here.transaction() as transaction:
+        guests |= origin.guests(local.store, session)
+        others = {writer for writer in guests if not local.is_ours(writer) and not is_device(writer)}
+        with local.transaction() as transaction:
             _settle(main, transaction, session, others)
     if not is_settled:
-        with here.transaction() as transaction:
+        with local.transaction() as transaction:
             main.memory.write(transaction, members.tips, "settled")
 
 
 def _settle(vault: Vault, transaction: Transaction, session: str, guests: Collection[str]) -> None:
     origin.record_guests(transaction, session, guests)
-    displacing = _displacing(vault.here.store.events(session), guests)
+    displacing = _displacing(vault.local.store.events(session), guests)
     transaction.withdraw(session, {writer: first - 1 for writer, first in displacing.items()})
     for writer in displacing:
         device = vault.membership.author_of(writer)
         vault.report.reject("", "" if device is None else name_of(vault, device.keys.id), _DISPLACES)
 
 
-def _settle_guests_of(share: Vault, session: str) -> None:
-    here = share.here
-    state = here.store.state(session)
+def _settle_share_guests(share: Vault, session: str) -> None:
+    local = share.local
+    state = local.store.state(session)
     if state is None:
         return
     reports = (share.report,) if share.main is None else (share.report, share.main.report)
@@ -307,9 +314,9 @@ def _settle_guests_of(share: Vault, session: str) -> None:
         return
     streams = _guests(share, state.heads)
     # This share knows nothing of other shares of the session, at other remotes.
-    elsewhere = {writer for writer in origin.guests(here.store, session) if not share.membership.author_of(writer)}
-    keys = origin.guest_keys(here.store).get(session, {})
-    with here.transaction() as transaction:
+    elsewhere = {writer for writer in origin.guests(local.store, session) if not share.membership.author_of(writer)}
+    keys = origin.guest_keys(local.store).get(session, {})
+    with local.transaction() as transaction:
         if share.main is not None and keys.get(share.main.id, frozenset()) != streams.keys():
             origin.record_guest_keys(transaction, session, {**keys, share.main.id: frozenset(streams)})
         share.memory.write(transaction, tips, "settled")
@@ -328,7 +335,7 @@ def _guests(share: Vault, writers: Iterable[str]) -> dict[bytes, list[str]]:
         signing: writers_of
         for (device, signing), writers_of in streams.items()
         if not (share.main is not None and share.main.membership.is_member(device))
-        and not share.here.is_ours(writers_of[0])
+        and not share.local.is_ours(writers_of[0])
     }
 
 
@@ -342,19 +349,19 @@ def _displacing(events: Iterable[Event], guests: Collection[str]) -> dict[str, i
     for same_key in keyed.values():
         others = [event for event in same_key if event.writer not in guests]
         for event in same_key:
-            if event.writer in guests and any(_stands_before(event, other) for other in others):
+            if event.writer in guests and any(_precedes(event, other) for other in others):
                 displacing[event.writer] = min(event.seq, displacing.get(event.writer, event.seq))
     return displacing
 
 
-def _stands_before(event: Event, other: Event) -> bool:
+def _precedes(event: Event, other: Event) -> bool:
     """Whether of two different events with one key this one counts, and the other does not."""
     return event.written < other.written and (event.type, event.data) != (other.type, other.data)
 
 
 def may_share(main: Vault, by: str, session: str | None) -> bool:
     """Whether a device may share a session of the vault: an admin, or the device that started it."""
-    members, store = main.membership, main.here.store
+    members, store = main.membership, main.local.store
     device = members.members.get(by) or members.removed.get(by)
     if device is None or session is None:
         return False

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from holdfast.sync.sync import SyncResult
     from holdfast.workspace.workspace import Workspace
 
+CATCH_UP_SECONDS: Final = 10.0
+INTERVAL: Final = 10.0  # seconds
+# A request this old was left by a process that has ended.
+_REQUEST_EXPIRES: Final = 60.0
+REQUEST_FILE: Final = "sync.wanted"
+LAST_RUN_FILE: Final = "sync.last"
+STORE_VARIABLE: Final = "HOLDFAST_STORE"
+_MODULE: Final = "holdfast.keeper.background_sync"
+
 _running: dict[str, BackgroundSync] = {}
 _lock = threading.Lock()
 
@@ -29,72 +38,63 @@ class BackgroundSync:
     def __init__(self, ws: Workspace, *, patient: bool) -> None:
         self._patient = patient
         # Without a project: its mirrored files are the caller's business.
-        self._other = ws.apart(ws.home.path)
-        self._done: list[SyncResult | HoldfastError] = []
+        self._workspace = ws.apart(ws.home.path)
+        self._outcomes: list[SyncResult | HoldfastError] = []
         self._thread = threading.Thread(target=self._sync, name="sync", daemon=True)
         self._thread.start()
 
     def outcome(self, seconds: float) -> SyncResult | HoldfastError | None:
         """The result, if there is one within this time."""
         self._thread.join(seconds)
-        return self._done[0] if self._done else None
+        return self._outcomes[0] if self._outcomes else None
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         return not self._thread.is_alive()
 
     def _sync(self) -> None:
         from holdfast.sync.sync import sync
 
-        home = self._other.home.path
+        home = self._workspace.home.path
         try:
-            with self._other as other:
-                self._done.append(sync(other, patient=self._patient))
+            with self._workspace as ws:
+                self._outcomes.append(sync(ws, patient=self._patient))
         except HoldfastError as error:
-            self._done.append(error)
+            self._outcomes.append(error)
         except Exception as error:  # noqa: BLE001 (the caller has other work; the error is in the log)
             error_log.note(home, "sync", f"{type(error).__name__}: {error}")
-            self._done.append(Failed(f"the sync failed unexpectedly ({type(error).__name__})"))
+            self._outcomes.append(Failed(f"the sync failed unexpectedly ({type(error).__name__})"))
 
 
-def begin(ws: Workspace) -> BackgroundSync | None:
+def start_sync(ws: Workspace) -> BackgroundSync | None:
     """Start a sync that a person asked for; None while one is running already."""
     with _lock:
         running = _running.get(ws.home.path)
-        if running is not None and not running.over:
+        if running is not None and not running.finished:
             return None
         sync_run = _running[ws.home.path] = BackgroundSync(ws, patient=True)
     return sync_run
 
 
-INTERVAL: Final = 10.0  # seconds
-# A mark this old was left by a process that has ended.
-_MARK_EXPIRES: Final = 60.0
-MARK: Final = "sync.wanted"
-LAST: Final = "sync.last"
-STORE: Final = "HOLDFAST_STORE"
-_PROCESS: Final = "holdfast.keeper.background_sync"
-
-
 def request_sync(ws: Workspace) -> None:
     """Start a sync in the background, if there is a remote. Never raises: the command itself is done."""
     try:
-        if remote_list.load(ws.home) and ws.settings["sync.background"] and _mark(ws.home.path):
+        if remote_list.load(ws.home) and ws.settings["sync.background"] and _leave_request(ws.home.path):
             # Every user of the machine can read a program's arguments, but not its environment.
-            background_process.start(_PROCESS, "run", ws.home.path, around={STORE: ws.address.secret})
+            background_process.start(_MODULE, "run", ws.home.path, around={STORE_VARIABLE: ws.address.secret})
     except (HoldfastError, OSError) as error:
         error_log.note(ws.home.path, "sync", str(error))
 
 
-def _mark(home: str) -> bool:
-    """Leave the mark; True when no process is waiting to take it."""
-    path = os.path.join(home, MARK)
+def _leave_request(home: str) -> bool:
+    """Leave the request; True when no process is waiting to take it."""
+    path = os.path.join(home, REQUEST_FILE)
     try:
         os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         return True
     except (HoldfastError, OSError):
         age = age_of(path)
-        if age is None or age < _MARK_EXPIRES:
+        if age is None or age < _REQUEST_EXPIRES:
             return False
         os.utime(path)
         return True
@@ -109,10 +109,7 @@ def age_of(path: str) -> float | None:
     from holdfast.machine.wall import Wall
 
     age = Wall().now() / 1000 - touched / 1e9
-    return age if age > -1 else _MARK_EXPIRES
-
-
-CATCH_UP_SECONDS: Final = 10.0
+    return age if age > -1 else _REQUEST_EXPIRES
 
 
 def catch_up(ws: Workspace, *, seconds: float = CATCH_UP_SECONDS) -> list[str]:

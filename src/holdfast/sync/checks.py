@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.sync.vault import Vault
     from holdfast.workspace.workspace import Workspace
 
-_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 
 
 def keys(ws: Workspace, _: Store | None) -> Check:
@@ -54,11 +54,11 @@ def remotes(ws: Workspace, store: Store | None) -> list[Check]:
     """One check per remote, or one that says there is none."""
     if not os.path.lexists(ws.home.remotes):
         return [Check("remotes", "ok", "none is set up")]
-    from holdfast.sync.remote_list import load
+    from holdfast.sync import people, remote_list
 
     try:
-        known = load(ws.home)
-        _look_at_people(ws)
+        known = remote_list.load(ws.home)
+        people.load(ws.home)  # `Damaged` where that list is
     except HoldfastError as error:
         return [Check("remotes", "failed", error.message, error.hint)]
     if not known:
@@ -67,17 +67,10 @@ def remotes(ws: Workspace, store: Store | None) -> list[Check]:
         return [Check("remotes", "warning", "not checked: the store cannot be opened")]
     if keys(ws, store).status != "ok":
         return [Check("remotes", "warning", "not checked: this device's keys cannot be used")]
-    return [_guarded(ws, remote) for remote in known]
+    return [_check_or_failure(ws, remote) for remote in known]
 
 
-def _look_at_people(ws: Workspace) -> None:
-    """Raise `Damaged` where the list of people is damaged."""
-    from holdfast.sync.people import load
-
-    load(ws.home)
-
-
-def _guarded(ws: Workspace, remote: KnownRemote) -> Check:
+def _check_or_failure(ws: Workspace, remote: KnownRemote) -> Check:
     name = f"remote {one_line(remote.name)}"
     try:
         return _check_remote(ws, remote, name)
@@ -92,7 +85,7 @@ def _guarded(ws: Workspace, remote: KnownRemote) -> Check:
 def _check_remote(ws: Workspace, remote: KnownRemote, name: str) -> Check:
     from holdfast.sync import open_vault
 
-    findings: list[tuple[str, str | None]] = list(_check_memory(ws, remote))
+    findings: list[tuple[str, str | None]] = list(_check_status(ws, remote))
     try:
         with open_vault.vault(ws, remote, hurried=True) as vault:
             findings += _check_objects(vault, remote)
@@ -100,23 +93,23 @@ def _check_remote(ws: Workspace, remote: KnownRemote, name: str) -> Check:
         if not error.retry_helps:
             raise
         findings.insert(0, (f"it cannot be reached: {error.message}", error.hint or "The next sync tries again."))
-    last = _last(ws, remote)
+    last_sync = _last_sync(ws, remote)
     if not findings:
-        return Check(name, "ok", f"{remote.url}: {last}")
-    shown = "; ".join(one_line(finding) for finding, _ in findings[:_SHOWN])
-    more = f"; and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else ""
-    fixes = dict.fromkeys(fix for _, fix in findings[:_SHOWN] if fix)
-    return Check(name, "warning", f"{shown}{more} ({last})", " ".join(fixes) or None)
+        return Check(name, "ok", f"{remote.url}: {last_sync}")
+    shown = "; ".join(one_line(finding) for finding, _ in findings[:_MAX_SHOWN])
+    more = f"; and {len(findings) - _MAX_SHOWN} more" if len(findings) > _MAX_SHOWN else ""
+    fixes = dict.fromkeys(fix for _, fix in findings[:_MAX_SHOWN] if fix)
+    return Check(name, "warning", f"{shown}{more} ({last_sync})", " ".join(fixes) or None)
 
 
-def _last(ws: Workspace, remote: KnownRemote) -> str:
+def _last_sync(ws: Workspace, remote: KnownRemote) -> str:
     from holdfast.sync.state import VaultState
 
     last = VaultState(ws.store(), remote.vault).status().last_sync
     return "never synced" if last is None else f"last synced at {format_time(last)}"
 
 
-def _check_memory(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
+def _check_status(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
     """What is known here: this device's status, and what was rejected."""
     from holdfast.sync import device_removal, open_vault, session_status
     from holdfast.sync.accept_late import describe_unaccepted
@@ -125,29 +118,29 @@ def _check_memory(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str
     from holdfast.sync.state import VaultState
 
     status = status_of(ws, remote)
-    yield from advice(status, _words(ws))
+    yield from advice(status, _fingerprint(ws))
     if status.status not in ("pending", "removed", "other-keys") and (
         stuck := session_status.count_unsendable(ws, remote)
     ):
         yield (
             f"{count(stuck, 'session')} with events that this device may not send: it does not have their keys",
-            f"On an admin device: holdfast device approve {_words(ws)} --admin; then sync both.",
+            f"On an admin device: holdfast device approve {_fingerprint(ws)} --admin; then sync both.",
         )
     memory = VaultState(ws.store(), remote.vault)
-    vault = open_vault.remembered(ws, remote)
+    vault = open_vault.open_offline(ws, remote)
     for device, pending in device_removal.count_unaccepted(memory).items():
         name = name_of(vault, device)
         yield (
             f"{name} was removed, and what it wrote since is held back ({describe_unaccepted(pending)})",
             f"To accept it, on an admin device: holdfast device admit {shlex.quote(name)}",
         )
-    for item in sorted(memory.rejections(), key=lambda turned: -turned.at):
+    for item in sorted(memory.rejections(), key=lambda rejection: -rejection.at):
         by = f" from {item.device}" if item.device else ""
         where = f" ({item.pack})" if item.pack else ""
-        yield f"not accepted{by}: {item.reason}{where}", _ADVICE
+        yield f"not accepted{by}: {item.reason}{where}", _REJECTION_HINT
 
 
-_ADVICE: Final = (
+_REJECTION_HINT: Final = (
     "Nothing is lost here. holdfast sync tries again; if it stays, sync the device that wrote it, and check who can"
     " write to the remote."
 )
@@ -156,7 +149,7 @@ _ADVICE: Final = (
 _PUT_BACK: Final = "On this device: holdfast sync --put-back"
 
 
-def _words(ws: Workspace) -> str:
+def _fingerprint(ws: Workspace) -> str:
     from holdfast.workspace.keys import key_files
 
     public = key_files.public(ws.home.path)
@@ -166,7 +159,7 @@ def _words(ws: Workspace) -> str:
 def _check_objects(vault: Vault, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
     """What the remote shows of the pinned vault, and of what this device published there."""
     from holdfast.sync import create_vault
-    from holdfast.sync.devices import shares
+    from holdfast.sync.devices import share_vaults
     from holdfast.sync.protocol import entries
 
     if remote.kind == "vault":
@@ -187,7 +180,7 @@ def _check_objects(vault: Vault, remote: KnownRemote) -> Iterator[tuple[str, str
         return
     if vault.membership.is_member(vault.me):
         lost: dict[str, str | None] = {}
-        for item in [vault, *shares(vault)]:
+        for item in [vault, *share_vaults(vault)]:
             lost.update(_check_lost(item))
         yield from lost.items()
 
@@ -199,12 +192,12 @@ def _check_lost(vault: Vault) -> Iterator[tuple[str, str | None]]:
 
     if create_vault.lost_entries(vault, vault.remote.list(f"m/{vault.tag}/")):
         yield "membership entries of the vault are no longer there: no new device can join", _PUT_BACK
-    shown = {item.name for item in vault.remote.list(f"p/{vault.tag}/")}
+    listed = {item.name for item in vault.remote.list(f"p/{vault.tag}/")}
     missing = 0
     for life in retired_writers.lives(vault, read_listing(vault.remote.list("h/"), vault.tag)):
         if life.shown:
-            missing += sum(vault.pack_name(pack.name) not in shown for pack in life.packs)
-        elif life.writer == vault.here.writer():
+            missing += sum(vault.pack_name(pack.name) not in listed for pack in life.packs)
+        elif life.writer == vault.local.writer():
             yield "what this device published last is no longer there", "holdfast sync puts it back."
         else:
             yield "what this device published earlier is no longer there", _PUT_BACK

@@ -15,13 +15,13 @@ from holdfast.sync.state import FOUNDING, DeviceStatus
 from holdfast.sync.vault import LocalDevice, Vault
 from holdfast.workspace.keys import device_keys
 
-PUBLIC: Final = "vault"
+PUBLIC_OBJECT: Final = "vault"
 
 
 def read_founding(remote: RemoteStore) -> SignedEntry | None:
     """The founding entry of the vault at a remote, if there is a vault."""
     try:
-        return entries.read_founding(remote.get(PUBLIC, entries.FOUNDING_LIMIT))
+        return entries.read_founding(remote.get(PUBLIC_OBJECT, entries.FOUNDING_LIMIT))
     except Missing:
         return None
 
@@ -29,7 +29,7 @@ def read_founding(remote: RemoteStore) -> SignedEntry | None:
 def is_missing(remote: RemoteStore) -> bool:
     """Whether the object that every vault begins with is missing."""
     try:
-        remote.get(PUBLIC, entries.FOUNDING_LIMIT)
+        remote.get(PUBLIC_OBJECT, entries.FOUNDING_LIMIT)
     except Missing:
         return True
     except ObjectTooLarge:
@@ -40,7 +40,9 @@ def is_missing(remote: RemoteStore) -> bool:
 def check_public_object(vault: Vault) -> str | None:
     """What is wrong with the object by which others find the vault; None when it is ours."""
     try:
-        present = entries.hash_of(entries.read_founding(vault.remote.get(PUBLIC, entries.FOUNDING_LIMIT)).payload)
+        present = entries.hash_of(
+            entries.read_founding(vault.remote.get(PUBLIC_OBJECT, entries.FOUNDING_LIMIT)).payload
+        )
     except Missing:
         return "the object that names the vault is missing"
     except (Refused, Invalid) as error:  # too large, or a link in its place
@@ -48,42 +50,42 @@ def check_public_object(vault: Vault) -> str | None:
     return None if present == vault.id else "somebody replaced the object that names the vault with another vault's"
 
 
-def prepare(here: LocalDevice, remote: RemoteStore, *, session: str | None = None) -> Vault:
+def prepare(local: LocalDevice, remote: RemoteStore, *, session: str | None = None) -> Vault:
     """A new vault, stored on this device only: nothing is sent yet."""
     recipient, secret = device_keys.new_box()
     entry = entries.VaultFounded(
-        vault="", parents=(), by=here.keys.public.id, at=here.now(), device=here.keys.public, nonce=os.urandom(16),
+        vault="", parents=(), by=local.keys.public.id, at=local.now(), device=local.keys.public, nonce=os.urandom(16),
         box=recipient, session=session,
     )  # fmt: skip
-    signed = entries.sign(here.keys, entry)
-    vault = Vault(here, remote, entries.hash_of(signed.payload))
-    with here.transaction() as transaction:
+    signed = entries.sign(local.keys, entry)
+    vault = Vault(local, remote, entries.hash_of(signed.payload))
+    with local.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         vault.memory.write(transaction, DeviceStatus(place="member", confirmed=True, device=vault.me), "standing")
     first = KeyWrap(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
-    vault.use(first)  # no other device has the box's secret yet
+    vault.use_new_keys(first)  # no other device has the box's secret yet
     return vault
 
 
-def create_vault(here: LocalDevice, remote: RemoteStore) -> Vault | None:
+def create_vault(local: LocalDevice, remote: RemoteStore) -> Vault | None:
     """Create the vault of a remote; None when somebody else was faster."""
-    vault = prepare(here, remote)
+    vault = prepare(local, remote)
     change = vault.change()
-    change.add(Rename, device=vault.me, name=here.name)
+    change.add(Rename, device=vault.me, name=local.name)
     change.new_key()
-    change.write_down()
+    change.store()
     signed = vault.founding()
     assert signed is not None
-    if PUBLIC in remote.put([(PUBLIC, entries.founding_document(signed))]):
+    if PUBLIC_OBJECT in remote.put([(PUBLIC_OBJECT, entries.founding_document(signed))]):
         forget(vault)
         return None
     vault.flush()
     return vault
 
 
-def resume(here: LocalDevice, remote: RemoteStore, signed: SignedEntry) -> Vault | None:
+def resume(local: LocalDevice, remote: RemoteStore, signed: SignedEntry) -> Vault | None:
     """Continue a vault that this device created and did not finish; None when it is another's."""
-    vault = Vault(here, remote, entries.hash_of(signed.payload))
+    vault = Vault(local, remote, entries.hash_of(signed.payload))
     if vault.founding() is None or not vault.membership.is_member(vault.me):
         return None
     vault.flush()
@@ -92,8 +94,8 @@ def resume(here: LocalDevice, remote: RemoteStore, signed: SignedEntry) -> Vault
 
 def forget(vault: Vault) -> None:
     """Remove every trace of a vault from this store."""
-    with vault.here.transaction() as transaction:
-        for name in vault.here.store.remembered_under(vault.memory.name("")):
+    with vault.local.transaction() as transaction:
+        for name in vault.local.store.remembered_under(vault.memory.name("")):
             transaction.remember(name, None)
 
 
@@ -121,7 +123,7 @@ def put_back(vault: Vault) -> bool:
     founding = vault.founding()
     if key is None or founding is None:
         return False
-    objects = [] if vault.membership.session else [(PUBLIC, entries.founding_document(founding))]
+    objects = [] if vault.membership.session else [(PUBLIC_OBJECT, entries.founding_document(founding))]
     absent = lost_entries(vault, vault.remote.list(f"m/{vault.tag}/"))
     objects += [vault.sealed_entry(key, signed) for signed in absent]
     return len(vault.remote.put(objects)) < len(objects) if objects else False

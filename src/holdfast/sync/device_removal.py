@@ -79,15 +79,15 @@ def apply_removals(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = t
     """
     memory, members = vault.memory, vault.membership
     cuts = {device: item.cut for device, item in sorted(members.removed.items())}
-    wanted = msgspec.msgpack.encode(cuts, order="deterministic")
-    before = memory.raw("obeyed")
-    if before == wanted or (before is None and not cuts) or not members.is_member(vault.me):
+    encoded_cuts = msgspec.msgpack.encode(cuts, order="deterministic")
+    applied = memory.raw("obeyed")
+    if applied == encoded_cuts or (applied is None and not cuts) or not members.is_member(vault.me):
         return
     others, unaccepted = list(other_vaults()), list(list_unaccepted(memory))
     withdrawn: dict[str, dict[str, int]] = {}
-    with vault.here.transaction() as transaction:
+    with vault.local.transaction() as transaction:
         for session, writer, known in list(memory.streams()):
-            if not cuts.keys() & known.by.keys() or certifies(writer, vault.here.keys.public.signing):
+            if not cuts.keys() & known.by.keys() or certifies(writer, vault.local.keys.public.signing):
                 continue
             last = known.accepted(members, session, writer)
             for other in others:
@@ -102,7 +102,7 @@ def apply_removals(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = t
         if members.is_admin(vault.me):
             for device in cuts.keys() - (memory.read(dict[str, Cut], "obeyed") or {}).keys():
                 memory.write(transaction, True, "adopt", device)
-        memory.write_raw(transaction, wanted, "obeyed")
+        memory.write_raw(transaction, encoded_cuts, "obeyed")
 
 
 def _withdraw_unaccepted(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict[str, int]]) -> None:
@@ -134,7 +134,7 @@ def _restore_accepted(
     accepted = [event for event in stretch.events if event.seq <= last]
     if accepted:
         transaction.receive(accepted, own_only=True)
-        vault.here.received(transaction, {session})
+        vault.local.received(transaction, {session})
         rest = [event for event in stretch.events if event.seq > last]
         replace_unaccepted(vault.memory, transaction, session, writer, stretch.device, rest)
 
@@ -170,7 +170,7 @@ def remember_unread(vault: Vault, listing: HeadListing) -> None:
         if cursor.unread and cursor.device in vault.membership.removed and life in listing.newest:
             unread[cursor.device] = unread.get(cursor.device, 0) + cursor.unread
     if unread != (vault.memory.read(dict[str, int], "unread") or {}):
-        with vault.here.transaction() as transaction:
+        with vault.local.transaction() as transaction:
             vault.memory.write(transaction, unread, "unread")
 
 
@@ -222,13 +222,13 @@ def erase_unaccepted(vault: Vault, sessions: Iterable[str]) -> None:
     for session, writer, stretch in list(list_unaccepted(vault.memory)):
         if session in sessions:
             events = without_erased(find_erased(vault, session), stretch.events)
-            with vault.here.transaction() as transaction:
+            with vault.local.transaction() as transaction:
                 replace_unaccepted(vault.memory, transaction, session, writer, stretch.device, events)
 
 
 def find_erased(vault: Vault, session: str) -> ErasedEvents:
     """What the log of a session erases."""
-    erasing = [event for event in vault.here.store.events(session) if event.type in ERASING]
+    erasing = [event for event in vault.local.store.events(session) if event.type in ERASING]
     return ErasedEvents(any(event.type == "session.deleted" for event in erasing), collect_erasures(erasing).hashes)
 
 
@@ -252,25 +252,25 @@ class RemovedAuthor:
         self._vault = vault
         self.device = device
         self._signing = vault.membership.removed[device].keys.signing
-        invalid = {own for own, _ in vault.membership.rejected} | set(vault.membership.waiting)
+        invalid = {entry_hash for entry_hash, _ in vault.membership.rejected} | set(vault.membership.waiting)
         self._admin = device == vault.membership.founder
         self._own = self._admin
         self._authority = authority.Authority(vault, everything_read=True)
-        for own, signed in vault.known.items():
+        for entry_hash, signed in vault.known.items():
             entry = entries.read(signed.payload)
-            if isinstance(entry, Admit) and entry.device.id == device and own not in invalid:
+            if isinstance(entry, Admit) and entry.device.id == device and entry_hash not in invalid:
                 self._admin |= entry.admin
                 self._own |= entry.role != "guest"
 
     def objection(self, stretch: Stretch) -> str | None:
         """Why this stretch cannot be accepted as the device's own; None when it can."""
         members, last = self._vault.membership, stretch.events[-1]
-        words = packs.stream_words(self._vault.id, stretch.session, stretch.writer, last.seq, last.hash)
+        message = packs.stream_message(self._vault.id, stretch.session, stretch.writer, last.seq, last.hash)
         if members.session not in (None, stretch.session):
             return "it holds a session that is not shared here"
         if stretch.device != self.device:
             return "it is signed by a device that does not belong to the vault"
-        if not verify(self._signing, STREAM, words, stretch.signature):
+        if not verify(self._signing, STREAM, message, stretch.signature):
             return "a signature in it is wrong"
         author = self._authority.author(stretch.session, stretch.writer, stretch.device)
         forbidden = None if author is None else self._authority.objection(stretch, author)

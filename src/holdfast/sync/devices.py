@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 _RECOVERY = "recovery code"
-ON_ANOTHER = "Do it on an admin device; see: holdfast device list"
+ON_ADMIN_DEVICE = "Do it on an admin device; see: holdfast device list"
 
 Status = Literal["member", "recovery", "guest", "removed", "pending"]
 
@@ -37,7 +37,7 @@ class KnownDevice(NamedTuple):
     status: str
     admin: bool
     this: bool
-    last_word: int | None
+    last_active: int | None
     # For a removed device: how much of it is unaccepted.
     unaccepted: UnacceptedCount | None = None
 
@@ -71,8 +71,8 @@ class RecoveryCode(NamedTuple):
     renewed: bool
 
 
-def public(ws: Workspace) -> PublicKeys:
-    return open_vault.keys(ws).public
+def public_keys(ws: Workspace) -> PublicKeys:
+    return open_vault.device_keys(ws).public
 
 
 # ── listing ─────────────────────────────────────────────────────────────────────────────────────────
@@ -83,12 +83,12 @@ def list_devices(ws: Workspace) -> DeviceList:
     devices: list[KnownDevice] = []
     failed: dict[str, HoldfastError] = {}
     for remote in remote_list.load(ws.home):
-        vault = open_vault.remembered(ws, remote)
+        vault = open_vault.open_offline(ws, remote)
         devices += remembered(ws, vault, remote)
         if remote.kind != "vault" or not vault.membership.is_admin(vault.me):
             continue
         try:
-            with open_vault.vault(ws, remote, hurried=True) as asked:
+            with open_vault.vault(ws, remote, hurried=True) as opened:
                 devices += [
                     KnownDevice(
                         remote.name,
@@ -97,9 +97,9 @@ def list_devices(ws: Workspace) -> DeviceList:
                         "pending",
                         admin=False,
                         this=False,
-                        last_word=request.at,
+                        last_active=request.at,
                     )
-                    for request in join_vault.requests(asked, _joins(asked))
+                    for request in join_vault.list_requests(opened, _join_request_names(opened))
                 ]
         except HoldfastError as error:
             failed[remote.name] = error
@@ -133,15 +133,15 @@ def _members(ws: Workspace, vault: Vault, remote: KnownRemote) -> list[KnownDevi
     unaccepted = device_removal.count_unaccepted(vault.memory)
     devices += [
         KnownDevice(remote.name, item.name, item.keys.words, "removed", admin=False, this=device == vault.me,
-              last_word=last_published.get(device), unaccepted=unaccepted.get(device))
+              last_active=last_published.get(device), unaccepted=unaccepted.get(device))
         for device, item in members.removed.items()
         if item.name != _RECOVERY or device == vault.me
     ]  # fmt: skip
     devices += _removed_guests(vault, remote)
     if not any(device.this for device in devices) and own_status.place == "pending":
         devices.append(
-            KnownDevice(remote.name, vault.here.name, vault.here.keys.public.words, "pending", admin=False, this=True,
-                  last_word=None)
+            KnownDevice(remote.name, vault.local.name, vault.local.keys.public.words, "pending",
+                  admin=False, this=True, last_active=None)
         )  # fmt: skip
     return devices
 
@@ -149,24 +149,24 @@ def _members(ws: Workspace, vault: Vault, remote: KnownRemote) -> list[KnownDevi
 def _removed_guests(vault: Vault, remote: KnownRemote) -> list[KnownDevice]:
     """Removed guests of shared sessions that have unaccepted events."""
     guests: dict[str, KnownDevice] = {}
-    for share in shares(vault):
+    for share in share_vaults(vault):
         for device, unaccepted in device_removal.count_unaccepted(share.memory).items():
             removed = share.membership.removed.get(device)
             if removed is not None and device not in vault.membership.removed:
                 before = guests[device].unaccepted if device in guests else None
-                both = (
+                total = (
                     UnacceptedCount(*map(sum, zip(unaccepted, before, strict=True)))
                     if before is not None
                     else unaccepted
                 )
                 guests[device] = KnownDevice(
-                    remote.name, removed.name, removed.keys.words, "removed", admin=False, this=False, last_word=None,
-                    unaccepted=both,
+                    remote.name, removed.name, removed.keys.words, "removed", admin=False, this=False,
+                    last_active=None, unaccepted=total,
                 )  # fmt: skip
     return list(guests.values())
 
 
-def shares(vault: Vault) -> list[Vault]:
+def share_vaults(vault: Vault) -> list[Vault]:
     """The vaults of the sessions that a vault shares."""
     return [
         vault_shares.open_share(vault, session.vault, session.founding)
@@ -174,7 +174,7 @@ def shares(vault: Vault) -> list[Vault]:
     ]
 
 
-def _joins(vault: Vault) -> list[str]:
+def _join_request_names(vault: Vault) -> list[str]:
     return read_listing(vault.remote.list("h/"), vault.tag).joins
 
 
@@ -212,7 +212,7 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
 
     Where the remote lost what a member needs to get in, it is put back.
     """
-    wanted = parse_words(fingerprint).hex()
+    device = parse_words(fingerprint).hex()
     approved: list[ApprovedDevice] = []
     already = refused = False
 
@@ -224,9 +224,9 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
         if not members.is_admin(vault.me):
             refused = True
             return False
-        member = members.members.get(wanted)
+        member = members.members.get(device)
         if member is not None:
-            helped = join_vault.restore_access(vault, member.keys)
+            restored = join_vault.restore_access(vault, member.keys)
             if admin and not member.admin and member.kind == "device":
                 change = vault.change()
                 change.add(
@@ -234,12 +234,12 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
                     possession=member.possession,
                 )  # fmt: skip
                 change.commit()
-            elif not helped:
+            elif not restored:
                 already = True
                 return False
             approved.append(ApprovedDevice(member.name, member.keys.words, remote.name, admin))
             return True
-        request = join_vault.request_of(vault, _joins(vault), wanted)
+        request = join_vault.find_request(vault, _join_request_names(vault), device)
         if request is None:
             return False
         join_vault.approve(vault, request, admin=admin)
@@ -252,14 +252,14 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
     if already:
         raise Conflict("this device belongs to the vault already")
     if refused:
-        raise Refused("this device may not let others in", hint=ON_ANOTHER)
+        raise Refused("this device may not let others in", hint=ON_ADMIN_DEVICE)
     raise NotFound(
         "no device with this fingerprint asks to join",
         hint="On that device: holdfast remote add NAME URL; then compare the words: holdfast device show",
     )
 
 
-def remove(ws: Workspace, wanted: str) -> DeviceRemoval:
+def remove(ws: Workspace, name_or_words: str) -> DeviceRemoval:
     """Remove a device from every vault where this one may; a request to join, by fingerprint, is declined."""
     done: list[str] = []
     removed: list[tuple[str, str]] = []
@@ -267,7 +267,7 @@ def remove(ws: Workspace, wanted: str) -> DeviceRemoval:
 
     def act(remote: KnownRemote, vault: Vault) -> bool:
         nonlocal refused, declined
-        device = find_member(vault, wanted)
+        device = find_member(vault, name_or_words)
         if device == vault.me:
             raise Refused(
                 "a device cannot remove itself",
@@ -277,7 +277,7 @@ def remove(ws: Workspace, wanted: str) -> DeviceRemoval:
             refused = refused or device is not None
             return False
         if device is None:
-            request = _declined(vault, wanted)
+            request = _request_to_decline(vault, name_or_words)
             if request is None:
                 return False
             vault.remote.put([], remove=[request.object])
@@ -294,35 +294,37 @@ def remove(ws: Workspace, wanted: str) -> DeviceRemoval:
     if done:
         return DeviceRemoval(*removed[0], done, declined)
     if refused:
-        raise Refused("this device may not remove others", hint=ON_ANOTHER)
-    raise NotFound(f"no device called {wanted[:60]!a}", hint="holdfast device list shows the devices.")
+        raise Refused("this device may not remove others", hint=ON_ADMIN_DEVICE)
+    raise NotFound(f"no device called {name_or_words[:60]!a}", hint="holdfast device list shows the devices.")
 
 
-def _declined(vault: Vault, wanted: str) -> JoinRequest | None:
+def _request_to_decline(vault: Vault, words: str) -> JoinRequest | None:
     """The request to decline, by the fingerprint of its device."""
     try:
-        device = parse_words(wanted).hex()
+        device = parse_words(words).hex()
     except Invalid:
         return None
-    return join_vault.request_of(vault, _joins(vault), device)
+    return join_vault.find_request(vault, _join_request_names(vault), device)
 
 
-def find_member(vault: Vault, wanted: str) -> str | None:
+def find_member(vault: Vault, name_or_words: str) -> str | None:
     """The id of the member with this name or fingerprint, if any."""
     members = vault.membership.members
     matches = [
-        device for device, member in members.items() if member.name == wanted or has_fingerprint(member.keys, wanted)
+        device
+        for device, member in members.items()
+        if member.name == name_or_words or has_fingerprint(member.keys, name_or_words)
     ]
     if len(matches) > 1:
         choices = ", ".join(members[device].keys.words for device in matches)
-        raise Conflict(f"several devices are called {wanted[:60]!a}", hint=f"Give the fingerprint: {choices}")
+        raise Conflict(f"several devices are called {name_or_words[:60]!a}", hint=f"Give the fingerprint: {choices}")
     return matches[0] if matches else None
 
 
-def has_fingerprint(keys: PublicKeys, written: str) -> bool:
-    """Whether `written` is the fingerprint of these keys, in any spelling."""
+def has_fingerprint(keys: PublicKeys, words: str) -> bool:
+    """Whether `words` is the fingerprint of these keys, in any spelling."""
     try:
-        return parse_words(written).hex() == keys.id
+        return parse_words(words).hex() == keys.id
     except Invalid:
         return False
 
@@ -336,25 +338,25 @@ def rename(ws: Workspace, name: str) -> list[str]:
     from holdfast.workspace.keys import key_files
 
     name = check_text(name.strip(), "the device's name", max_length=100)
-    open_vault.keys(ws)
+    open_vault.device_keys(ws)
     key_files.set_name(ws.home.path, name)
     settings.change(ws.home.config, settings.find_setting("device.name"), name)
-    later: list[str] = []
+    unreachable: list[str] = []
     with open_vault.exclusive(ws):
         for remote in remote_list.load(ws.home):
-            vault = open_vault.remembered(ws, remote)
+            vault = open_vault.open_offline(ws, remote)
             member = vault.membership.members.get(vault.me)
             if member is None or member.name == name:
                 continue
             change = vault.change()
             change.add(Rename, device=vault.me, name=name)
-            change.write_down()
+            change.store()
             try:
                 with open_vault.vault(ws, remote) as reached:
                     sync_vault(reached)
             except Unreachable:
-                later.append(remote.name)
-    return later
+                unreachable.append(remote.name)
+    return unreachable
 
 
 def recovery_code(ws: Workspace, name: str | None = None) -> RecoveryCode:
@@ -384,4 +386,4 @@ def recovery_code(ws: Workspace, name: str | None = None) -> RecoveryCode:
     for_each_vault(ws, act, name=name)
     if codes:
         return codes[0]
-    raise Refused("this device may not make a recovery code", hint=ON_ANOTHER)
+    raise Refused("this device may not make a recovery code", hint=ON_ADMIN_DEVICE)

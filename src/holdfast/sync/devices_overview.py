@@ -112,11 +112,11 @@ def _overview(ws: Workspace, remote: KnownRemote) -> RemoteOverview:
             status=status,
             problems=tuple(RemoteProblem(*item) for item in advice),
             unsent=session_status.count_unsent(ws, remote),
-            requests=join_vault.remembered(memory),
+            requests=join_vault.remembered_requests(memory),
             rejections=tuple(sorted(memory.rejections(), key=lambda rejection: -rejection.at)),
             shared=tuple(_shared(ws, memory)),
         )
-        return overview._replace(devices=tuple(devices.remembered(ws, open_vault.remembered(ws, remote), remote)))
+        return overview._replace(devices=tuple(devices.remembered(ws, open_vault.open_offline(ws, remote), remote)))
     except HoldfastError as error:
         return overview._replace(problems=(*overview.problems, RemoteProblem(error.message, error.hint)))
 

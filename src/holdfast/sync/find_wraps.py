@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from holdfast.sync.protocol.wraps import KeyWrap
     from holdfast.sync.vault import Vault
 
-_AT_ONCE: Final = 2_000
+_MAX_READ: Final = 2_000
 # Wraps with no key that an entry names: perhaps of an epoch that is not known here yet.
 _MAX_UNNAMED: Final = 32
 # Keys in one wrap that no entry names: as many epochs may be unknown here.
 _MAX_UNNAMED_KEYS: Final = 256
-_MAX_PASSED_OVER: Final = 50_000
+_MAX_NAMES: Final = 50_000
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
-_PASSED: Final = "passed over"
+_USELESS_NAMES: Final = "passed over"
 # Opened before, with keys that no entry named: retried, a few at a time.
-_TRIED: Final = "tried"
-_UNNAMED: Final = "a key was left that no member of the vault named"
+_TRIED_NAMES: Final = "tried"
+_UNNAMED_KEY: Final = "a key was left that no member of the vault named"
 _shuffled: Final = random.SystemRandom()
 
 
@@ -50,24 +50,24 @@ class _WrapsRead(NamedTuple):
 def fetch_wraps(vault: Vault) -> bool:
     """Fetch and keep the new wraps for this device and vault; True when there were any."""
     memory = vault.memory
-    before = memory.read(set[str], _PASSED) or set()
-    tried = memory.read(list[str], _TRIED) or []
-    kept = memory.raw_under("wrap").keys()
-    prefix = wraps.prefix_of(vault.here.keys.public.age)
+    before = memory.read(set[str], _USELESS_NAMES) or set()
+    tried = memory.read(list[str], _TRIED_NAMES) or []
+    stored = memory.raw_under("wrap").keys()
+    prefix = wraps.prefix_of(vault.local.keys.public.age)
     listed = {item.name.removeprefix(prefix): item.size for item in vault.remote.list(prefix)}
     unknown = [
         name
         for name, size in listed.items()
-        if name not in kept and name not in before and size >= wraps.MIN_BYTES and _NAME.fullmatch(name)
+        if name not in stored and name not in before and size >= wraps.MIN_BYTES and _NAME.fullmatch(name)
     ]
     _shuffled.shuffle(unknown)
-    known = set(tried)
-    left = set(unknown)
-    again = [name for name in tried if name in left][:_MAX_UNNAMED]
-    names = by_turns(vault, (name for name in unknown if name not in known))[:_AT_ONCE] + again
+    tried_before = set(tried)
+    unread = set(unknown)
+    retried = [name for name in tried if name in unread][:_MAX_UNNAMED]
+    names = by_turns(vault, (name for name in unknown if name not in tried_before))[:_MAX_READ] + retried
     reading = _WrapReader(vault, prefix, flooded=len(unknown) > _MAX_UNNAMED)
     result = reading.read(names)
-    unnamed = _unnamed(vault)
+    unnamed = _kept_unnamed(vault)
     # Proven wraps come first, then the others by turns.
     proven = [name for name, wrapped in unnamed.items() if reading.proves(wrapped)]
     chosen = [*result.proven, *proven, *by_turns(vault, dict.fromkeys([*result.unnamed, *unnamed]))]
@@ -79,49 +79,49 @@ def fetch_wraps(vault: Vault) -> bool:
     dropped = (unnamed.keys() | result.unnamed.keys() | result.proven.keys()) - set(chosen)
     passed = (before & listed.keys()) | result.useless
     # Those tried just now come last: each gets its turn, however many there are.
-    still = (known & listed.keys()) | result.tried | dropped
-    waiting = still - {*names, *dropped}
-    now = [name for name in tried if name in waiting] + sorted(still - waiting)
-    if new or passed != before or now != tried:
-        with vault.here.transaction() as transaction:
+    remaining = (tried_before & listed.keys()) | result.tried | dropped
+    waiting = remaining - {*names, *dropped}
+    tried_next = [name for name in tried if name in waiting] + sorted(remaining - waiting)
+    if new or passed != before or tried_next != tried:
+        with vault.local.transaction() as transaction:
             for name in unnamed.keys() & dropped:
                 memory.forget(transaction, "wrap", name)
             for name, blob in new.items():
                 memory.write_raw(transaction, blob, "wrap", name)
-            memory.write(transaction, sorted(passed)[:_MAX_PASSED_OVER], _PASSED)
-            memory.write(transaction, now[:_MAX_PASSED_OVER], _TRIED)
+            memory.write(transaction, sorted(passed)[:_MAX_NAMES], _USELESS_NAMES)
+            memory.write(transaction, tried_next[:_MAX_NAMES], _TRIED_NAMES)
         vault.forget_wraps(unnamed.keys() & dropped)
     return bool(new)
 
 
 def by_turns(vault: Vault, names: Iterable[str]) -> list[str]:
     """Wraps in the order to open them: in turn from each author, admins first, then other devices."""
-    by: dict[str, list[str]] = {}
+    by_author: dict[str, list[str]] = {}
     for name in names:
-        by.setdefault(vault.left_by(name), []).append(name)
+        by_author.setdefault(vault.wrap_author(name), []).append(name)
     members = vault.membership.members
 
     def rank(author: str) -> tuple[bool, bool, bool, str]:
         known = members.get(author)
         return known is None, known is None or known.kind == "guest", known is None or not known.admin, author
 
-    turns = zip_longest(*(by[author] for author in sorted(by, key=rank)))
+    turns = zip_longest(*(by_author[author] for author in sorted(by_author, key=rank)))
     return [name for turn in turns for name in turn if name is not None]
 
 
-def _unnamed(vault: Vault) -> dict[str, KeyWrap]:
+def _kept_unnamed(vault: Vault) -> dict[str, KeyWrap]:
     """The wraps that are kept only for a key that no entry names."""
-    members, opened = vault.membership, vault.opened()
+    members, opened = vault.membership, vault.opened_wraps()
     named = {key.id for key in members.keys}
     ids = {name: {sealing.key_id(key) for key in wrapped.keys} for name, wrapped in opened.items()}
     unnamed: dict[str, KeyWrap] = {}
-    have: set[str] = set()
+    known_ids: set[str] = set()
     lacks_box = True
     for name in sorted(opened, key=lambda name: (-len(ids[name] & named), name)):
-        box, good = opened[name].box, ids[name] & named
-        brings_box = bool(good) and lacks_box and box is not None and age.public_of(box) == members.box
-        if name == "accepted" or ids[name] <= named or good - have or brings_box:
-            have |= good
+        box, named_ids = opened[name].box, ids[name] & named
+        brings_box = bool(named_ids) and lacks_box and box is not None and age.public_of(box) == members.box
+        if name == "accepted" or ids[name] <= named or named_ids - known_ids or brings_box:
+            known_ids |= named_ids
             lacks_box = lacks_box and not brings_box
         else:
             unnamed[name] = opened[name]
@@ -136,14 +136,16 @@ class _WrapReader:
         self._prefix = prefix
         # More came than are kept: proven ones are preferred.
         self._flooded = flooded
-        self._named = {key.id for key in vault.membership.keys}
-        self._have = {sealing.key_id(key) for wrapped in vault.wrapped() for key in wrapped.keys} & self._named
+        self._named_ids = {key.id for key in vault.membership.keys}
+        self._known_ids = {
+            sealing.key_id(key) for wrapped in vault.wrapped() for key in wrapped.keys
+        } & self._named_ids
         self._lacks_box = vault.box() is None
         self._listed: frozenset[str] | None = None
         self._entries: dict[str, bytes] = {}
 
     def read(self, names: list[str]) -> _WrapsRead:
-        vault, named = self._vault, self._named
+        vault, named = self._vault, self._named_ids
         result = _WrapsRead({}, {}, {}, set(), set())
         for name in names:
             try:
@@ -152,19 +154,19 @@ class _WrapReader:
                 continue
             except ObjectTooLarge:
                 blob = b""
-            opened = wraps.unwrap(blob, [vault.here.keys.identity])
-            reason = _objection(vault, opened, len(named))
+            opened = wraps.unwrap(blob, [vault.local.keys.identity])
+            reason = _rejection_reason(vault, opened, len(named))
             if opened is None or opened.vault != vault.id or reason is not None:
                 if reason is not None:
                     vault.report.reject(self._prefix + name, "", reason)
                 result.useless.add(name)
                 continue
             ids = {sealing.key_id(key) for key in opened.keys}
-            if ids & named - self._have or (ids & named and self._brings_box(opened)):
+            if ids & named - self._known_ids or (ids & named and self._brings_box(opened)):
                 result.named[name] = blob
-                self._have |= ids & named
+                self._known_ids |= ids & named
                 self._lacks_box = self._lacks_box and not self._brings_box(opened)
-            elif ids <= self._have:
+            elif ids <= self._known_ids:
                 result.useless.add(name)  # it says nothing new
             elif len(result.proven) < _MAX_UNNAMED and self.proves(opened):
                 result.proven[name] = blob
@@ -172,7 +174,7 @@ class _WrapReader:
                 result.unnamed[name] = blob
             else:
                 if not result.tried:
-                    vault.report.reject(self._prefix + name, "", _UNNAMED)
+                    vault.report.reject(self._prefix + name, "", _UNNAMED_KEY)
                 result.tried.add(name)
         return result
 
@@ -186,7 +188,7 @@ class _WrapReader:
         if not self._flooded or opened.entry is None:
             return False
         name = vault.entry_name(opened.entry)
-        keys = [key for key in opened.keys if sealing.key_id(key) not in self._have]
+        keys = [key for key in opened.keys if sealing.key_id(key) not in self._known_ids]
         try:
             sealed = self._entry(name)
             limit = entries.unpacked_limit(len(sealed))
@@ -206,7 +208,7 @@ class _WrapReader:
         return self._entries[name]
 
 
-def _objection(vault: Vault, opened: KeyWrap | None, named: int) -> str | None:
+def _rejection_reason(vault: Vault, opened: KeyWrap | None, named: int) -> str | None:
     """Why a wrap is useless, if that is worth reporting."""
     if opened is None:
         return "a wrap for this device cannot be opened"

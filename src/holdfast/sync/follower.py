@@ -40,27 +40,27 @@ class SyncFollower(Follower):
     def shared_by(self, ws: Workspace, session: str) -> str | None:
         """The vault through which somebody shares this session with us; None for our own."""
         try:
-            seen = os.lstat(ws.home.remotes)
+            info = os.lstat(ws.home.remotes)
         except OSError:
             return None
-        if (now := (seen.st_mtime_ns, seen.st_size, seen.st_ino)) != self._shares_of:
+        if (version := (info.st_mtime_ns, info.st_size, info.st_ino)) != self._shares_of:
             from holdfast.sync.shared_with_me import shares
 
-            self._shares, self._shares_of = shares(ws.home), now
+            self._shares, self._shares_of = shares(ws.home), version
         vault = self._shares.get(session)
         if vault is None:
             return None
-        from holdfast.sync.shared_with_me import is_through
+        from holdfast.sync.shared_with_me import is_shared_with_us
 
-        return vault if is_through(ws, session, vault) else None
+        return vault if is_shared_with_us(ws, session, vault) else None
 
     def write_refusal(self, ws: Workspace, session: str) -> Refused | None:
         vault = self.shared_by(ws, session)
         if vault is None:
             return None
-        from holdfast.sync.shared_with_me import reads_only
+        from holdfast.sync.shared_with_me import is_read_only
 
-        if not reads_only(ws, vault):
+        if not is_read_only(ws, vault):
             return None
         return Refused(
             "the session is read-only for you",

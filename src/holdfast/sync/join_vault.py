@@ -38,8 +38,17 @@ if TYPE_CHECKING:
     from holdfast.sync.state import VaultState
 
 # Requests that are remembered for display.
-_MAX_ASKING: Final = 20
+_MAX_REMEMBERED: Final = 20
 _MEMORY_NAME: Final = "asking"
+MAX_REQUEST_BYTES: Final = 16 << 10
+_PROOF_CONTEXT: Final = b"holdfast accept 1\n"
+# Requests read at once, chosen at random each time; objects that are no request are skipped from then on.
+_MAX_READ: Final = 2_000
+_MAX_LIVES: Final = 1_000
+_MAX_RIVALS: Final = 16
+_MAX_PASSED_OVER: Final = 20_000
+_NAME: Final = re.compile(r"h/join-[0-9a-f]{32}", re.ASCII)
+_CODE_LENGTH: Final = 8  # hex digits at the end of a name, derived from an invitation
 
 
 class RememberedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -52,19 +61,19 @@ class RememberedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: int
 
 
-def remembered(memory: VaultState) -> tuple[RememberedRequest, ...]:
+def remembered_requests(memory: VaultState) -> tuple[RememberedRequest, ...]:
     return memory.read(tuple[RememberedRequest, ...], _MEMORY_NAME) or ()
 
 
-def remember(vault: Vault, listing: HeadListing) -> None:
+def remember_requests(vault: Vault, listing: HeadListing) -> None:
     """Keep requests that are still there and read new ones; only admin devices keep any."""
-    members, before = vault.membership, remembered(vault.memory)
+    members, before = vault.membership, remembered_requests(vault.memory)
     listed = set(listing.joins) if members.session is None and members.is_admin(vault.me) else set()
-    known = [asks for asks in before if asks.object in listed and not members.is_member(asks.device)]
-    new = sorted(listed - {asks.object for asks in before})
+    current = [request for request in before if request.object in listed and not members.is_member(request.device)]
+    new = sorted(listed - {request.object for request in before})
     if new:
-        new = random.SystemRandom().sample(new, min(len(new), max(0, _MAX_ASKING - len(known))))
-        known += [
+        new = random.SystemRandom().sample(new, min(len(new), max(0, _MAX_REMEMBERED - len(current))))
+        current += [
             RememberedRequest(
                 object=request.object,
                 device=request.keys.id,
@@ -72,22 +81,11 @@ def remember(vault: Vault, listing: HeadListing) -> None:
                 name=request.name,
                 at=request.at,
             )
-            for request in requests(vault, new)
+            for request in list_requests(vault, new)
         ]
-    if tuple(known) != before:
-        with vault.here.transaction() as transaction:
-            vault.memory.write(transaction, tuple(known), _MEMORY_NAME)
-
-
-LIMIT: Final = 16 << 10
-_ACCEPT: Final = b"holdfast accept 1\n"
-# Requests read at once, chosen at random each time; objects that are no request are skipped from then on.
-_MAX_READ: Final = 2_000
-_MAX_LIVES: Final = 1_000
-_MAX_RIVALS: Final = 16
-_MAX_PASSED_OVER: Final = 20_000
-_NAME: Final = re.compile(r"h/join-[0-9a-f]{32}", re.ASCII)
-_CODE: Final = 8  # hex digits at the end of a name, derived from an invitation
+    if tuple(current) != before:
+        with vault.local.transaction() as transaction:
+            vault.memory.write(transaction, tuple(current), _MEMORY_NAME)
 
 
 class _RequestDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,12 +113,12 @@ class JoinRequest(NamedTuple):
 
 def sign_proof(secret: bytes, keys: PublicKeys) -> bytes:
     """A signature over these keys that only the holder of an invitation's secret can make."""
-    return signer(secret).sign(_ACCEPT + _words(keys))
+    return signer(secret).sign(_PROOF_CONTEXT + _signed_bytes(keys))
 
 
 def proves(request: JoinRequest, invited: bytes) -> bool:
     """Whether a request proves the secret that belongs to the public half in an invitation."""
-    return request.proof is not None and verify(invited, _ACCEPT, _words(request.keys), request.proof)
+    return request.proof is not None and verify(invited, _PROOF_CONTEXT, _signed_bytes(request.keys), request.proof)
 
 
 def signer(secret: bytes) -> Ed25519PrivateKey:
@@ -130,43 +128,49 @@ def signer(secret: bytes) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(secret)
 
 
-def _words(keys: PublicKeys) -> bytes:
+def _signed_bytes(keys: PublicKeys) -> bytes:
     return keys.signing + keys.age.encode()
 
 
-def ask(here: LocalDevice, remote: RemoteStore, signed: SignedEntry, *, secret: bytes | None = None) -> Vault:
+def request_to_join(
+    local: LocalDevice, remote: RemoteStore, signed: SignedEntry, *, secret: bytes | None = None
+) -> Vault:
     """Leave a request to join the vault with this founding entry."""
-    read = entries.founding_of(signed)
-    if read is None:
+    founding = entries.founding_of(signed)
+    if founding is None:
         raise Invalid("there is no Holdfast vault at the remote", hint="Choose another place.")
-    vault = Vault(here, remote, entries.hash_of(signed.payload))
+    vault = Vault(local, remote, entries.hash_of(signed.payload))
     status = vault.memory.status()
     invited = None if secret is None else signer(secret).public_key().public_bytes_raw()
     name = status.request
     # A request with other keys or another invitation is withdrawn: its answer would be of no use.
-    if name is None or status.device not in ("", vault.me) or (invited and not _shows(vault, name, invited)):
+    if (
+        name is None
+        or status.device not in ("", vault.me)
+        or (invited and not _knows_invitation(vault, name, invited))
+    ):
         name = _prefix(vault, vault.me) + os.urandom(4).hex()
-        name += os.urandom(4).hex() if invited is None else _code(vault, name, invited)
+        name += os.urandom(4).hex() if invited is None else _invitation_code(vault, name, invited)
     obsolete = [status.request] if status.request not in (None, name) else []
-    with here.transaction() as transaction:
+    with local.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         vault.memory.write(transaction, replace(status, request=name, device=vault.me), "standing")
-    public = here.keys.public
+    public = local.keys.public
     document = _RequestDocument(
-        vault=vault.id, signing=public.signing, age=public.age, name=here.name, at=here.now(),
-        proof=None if secret is None else sign_proof(secret, public), possession=here.keys.possession,
+        vault=vault.id, signing=public.signing, age=public.age, name=local.name, at=local.now(),
+        proof=None if secret is None else sign_proof(secret, public), possession=local.keys.possession,
     )  # fmt: skip
-    remote.put([(name, age.encrypt(read.box, msgspec.json.encode(document)))], remove=obsolete)
+    remote.put([(name, age.encrypt(founding.box, msgspec.json.encode(document)))], remove=obsolete)
     return vault
 
 
-def request_of(vault: Vault, names: Iterable[str], device: str) -> JoinRequest | None:
+def find_request(vault: Vault, names: Iterable[str], device: str) -> JoinRequest | None:
     """The request of this device, if any; names with its own prefix are read first."""
     own = _prefix(vault, device)
     names = set(names)
     first = {name for name in names if name.startswith(own)}
     for group in (first, names - first):
-        for request in requests(vault, group):
+        for request in list_requests(vault, group):
             if request.keys.id == device:
                 return request
     return None
@@ -177,36 +181,36 @@ def _prefix(vault: Vault, device: str) -> str:
     return heads.JOINS + hashlib.sha256(f"holdfast request\n{vault.id}\n{device}".encode()).hexdigest()[:16]
 
 
-def _shows(vault: Vault, name: str, invited: bytes) -> bool:
+def _knows_invitation(vault: Vault, name: str, invited: bytes) -> bool:
     """Whether the author of a request's name knows the invitation, by its public half."""
-    return _code(vault, name[:-_CODE], invited) == name[-_CODE:]
+    return _invitation_code(vault, name[:-_CODE_LENGTH], invited) == name[-_CODE_LENGTH:]
 
 
-def _code(vault: Vault, start: str, invited: bytes) -> str:
+def _invitation_code(vault: Vault, start: str, invited: bytes) -> str:
     text = f"holdfast invited\n{vault.id}\n{invited.hex()}\n".encode() + start.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(text).hexdigest()[:_CODE]
+    return hashlib.sha256(text).hexdigest()[:_CODE_LENGTH]
 
 
 def by_turns(vault: Vault, names: Iterable[str], invited: Iterable[bytes]) -> list[str]:
     """Requests in the order to read them: in turn for each invitation that their names show, then the rest."""
     rest = list(names)
     random.SystemRandom().shuffle(rest)
-    turns = [[name for name in rest if _shows(vault, name, public)] for public in invited]
+    turns = [[name for name in rest if _knows_invitation(vault, name, public)] for public in invited]
     first = [name for turn in zip_longest(*turns) for name in turn if name is not None]
     return list(dict.fromkeys([*first, *rest]))
 
 
-def requests(vault: Vault, names: Iterable[str]) -> list[JoinRequest]:
+def list_requests(vault: Vault, names: Iterable[str]) -> list[JoinRequest]:
     """The readable requests for this vault, one per device."""
     new = sorted(set(names))
     random.SystemRandom().shuffle(new)
     by_device: dict[str, JoinRequest] = {}
-    for request in read(vault, new):
+    for request in read_requests(vault, new):
         by_device.setdefault(request.keys.id, request)
     return list(by_device.values())
 
 
-def read(vault: Vault, names: Iterable[str]) -> list[JoinRequest]:
+def read_requests(vault: Vault, names: Iterable[str]) -> list[JoinRequest]:
     """The requests among these by devices that are not members, in their order, up to a limit."""
     box = vault.box()
     if box is None:
@@ -216,7 +220,7 @@ def read(vault: Vault, names: Iterable[str]) -> list[JoinRequest]:
     invalid: set[str] = set()
     for name in [name for name in names if name not in before and _NAME.fullmatch(name)][:_MAX_READ]:
         try:
-            request = _read(vault, name, vault.remote.get(name, LIMIT), box)
+            request = _parse_request(vault, name, vault.remote.get(name, MAX_REQUEST_BYTES), box)
         except Missing:
             continue
         except ObjectTooLarge:
@@ -226,13 +230,13 @@ def read(vault: Vault, names: Iterable[str]) -> list[JoinRequest]:
         elif not vault.membership.is_member(request.keys.id):
             requests_read.append(request)
     if invalid:
-        with vault.here.transaction() as transaction:
+        with vault.local.transaction() as transaction:
             kept = before | invalid if len(before) < _MAX_PASSED_OVER else invalid
             vault.memory.write(transaction, sorted(kept), "no requests")
     return requests_read
 
 
-def _read(vault: Vault, name: str, blob: bytes, box: str) -> JoinRequest | None:
+def _parse_request(vault: Vault, name: str, blob: bytes, box: str) -> JoinRequest | None:
     plain = age.decrypt([box], blob)
     if plain is None:
         return None  # for another vault at this remote, or no request at all
@@ -279,14 +283,14 @@ def approve(
         possession=request.possession,
     )  # fmt: skip
     change.wrap(request.keys.age, change.wrapped(vault.ring()))
-    change.write_down()
+    change.store()
     create_vault.put_back(vault)
     vault.flush(remove=[request.object] if request.object else [])
 
 
 def restore_access(vault: Vault, keys: PublicKeys) -> bool:
     """Put back what a member needs to get in; False when nothing of that was lost."""
-    prefix, common = wraps.prefix_of(keys.age), age.shared_secret(vault.here.keys.identity, keys.age)
+    prefix, common = wraps.prefix_of(keys.age), age.shared_secret(vault.local.keys.identity, keys.age)
     done = create_vault.put_back(vault)
     # Anybody can leave files there: only one by this device shows that the keys are not lost.
     if not any(wraps.is_by_author(common, item.name.removeprefix(prefix)) for item in vault.remote.list(prefix)):
@@ -303,12 +307,12 @@ def complete_join(vault: Vault) -> bool:
     if not vault.wrapped():
         return False
     vault.reload()
-    vault.learn_anew()
+    vault.fetch_admission()
     if not vault.membership.is_member(vault.me) or is_locked_out(vault):
         return False
     signed = vault.founding()
     assert signed is not None
-    with vault.here.transaction() as transaction:
+    with vault.local.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         status = replace(vault.memory.status(), place="member", device=vault.me)
         vault.memory.write(transaction, status, "standing")
@@ -331,7 +335,7 @@ def is_locked_out(vault: Vault) -> bool:
     head of the same life. Where no head opens, unreadable entries decide.
     """
     known = set(vault.memory.cursors())
-    locked: set[str] = set()
+    locked_lives: set[str] = set()
     opened = False
     lives = list(read_listing(vault.remote.list("h/"), vault.tag).rivals.items())
     random.SystemRandom().shuffle(lives)
@@ -341,11 +345,11 @@ def is_locked_out(vault: Vault) -> bool:
             opened = True
             known |= {item.life for item in head.seen}
         elif is_locked:
-            locked.add(life)
-    if locked and not opened:
-        vault.learn_all()
+            locked_lives.add(life)
+    if locked_lives and not opened:
+        vault.fetch_all_entries()
         return bool(vault.report.rejected)
-    return bool(locked & known)
+    return bool(locked_lives & known)
 
 
 def _newest_head(vault: Vault, rivals: list[HeadName]) -> tuple[PublishedHead | None, bool]:
@@ -372,5 +376,5 @@ def withdraw_request(vault: Vault) -> None:
     if status.request is None:
         return
     vault.remote.put([], remove=[status.request])
-    with vault.here.transaction() as transaction:
+    with vault.local.transaction() as transaction:
         vault.memory.write(transaction, replace(status, request=None), "standing")

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 # Anybody can leave offers of any size: limits on their number, and on the time and bytes for each.
 _MAX_OFFERS: Final = 200
-_SECONDS: Final = 120.0
+_MAX_SECONDS: Final = 120.0
 _REQUESTS_EACH: Final = 5_000
 _BYTES_EACH: Final = 32 << 20
 _SECONDS_EACH: Final = 30.0
-_UNFOLDED_EACH: Final = 20 << 20
+_UNPACKED_BYTES_EACH: Final = 20 << 20
 _SCRATCH: Final = "offer.db"
 
 
@@ -67,7 +67,7 @@ class Offer(NamedTuple):
 
 def list_offers(
     ws: Workspace,
-    place: RemoteStore,
+    remote: RemoteStore,
     identities: Sequence[str | bytes],
     skip: Collection[str],
     *,
@@ -77,39 +77,41 @@ def list_offers(
 
     Offers of known people are read first. `name`: only offers whose names begin with it.
     """
-    here = open_vault.this_device(ws)
+    local = open_vault.this_device(ws)
     recipients = {wraps.recipient_of(identity) for identity in identities}
     trusted = _Trust(ws)
     readable: list[Offer] = []
-    offers = [offer for offer in vault_shares.offers(place, identities) if offer.vault not in skip]
+    offers = [offer for offer in vault_shares.offers(remote, identities) if offer.vault not in skip]
     if name is not None:
         offers = [offer for offer in offers if offer.vault.startswith(name.lower())]
     random.SystemRandom().shuffle(offers)
     offers.sort(key=lambda offer: not trusted.knows(vault_shares.founder_of(offer)))
-    looked, until = 0, monotonic() + _SECONDS
+    read_count, until = 0, monotonic() + _MAX_SECONDS
     for wrapped in offers[:_MAX_OFFERS]:
         if monotonic() > until:
             break
-        looked += 1
-        with _scratch(ws, here) as scratch:
-            offer = _looked_into(ws, scratch, place, wrapped, recipients, trusted)
+        read_count += 1
+        with _scratch_device(ws, local) as scratch:
+            offer = _read_offer(ws, scratch, remote, wrapped, recipients, trusted)
         if offer is not None:
             readable.append(offer)
     readable.sort(key=lambda offer: (not offer.known, offer.revoked, offer.name))
-    return readable, len(offers) - looked
+    return readable, len(offers) - read_count
 
 
-def _looked_into(
-    ws: Workspace, scratch: LocalDevice, place: RemoteStore, wrapped: KeyWrap, recipients: set[str], trusted: _Trust
+def _read_offer(
+    ws: Workspace, scratch: LocalDevice, remote: RemoteStore, wrapped: KeyWrap, recipients: set[str], trusted: _Trust
 ) -> Offer | None:
     """The contents of an offer; None when it was revoked, has expired or cannot be read."""
-    bounded = LimitedRemote(place, requests=_REQUESTS_EACH, bytes=_BYTES_EACH, seconds=_SECONDS_EACH)
+    limited = LimitedRemote(remote, requests=_REQUESTS_EACH, bytes=_BYTES_EACH, seconds=_SECONDS_EACH)
     try:
-        vault = vault_shares.accept(scratch, bounded, replace(wrapped, secret=None), room=_UNFOLDED_EACH)
-        vault.learn_anew()
+        vault = vault_shares.accept(
+            scratch, limited, replace(wrapped, secret=None), max_unpacked=_UNPACKED_BYTES_EACH
+        )
+        vault.fetch_admission()
         # Its goal is shown if it can be read within the limits.
         with contextlib.suppress(OverLimit):
-            pull = Pull(vault, read_listing(place.list("h/"), vault.tag))
+            pull = Pull(vault, read_listing(remote.list("h/"), vault.tag))
             pull.heads.read_all()
             pull.packs()
     except HoldfastError as error:
@@ -138,7 +140,7 @@ def _looked_into(
 def _invitation(vault: Vault, recipients: set[str], now: int) -> Invitation | None:
     """The valid invitation by which a member of the share offers it to us, if any."""
     members = vault.membership
-    good = [
+    valid = [
         invite
         for invite in members.invites
         if invite.live
@@ -146,27 +148,27 @@ def _invitation(vault: Vault, recipients: set[str], now: int) -> Invitation | No
         and members.is_member(invite.by)
         and (invite.expires is None or invite.expires > now)
     ]
-    return max(good, key=lambda invite: invite.write, default=None)
+    return max(valid, key=lambda invite: invite.write, default=None)
 
 
 @contextmanager
-def _scratch(ws: Workspace, here: LocalDevice) -> Iterator[LocalDevice]:
+def _scratch_device(ws: Workspace, local: LocalDevice) -> Iterator[LocalDevice]:
     """This device with a separate empty store, which is deleted afterwards."""
     parent = os.path.join(ws.home.path, "remotes")
     files.make_private_dir(parent)
     path = os.path.join(parent, _SCRATCH)
-    _remove(path)  # left by a killed process; only one process at a time reads offers
+    _remove_database(path)  # left by a killed process; only one process at a time reads offers
     try:
-        store = SqliteStore(path, writer=here.writer, wall=ws.wall.micros)
+        store = SqliteStore(path, writer=local.writer, wall=ws.wall.micros)
         try:
-            yield here._replace(store=store, transaction=store.transaction, received=lambda _, __: None)
+            yield local._replace(store=store, transaction=store.transaction, received=lambda _, __: None)
         finally:
             store.close()
     finally:
-        _remove(path)
+        _remove_database(path)
 
 
-def _remove(path: str) -> None:
+def _remove_database(path: str) -> None:
     for ending in ("", "-wal", "-shm", "-journal"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + ending)
@@ -197,10 +199,10 @@ class _Trust:
 
     def is_revoked(self, keys: PublicKeys) -> bool:
         """Whether this device, or any key of its person, lost access to something of ours."""
-        theirs = [each for each in self._people if keys.id in each.devices or keys.age in each.keys]
+        owners = [person for person in self._people if keys.id in person.devices or keys.age in person.keys]
         return keys.id in self._devices or any(
             self._keys & {keys.age, *person.keys} or self._devices & set(person.devices)
-            for person in theirs or [Person("", (keys.age,))]
+            for person in owners or [Person("", (keys.age,))]
         )
 
 
@@ -208,7 +210,7 @@ def _memberships(ws: Workspace) -> Iterator[Membership]:
     """The membership of every vault of ours, and of every session that it shares."""
     for remote in remote_list.load(ws.home):
         if remote.kind == "vault":
-            vault = open_vault.remembered(ws, remote)
+            vault = open_vault.open_offline(ws, remote)
             yield vault.membership
             yield from (
                 vault_shares.open_share(vault, share.vault, share.founding).membership
@@ -222,5 +224,5 @@ def own_shares(ws: Workspace) -> set[str]:
         share.vault
         for remote in remote_list.load(ws.home)
         if remote.kind == "vault"
-        for share in open_vault.remembered(ws, remote).membership.shares
+        for share in open_vault.open_offline(ws, remote).membership.shares
     }

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _PATIENCE = 120.0  # seconds to wait for another process of this home
 
 
-def keys(ws: Workspace) -> DeviceKeys:
+def device_keys(ws: Workspace) -> DeviceKeys:
     """This device's keys, made on first use; `Damaged` when remotes know it by keys that are lost."""
     stored = key_files.load(ws.home.path)
     if stored is not None:
         return stored
-    known = remote_list.load(ws.home)
-    if known:
-        first = known[0]
+    remotes = remote_list.load(ws.home)
+    if remotes:
+        first = remotes[0]
         raise Damaged(
             f"this device's keys are missing: there is no {ws.home.device}",
             hint="Restore it from a copy of the home. Without one, ask to join again with new keys:"
@@ -52,10 +52,10 @@ def new_keys(ws: Workspace) -> DeviceKeys:
         return stored
     ws.home.prepare()
     place: key_files.KeyPlace = "keyring" if ws.settings.certain("device.keys") == "keyring" else "file"
-    made = key_files.create(ws.home.path, name=ws.device(), place=place, made_at=ws.now())
+    created = key_files.create(ws.home.path, name=ws.device(), place=place, made_at=ws.now())
     if os.path.lexists(ws.home.binding(ws.address.key)):
         ws.home.renew(ws.address)
-    return made
+    return created
 
 
 def _writer(ws: Workspace, signing: bytes) -> str:
@@ -79,7 +79,7 @@ def this_device(ws: Workspace) -> LocalDevice:
         state = store.state(session)
         return tuple(remote.vault for remote in vaults if remote.takes(state))
 
-    store, own = ws.store(), keys(ws)
+    store, own = ws.store(), device_keys(ws)
     vaults = _vaults(ws)
     device = LocalDevice(
         keys=own, name=ws.device(), store=store, transaction=ws.transaction,
@@ -95,15 +95,15 @@ def device_test(ws: Workspace) -> Callable[[str], bool]:
     return _device_test(this_device(ws), _vaults(ws))
 
 
-def _device_test(here: LocalDevice, vaults: Iterable[KnownRemote]) -> Callable[[str], bool]:
+def _device_test(local: LocalDevice, vaults: Iterable[KnownRemote]) -> Callable[[str], bool]:
     tests: list[Callable[[str], bool]] = []
 
     def is_ours(writer: str) -> bool:
-        if certifies(writer, here.keys.public.signing):
+        if certifies(writer, local.keys.public.signing):
             return True
         if not tests:  # evaluating a membership takes time
             tests.extend(
-                provenance.device_test(Vault(here, OfflineRemote(remote.url), remote.vault).membership)
+                provenance.device_test(Vault(local, OfflineRemote(remote.url), remote.vault).membership)
                 for remote in vaults
             )
         return any(test(writer) for test in tests)
@@ -118,7 +118,7 @@ def _vaults(ws: Workspace) -> list[KnownRemote]:
 def own_mark(ws: Workspace) -> str:
     """What tells our sessions from others' with the same id: our first vault, else this device's keys."""
     own = (remote.vault for remote in _vaults(ws))
-    return next(own, None) or keys(ws).public.id
+    return next(own, None) or device_keys(ws).public.id
 
 
 @contextmanager
@@ -150,10 +150,10 @@ def vault(ws: Workspace, remote: KnownRemote, *, hurried: bool = False) -> Itera
 
 def reopen(vault: Vault) -> Vault:
     """The same vault, read again after a change."""
-    return Vault(vault.here, vault.remote, vault.id)
+    return Vault(vault.local, vault.remote, vault.id)
 
 
-def remembered(ws: Workspace, remote: KnownRemote) -> Vault:
+def open_offline(ws: Workspace, remote: KnownRemote) -> Vault:
     """The vault as this device remembers it; the remote is not contacted."""
     return Vault(this_device(ws), OfflineRemote(remote.url), remote.vault)
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from holdfast.sync.state import Published
     from holdfast.sync.vault import Vault
 
-EVENTS_AT_ONCE: Final = 20_000
-BYTES_AT_ONCE: Final = 16 << 20
+MAX_EVENTS: Final = 20_000
+MAX_BYTES: Final = 16 << 20
 ERASING: Final = frozenset({"session.deleted", "event.erased"})
-_ENVELOPE: Final = 200  # bytes, about
+_ENVELOPE_BYTES: Final = 200  # bytes, about
 
 
 class Batch(NamedTuple):
@@ -45,7 +45,7 @@ class Outbox:
         self._projects = frozenset(vault.memory.read(tuple[str, ...], "projects") or ())
         # Caches: how far the vault knows each stream, and whose streams we may vouch for.
         self._known: dict[tuple[str, str], int] = {}
-        self._mine: dict[str, bool] = {}
+        self._vouchable: dict[str, bool] = {}
         self._unsound: dict[str, frozenset[RowKey]] = {}
         self._own_streams: dict[tuple[str, str], bool] = {}
         # Sessions of other team members, and our own with streams of theirs: we vouch for neither.
@@ -60,28 +60,28 @@ class Outbox:
 
     def next(self, own: Published, *, events: bool) -> Batch:
         if self._vault.membership.session is not None:
-            return self._of_session(own, self._vault.membership.session, events=events)
+            return self._next_of_share(own, self._vault.membership.session, events=events)
         place, size = own.place, 0
         streams: dict[tuple[str, str], list[Event]] = {}
         purge: set[str] = set()
-        arrived: list[Arrival] = self._vault.here.store.arrived(place, EVENTS_AT_ONCE)
+        arrived: list[Arrival] = self._vault.local.store.arrived(place, MAX_EVENTS)
         for arrival in arrived:
             event = arrival.event
-            if size and size + _size(event) > BYTES_AT_ONCE:
+            if size and size + _size(event) > MAX_BYTES:
                 break  # others read no more than this at once
             if event.type in ERASING and self._is_own(event.session, event.writer):
                 purge.add(event.session)
             streams.setdefault((event.session, event.writer), []).append(event)
             size += _size(event)
             place = arrival.place
-        more = bool(arrived) and (place < arrived[-1].place or len(arrived) == EVENTS_AT_ONCE)
-        due = (self._of_stream(session, writer, events_of) for (session, writer), events_of in streams.items())
+        more = bool(arrived) and (place < arrived[-1].place or len(arrived) == MAX_EVENTS)
+        due = (self._unpublished(session, writer, events_of) for (session, writer), events_of in streams.items())
         stretches = [piece for events_of in due for piece in sign_stretches(self._vault, events_of)]
         return Batch(stretches, place, frozenset(purge), 0, more)
 
-    def _of_session(self, own: Published, session: str, *, events: bool) -> Batch:
+    def _next_of_share(self, own: Published, session: str, *, events: bool) -> Batch:
         """The next batch of a share's vault, which holds one session only."""
-        vault, store = self._vault, self._vault.here.store
+        vault, store = self._vault, self._vault.local.store
         latest = store.latest_place()
         if latest == own.place and own.tips == tuple(sorted(vault.membership.tips)):
             return Batch([], own.place, frozenset(), own.erasures, more=False)
@@ -93,10 +93,10 @@ class Outbox:
         stretches: list[Stretch] = []
         size, more = 0, False
         for (_, writer), events_of in streams.items() if events else ():
-            due = self._of_stream(session, writer, events_of)
+            due = self._unpublished(session, writer, events_of)
             batch = []
             for event in sorted(due, key=lambda event: event.seq):
-                more = size > 0 and size + _size(event) > BYTES_AT_ONCE
+                more = size > 0 and size + _size(event) > MAX_BYTES
                 if more:
                     break
                 batch.append(event)
@@ -108,25 +108,25 @@ class Outbox:
         place = latest if events and not more else own.place
         return Batch(stretches, place, purge, erasures, more)
 
-    def _of_stream(self, session: str, writer: str, events: list[Event]) -> list[Event]:
+    def _unpublished(self, session: str, writer: str, events: list[Event]) -> list[Event]:
         """The events of a stream that we may publish here and that are not there yet."""
         if not (self._in_scope(session) and self._may_vouch(writer) and self._is_own(session, writer)):
             return []
-        events = self._sound(session, writer, events)
+        events = self._without_unsound(session, writer, events)
         known = self._known.get((session, writer))
         if known is None:
             vouched = self._vault.memory.vouched(session, writer)
             known = self._known[session, writer] = vouched.by_members(self._vault.membership)
         due = [event for event in events if event.seq > known]
-        if len(due) < len(events) and certifies(writer, self._vault.here.keys.public.signing):
-            due += self._forked(session, writer, [event for event in events if event.seq <= known])
+        if len(due) < len(events) and certifies(writer, self._vault.local.keys.public.signing):
+            due += self._fork_events(session, writer, [event for event in events if event.seq <= known])
         return due
 
     def _is_own(self, session: str, writer: str) -> bool:
         """Whether we may vouch for a stream: not if another team member wrote it into the store."""
         stream = session, writer
         if stream not in self._own_streams:
-            store = self._vault.here.store
+            store = self._vault.local.store
             members = origin.is_members(store, session)
             self._own_streams[stream] = not members and origin.is_own_stream(store, session, writer)
             if members:
@@ -135,18 +135,18 @@ class Outbox:
                 self.with_members.add(session)
         return self._own_streams[stream]
 
-    def _sound(self, session: str, writer: str, events: list[Event]) -> list[Event]:
+    def _without_unsound(self, session: str, writer: str, events: list[Event]) -> list[Event]:
         """The events that we may vouch for: not those that other people had no right to write."""
-        if certifies(writer, self._vault.here.keys.public.signing):
+        if certifies(writer, self._vault.local.keys.public.signing):
             return events
         if session not in self._unsound:
-            unsound = self._vault.here.store.unsound(session)
+            unsound = self._vault.local.store.unsound(session)
             self._unsound[session] = frozenset() if unsound is None else unsound.rows
         return [event for event in events if row_key(event) not in self._unsound[session]]
 
-    def _forked(self, session: str, writer: str, events: list[Event]) -> list[Event]:
+    def _fork_events(self, session: str, writer: str, events: list[Event]) -> list[Event]:
         """Events that differ from published ones with the same number: a copy of this home continued as well."""
-        seqs = [event.seq for event in self._vault.here.store.stream(session, writer, 1, MAX_SAFE_INTEGER)]
+        seqs = [event.seq for event in self._vault.local.store.stream(session, writer, 1, MAX_SAFE_INTEGER)]
         if len(set(seqs)) == len(seqs):
             return []
         self.forked.add((session, writer))
@@ -155,10 +155,10 @@ class Outbox:
         return [event for event in events if event.seq >= fork and event.hash not in published]
 
     def _may_vouch(self, writer: str) -> bool:
-        may = self._mine.get(writer)
-        if may is None:
-            may = self._mine[writer] = may_vouch(self._vault.membership, self._vault.me, writer)
-        return may
+        allowed = self._vouchable.get(writer)
+        if allowed is None:
+            allowed = self._vouchable[writer] = may_vouch(self._vault.membership, self._vault.me, writer)
+        return allowed
 
     def _in_scope(self, session: str) -> bool:
         in_scope = self._scope.get(session)
@@ -167,13 +167,13 @@ class Outbox:
             in_scope = re.match(packs.SESSION, session) is not None
             in_scope = in_scope and session not in self._earlier and self._vault.membership.session in (None, session)
             if in_scope and self._projects:
-                in_scope = self._of_project(session)
+                in_scope = self._is_project_sent(session)
             self._scope[session] = in_scope
         return in_scope
 
-    def _of_project(self, session: str) -> bool:
+    def _is_project_sent(self, session: str) -> bool:
         """Whether its project is sent there. A deleted session has none: it is sent where it was before."""
-        state = self._vault.here.store.state(session)
+        state = self._vault.local.store.state(session)
         if state is not None and state.project is not None:
             return state.project.id in self._projects
         known = any(True for _ in self._vault.memory.streams(session))
@@ -181,7 +181,7 @@ class Outbox:
 
     # ── streams of removed devices ───────────────────────────────────────────────────────────────────
 
-    def adopted(self) -> tuple[list[Stretch], bool]:
+    def streams_to_adopt(self) -> tuple[list[Stretch], bool]:
         """Streams that only removed devices vouch for, to be vouched for by us; and whether there are more."""
         vault, members = self._vault, self._vault.membership
         flagged = vault.memory.raw_under("adopt")
@@ -197,7 +197,7 @@ class Outbox:
             )
             batch = []
             for event in events:
-                if size and size + _size(event) > BYTES_AT_ONCE:
+                if size and size + _size(event) > MAX_BYTES:
                     break
                 batch.append(event)
                 size += _size(event)
@@ -208,17 +208,17 @@ class Outbox:
 
     def _unadopted(self, session: str, writer: str, vouched: int, last: int) -> list[Event]:
         """The events of a stream that no member vouches for, with an accepted branch."""
-        store, memory = self._vault.here.store, self._vault.memory
+        store, memory = self._vault.local.store, self._vault.memory
         if memory.raw("branch", session, writer) is None:
             return store.stream(session, writer, vouched + 1, last) if vouched < last else []
         events: list[Event] = store.stream(session, writer, 1, last)
-        return [event for event in events if event.seq > vouched] + self._forked(
+        return [event for event in events if event.seq > vouched] + self._fork_events(
             session, writer, [event for event in events if event.seq <= vouched]
         )
 
 
 def _size(event: Event) -> int:
-    return len(event.data or b"") + _ENVELOPE
+    return len(event.data or b"") + _ENVELOPE_BYTES
 
 
 def may_vouch(members: Membership, device: str, writer: str) -> bool:
@@ -247,5 +247,5 @@ def sign_stretches(vault: Vault, events: Iterable[Event]) -> list[Stretch]:
 
 def _stretch(vault: Vault, events: list[Event]) -> Stretch:
     last = events[-1]
-    words = packs.stream_words(vault.id, last.session, last.writer, last.seq, last.hash)
-    return Stretch(last.session, last.writer, vault.me, vault.here.keys.sign(STREAM, words), events)
+    message = packs.stream_message(vault.id, last.session, last.writer, last.seq, last.hash)
+    return Stretch(last.session, last.writer, vault.me, vault.local.keys.sign(STREAM, message), events)

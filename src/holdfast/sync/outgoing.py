@@ -30,11 +30,11 @@ from holdfast.workspace.recorder import follows_secret_rules, note_secret_rules
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-_AT_ONCE: Final = 5_000
+_READ_TOGETHER: Final = 5_000
 # Each erasure rewrites the whole file: as much as memory allows is erased together.
 _MAX_WITH_SECRETS: Final = 20_000
-_MAX_IN_ONE: Final = 1_000
-_BYTES_IN_ONE: Final = 1 << 20
+_MAX_EVENTS_ERASED: Final = 1_000
+_MAX_BYTES_ERASED: Final = 1 << 20
 # Event types where other fields than free text are searched: they may hold anything.
 _DOCUMENTS: Final = {
     "extra.kept": frozenset({"value"}),
@@ -68,44 +68,44 @@ class EventWithSecrets(NamedTuple):
 def redact_event(kind: str, data: Json, kind_of: KindOf = lambda _: None) -> RedactedData:
     """The data of an event without its secrets, by the rules for recording; the same object if there are none."""
     if not isinstance(data, dict):
-        return _whole(data)
+        return _redact_document(data)
     if kind == "event.erased":
-        return _cut_erasure(data, kind_of)
+        return _redact_erasure(data, kind_of)
     if kind not in EVENT_TYPES:
-        return _whole(data)
-    left_alone = _not_looked_at(kind)
+        return _redact_document(data)
+    unsearched = _unsearched_fields(kind)
     cleaned: dict[str, Json] = {}
     secrets: dict[str, Counts] = {}
     for name, value in data.items():
-        if name not in left_alone:
+        if name not in unsearched:
             # The name of a text field says nothing about its contents.
             clean, counts = redact(value) if isinstance(value, str) else redact_document(value)
             if counts:
                 cleaned[name], secrets[name] = clean, counts
     if not secrets:
         return RedactedData(data, {})
-    return RedactedData(data | cleaned | {"redacted": _added(data.get("redacted"), secrets)}, secrets)
+    return RedactedData(data | cleaned | {"redacted": _total_removed(data.get("redacted"), secrets)}, secrets)
 
 
-_left_alone: dict[str, frozenset[str]] = {}
+_unsearched: dict[str, frozenset[str]] = {}
 
 
-def _not_looked_at(kind: str) -> frozenset[str]:
+def _unsearched_fields(kind: str) -> frozenset[str]:
     """The fields that are not searched: ids, paths and hashes. Unknown fields are."""
-    fields = _left_alone.get(kind)
+    fields = _unsearched.get(kind)
     if fields is None:
-        data, looked = EVENT_TYPES[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
+        data, searched = EVENT_TYPES[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
         names = zip(data.__struct_fields__, data.__struct_encode_fields__, strict=True)
-        fields = _left_alone[kind] = frozenset(shown for name, shown in names if name not in looked)
+        fields = _unsearched[kind] = frozenset(encoded for name, encoded in names if name not in searched)
     return fields
 
 
-def _whole(data: Json) -> RedactedData:
+def _redact_document(data: Json) -> RedactedData:
     clean, counts = redact_document(data)
     return RedactedData(clean, {"": counts} if counts else {})
 
 
-def _cut_erasure(data: dict[str, Json], kind_of: KindOf) -> RedactedData:
+def _redact_erasure(data: dict[str, Json], kind_of: KindOf) -> RedactedData:
     """Redact what an earlier erasure left of other events, by the rules for their types."""
     instead = data.get("instead")
     if not isinstance(instead, dict):
@@ -116,21 +116,21 @@ def _cut_erasure(data: dict[str, Json], kind_of: KindOf) -> RedactedData:
         inner = redact_event(kind_of(name) or "", value)
         cleaned[name] = inner.data
         for field, counts in inner.secrets.items():
-            _count(secrets.setdefault(field, {}), counts)
+            _add_counts(secrets.setdefault(field, {}), counts)
     return RedactedData(data | {"instead": cleaned}, secrets) if secrets else RedactedData(data, {})
 
 
-def _added(before: Json, secrets: Mapping[str, Counts]) -> dict[str, Json]:
+def _total_removed(before: Json, secrets: Mapping[str, Counts]) -> dict[str, Json]:
     """How many secrets were removed from the event in all, those at recording included."""
     total: Counts = {}
     if isinstance(before, dict):
         total = {kind: count for kind, count in before.items() if isinstance(count, int)}
     for counts in secrets.values():
-        _count(total, counts)
+        _add_counts(total, counts)
     return dict(total)
 
 
-def _count(total: Counts, more: Mapping[str, int]) -> None:
+def _add_counts(total: Counts, more: Mapping[str, int]) -> None:
     for kind, count in more.items():
         total[kind] = total.get(kind, 0) + count
 
@@ -158,13 +158,13 @@ def find_secrets(event: Event, kind_of: KindOf) -> EventWithSecrets | None:
         return EventWithSecrets(event, None, in_text) if in_text else None
     redacted = redact_event(event.type, data, kind_of)
     for entry in redacted.secrets.values():
-        _count(counts, entry)
+        _add_counts(counts, entry)
     if not counts:
         return None
-    return EventWithSecrets(event, redacted.data if _can_stand(event, redacted.data) else None, counts)  # type: ignore[arg-type]
+    return EventWithSecrets(event, redacted.data if _is_writable(event, redacted.data) else None, counts)  # type: ignore[arg-type]
 
 
-def _can_stand(event: Event, data: Json) -> bool:
+def _is_writable(event: Event, data: Json) -> bool:
     """Whether an erasure with this data can be written and read everywhere."""
     try:
         canonical_json({"instead": {event.hash: data}})
@@ -189,15 +189,15 @@ def redact_outgoing(ws: Workspace) -> Counts:
     while due is not None:
         with_secrets, place = _scan(ws, store, _place(due))
         with ws.transaction() as transaction:
-            now = transaction.remembered(UNSEEN)
-            if now == due:
-                left = place < store.latest_place()
+            remaining = transaction.remembered(UNSEEN)
+            if remaining == due:
+                more = place < store.latest_place()
                 _erase(ws, transaction, with_secrets)
-                now = b"%d" % place if left else None
-                transaction.remember(UNSEEN, now)
+                remaining = b"%d" % place if more else None
+                transaction.remember(UNSEEN, remaining)
                 for secrets in with_secrets:
-                    _count(total, secrets.counts)
-        due = now
+                    _add_counts(total, secrets.counts)
+        due = remaining
     _note_removed(ws, total)
     return total
 
@@ -213,7 +213,7 @@ def redact_received(ws: Workspace, transaction: Transaction) -> None:
         with_secrets, place = _scan(ws, store, place)
         _erase(ws, transaction, with_secrets)
         for secrets in with_secrets:
-            _count(total, secrets.counts)
+            _add_counts(total, secrets.counts)
     transaction.remember(UNSEEN, None)
     _note_removed(ws, total)
 
@@ -231,7 +231,7 @@ def _scan(ws: Workspace, store: Store, place: int) -> tuple[list[EventWithSecret
     kinds = _EventTypes(store)
     for arrival in _arrivals(store, place):
         secret = find_secrets(arrival.event, kinds.of(arrival.event.session))
-        if secret is not None and _ours_to_cut(ws, arrival.event):
+        if secret is not None and _may_erase(ws, arrival.event):
             with_secrets.append(secret)
         place = arrival.place
         if len(with_secrets) >= _MAX_WITH_SECRETS:
@@ -239,7 +239,7 @@ def _scan(ws: Workspace, store: Store, place: int) -> tuple[list[EventWithSecret
     return with_secrets, place
 
 
-def _ours_to_cut(ws: Workspace, event: Event) -> bool:
+def _may_erase(ws: Workspace, event: Event) -> bool:
     if not os.path.lexists(ws.home.remotes):
         return True
     from holdfast.sync.shared_with_me import may_erase
@@ -248,7 +248,7 @@ def _ours_to_cut(ws: Workspace, event: Event) -> bool:
 
 
 def _arrivals(store: Store, place: int) -> Iterator[Arrival]:
-    while arrived := store.arrived(place, _AT_ONCE):
+    while arrived := store.arrived(place, _READ_TOGETHER):
         yield from arrived
         place = arrived[-1].place
 
@@ -297,7 +297,7 @@ def _portions(with_secrets: list[EventWithSecrets]) -> Iterator[list[EventWithSe
     size = 0
     for secrets in with_secrets:
         length = len(secrets.event.data or b"")
-        if portion and (len(portion) >= _MAX_IN_ONE or size + length > _BYTES_IN_ONE):
+        if portion and (len(portion) >= _MAX_EVENTS_ERASED or size + length > _MAX_BYTES_ERASED):
             yield portion
             portion, size = [], 0
         portion.append(secrets)
@@ -325,7 +325,7 @@ NEVER: Final = (
 )  # fmt: skip
 
 # Ids and hashes: they tell a reader nothing, and are sent like times and counts.
-_NO_TEXT: Final = frozenset(
+_NOT_TEXT: Final = frozenset(
     {"redacted", "ref", "hash_before", "hash_after", "hashes", "overruled", "roots", "git_commit", "came_commit",
      "commit", "sha", "tree", "parents", "replaces", "folded"}
 )  # fmt: skip
@@ -351,7 +351,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "conflict": ("conflicts", "value"),
 }
 # Fields with the same meaning in every event.
-_EVERYWHERE: Final = {"goal": "goal", "device": "device", "project": "project"}
+_SHARED_FIELDS: Final = {"goal": "goal", "device": "device", "project": "project"}
 
 
 class OutgoingText(NamedTuple):
@@ -385,22 +385,22 @@ def preview(ws: Workspace, session: str) -> OutgoingPreview:
     kinds = {event.hash: event.type for event in events}
     vaults = [_VaultPreview(ws, remote, session) for remote in remote_list.load(ws.home)]
     erased = collect_erasures(in_log_order(events))
-    spoken_for = _spoken_for(events)
+    erasures = _erasures_by_event(events)
     shown: dict[tuple[str, str], bool] = {}
     secrets: list[SecretInText] = []
     due = 0
     for event in events:
-        counts = [vault for vault in vaults if vault.reason is None]
-        due += not vaults or any(not count.has(event) for count in counts)
-        shown_event = spoken_for.get(event.hash, event) if event.data is None else event
+        receiving = [vault for vault in vaults if vault.reason is None]
+        due += not vaults or any(not vault.has(event) for vault in receiving)
+        shown_event = erasures.get(event.hash, event) if event.data is None else event
         is_sent = any(vault.has(shown_event) for vault in vaults)
         shown_texts: list[tuple[str, str]] = [("actor", event.actor)]
-        redacted = _as_sent(with_remaining_data(event, erased.instead), kinds.get)
+        redacted = _sent_data(with_remaining_data(event, erased.instead), kinds.get)
         if redacted is not None:
             for field, kinds_in_field in redacted.secrets.items():
-                where = _where(event.type, field)
+                where = _text_location(event.type, field)
                 secrets += [
-                    SecretInText(kind, where) for kind, count in sorted(kinds_in_field.items()) for _ in range(count)
+                    SecretInText(kind, where) for kind, vault in sorted(kinds_in_field.items()) for _ in range(vault)
                 ]
             shown_texts += texts_of(event.type, redacted.data)
         for where, text in shown_texts:
@@ -440,7 +440,7 @@ class _VaultPreview:
         return "only other projects are sent there" if remote.projects and elsewhere else None
 
 
-def _spoken_for(events: Sequence[Event]) -> dict[str, Event]:
+def _erasures_by_event(events: Sequence[Event]) -> dict[str, Event]:
     """By erased event, the erasure that is sent in its place."""
     erasures_by_hash: dict[str, Event] = {}
     for event in events:
@@ -450,7 +450,7 @@ def _spoken_for(events: Sequence[Event]) -> dict[str, Event]:
     return erasures_by_hash
 
 
-def _as_sent(event: Event, kind_of: KindOf) -> RedactedData | None:
+def _sent_data(event: Event, kind_of: KindOf) -> RedactedData | None:
     """The data of the event as it would be sent; None when it cannot be read."""
     data = data_of(event)
     if data is None:
@@ -465,15 +465,15 @@ def texts_of(kind: str, data: Json) -> Iterator[tuple[str, str]]:
         return
     name = data.get("name") if kind == "extra.kept" else None
     for field, value in data.items():
-        if field in _NO_TEXT or (name is not None and field == "name"):
+        if field in _NOT_TEXT or (name is not None and field == "name"):
             continue
-        where = f"extra.{name}" if name is not None and field == "value" else _where(kind, field)
+        where = f"extra.{name}" if name is not None and field == "value" else _text_location(kind, field)
         yield from _strings(where, value)
 
 
-def _where(kind: str, field: str) -> str:
-    if field in _EVERYWHERE:
-        return _EVERYWHERE[field]
+def _text_location(kind: str, field: str) -> str:
+    if field in _SHARED_FIELDS:
+        return _SHARED_FIELDS[field]
     if kind == "extra.kept":
         return "extra"
     group, main = _GROUPS.get(kind.partition(".")[0], (kind, ""))
@@ -486,7 +486,7 @@ def _strings(where: str, value: Json) -> Iterator[tuple[str, str]]:
             yield where, value
     elif isinstance(value, dict):
         for name, item in value.items():
-            if where != "project" or (name != "id" and name not in _NO_TEXT):
+            if where != "project" or (name != "id" and name not in _NOT_TEXT):
                 yield from _strings(f"{where}.{name}", item)
     elif isinstance(value, list):
         for item in value:

@@ -51,14 +51,14 @@ def add(home: Home, email: str, key: str) -> Person:
     recipient, device = ("", parse_words(key).hex()) if _WORDS.fullmatch(key) else (check_recipient(key), "")
     home.prepare()
     with locked(os.path.join(home.path, "device.lock"), what="adding a person"):
-        known = load(home)
-        before = next((person for person in known if person.email.lower() == email.lower()), Person(email))
+        people = load(home)
+        before = next((person for person in people if person.email.lower() == email.lower()), Person(email))
         if recipient in before.keys or device in before.devices:
             raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
         keys, devices = [recipient] * bool(recipient), [device] * bool(device)
         person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
-        rest = [person for person in known if person.email != before.email]
-        all_people = sorted([*rest, person], key=lambda person_: person_.email.lower())
+        others = [person for person in people if person.email != before.email]
+        all_people = sorted([*others, person], key=lambda person_: person_.email.lower())
         remote_list.write_list(home.people, all_people, by="email", max_size=_MAX_SIZE, what=_WHAT)
     return person
 

@@ -45,34 +45,38 @@ def claim(transaction: Transaction, session: str, share: str) -> None:
     record_share(transaction, session, share)
 
 
-def comes_through(transaction: Transaction, here: LocalDevice, session: str, share: str) -> bool:
+def comes_through(transaction: Transaction, local: LocalDevice, session: str, share: str) -> bool:
     """Whether events of this share may be accepted: none are, once a session with its id is our own.
 
     A store written by an earlier version has no record: then it comes through the share unless we started it.
     """
     known = share_of(transaction, session)
-    if known is None and owned(transaction, session) is None and not any(map(here.is_ours, _began(here, session))):
+    if (
+        known is None
+        and owned(transaction, session) is None
+        and not any(map(local.is_ours, _starting_writers(local, session)))
+    ):
         record_share(transaction, session, share)
         return True
     return known == share
 
 
-def _began(here: LocalDevice, session: str) -> list[str]:
+def _starting_writers(local: LocalDevice, session: str) -> list[str]:
     """The writers that started a session, by the log."""
-    return [event.writer for event in here.store.events(session) if event.type == "session.started"]
+    return [event.writer for event in local.store.events(session) if event.type == "session.started"]
 
 
 def is_own(vault: Vault, session: str) -> bool:
     """Whether a session is this device's own, as seen from a vault of ours."""
-    here = vault.here
-    if share_of(here.store, session) is not None:
+    local = vault.local
+    if share_of(local.store, session) is not None:
         return False
-    if owned(here.store, session) is not None:
+    if owned(local.store, session) is not None:
         return True
     # From an earlier version, which kept no record. What only others vouch for was not started here.
-    for writer in _began(here, session):
+    for writer in _starting_writers(local, session):
         by = vault.memory.vouched(session, writer).by
-        if here.is_ours(writer) or (not is_certified(writer) and (not by or vault.me in by)):
+        if local.is_ours(writer) or (not is_certified(writer) and (not by or vault.me in by)):
             return True
     return False
 
@@ -101,7 +105,7 @@ def announce_origins(vault: Vault) -> None:
     """
     if vault.memory.read(tuple[str, ...], "earlier"):
         return  # an unconfirmed vault learns nothing of what was here before
-    members, store = vault.membership, vault.here.store
+    members, store = vault.membership, vault.local.store
     change = vault.change()
     changed = False
     for session, share in through_shares(store).items():
@@ -118,7 +122,7 @@ def announce_origins(vault: Vault) -> None:
             change.add(Origin, session=session, share=None)
             changed = True
         else:
-            with vault.here.transaction() as transaction:
+            with vault.local.transaction() as transaction:
                 record_share(transaction, session, origin.share)
     changed |= _announce_guests(vault, change)
     if changed:
@@ -132,7 +136,7 @@ def _announce_guests(vault: Vault, change: VaultChange) -> bool:
         return False
     devices = set(signing_keys(members))
     announced = False
-    for session, keys in guest_keys(vault.here.store).items():
+    for session, keys in guest_keys(vault.local.store).items():
         elsewhere = (signing for main, signing in keys.items() if main != vault.id)
         new = frozenset[bytes]().union(*elsewhere) - members.guests.get(session, frozenset()) - devices
         if new and _is_sent_to(vault, session):
@@ -142,15 +146,17 @@ def _announce_guests(vault: Vault, change: VaultChange) -> bool:
 
 
 def _is_sent_to(vault: Vault, session: str) -> bool:
-    vaults = vault.here.vaults(session)
-    return share_of(vault.here.store, session) is None and (vaults is None or vault.id in vaults)
+    vaults = vault.local.vaults(session)
+    return share_of(vault.local.store, session) is None and (vaults is None or vault.id in vaults)
 
 
 def withdraw_share(vault: Vault, session: str, share: str | None) -> None:
     """Withdraw what came through a share whose session id belongs to the vault; our own events stay."""
-    with vault.here.transaction() as transaction:
+    with vault.local.transaction() as transaction:
         writers = transaction.state(session).heads
-        transaction.withdraw(session, {writer: 0 for writer in writers if not belongs(vault, session, writer)})
+        transaction.withdraw(
+            session, {writer: 0 for writer in writers if not belongs_to_vault(vault, session, writer)}
+        )
         if share is None:
             record_own(transaction, session, vault.id)
         else:
@@ -161,7 +167,7 @@ def withdraw_share(vault: Vault, session: str, share: str | None) -> None:
     )
 
 
-def belongs(vault: Vault, session: str, writer: str) -> bool:
+def belongs_to_vault(vault: Vault, session: str, writer: str) -> bool:
     """Whether a stream is the vault's own: by one of its devices, or vouched for by one without a share of it."""
     origins = vault.membership.origins.get(session)
     guests = frozenset({vault.me}) if origins is None else origins.guests
@@ -184,10 +190,10 @@ def signing_keys(members: Membership) -> Iterator[bytes]:
     yield from (removed.keys.signing for removed in members.removed.values())
 
 
-def owner(here: LocalDevice, session: str, vault: str) -> str:
+def owner(local: LocalDevice, session: str, vault: str) -> str:
     """The vault of ours whose admins decide over a session: the first one it was in."""
-    vaults = here.vaults(session) or ()
-    known = owned(here.store, session)
+    vaults = local.vaults(session) or ()
+    known = owned(local.store, session)
     if known is not None and known.vault in vaults:
         return known.vault
     return vaults[0] if vaults else vault

@@ -64,11 +64,11 @@ class Pull:
         due = list(self._due())
         total = sum(len(packs) for *_, packs in due)
         done = 0
-        for listed, signed, digest, cursor, wanted in due:
+        for listed, signed, digest, cursor, unread in due:
             failed = 0
-            for number, pack in enumerate(wanted):
+            for number, pack in enumerate(unread):
                 if failed >= _MAX_FAILED:
-                    cursor = self._leave_rest(signed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
+                    cursor = self._postpone_rest(signed.head, unread[number:], cursor)  # noqa: PLW2901 (as below)
                     break
                 cursor = self._pack(signed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
                 failed += _has_gap(pack, cursor)
@@ -80,7 +80,7 @@ class Pull:
                 ReadPosition(
                     writer=head.writer, device=head.device, counter=head.counter, digest=digest,
                     applied=max(cursor.applied, head.packs[-1].last if head.packs else 0), gaps=cursor.gaps,
-                    published_at=head.at, read_at=self.vault.here.now(),
+                    published_at=head.at, read_at=self.vault.local.now(),
                 ),
             )  # fmt: skip
             # A guest could make us renew our writer each time.
@@ -93,18 +93,20 @@ class Pull:
             self._save(life, self._pack(signed, pack, self._cursors[life]))
 
     def _due(self) -> Iterator[tuple[HeadName, SignedHead, bytes, ReadPosition, list[IndexedPack]]]:
-        for listed, signed, digest in self.heads.good:
+        for listed, signed, digest in self.heads.verified:
             head = signed.head
             cursor = self._cursors.get(listed.life) or ReadPosition(writer=head.writer, device=head.device)
             if not self.vault.takes_part(head.device):
-                self._note_unaccepted(listed, head, digest, cursor)
+                self._skip_removed_device(listed, head, digest, cursor)
                 continue
             for pushes in head.wanting:
                 self.wanted.setdefault(pushes.life, set()).add((pushes.first, pushes.last))
-            wanted = [pack for pack in head.packs if pack.last > cursor.applied or _has_gap(pack, cursor)]
-            yield listed, signed, digest, cursor, wanted
+            unread = [pack for pack in head.packs if pack.last > cursor.applied or _has_gap(pack, cursor)]
+            yield listed, signed, digest, cursor, unread
 
-    def _note_unaccepted(self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition) -> None:
+    def _skip_removed_device(
+        self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition
+    ) -> None:
         """Read nothing of a removed device, but remember and report that there is something."""
         last = head.packs[-1].last if head.packs else 0
         unread = max(0, last - max(cursor.applied, cursor.read))
@@ -125,25 +127,25 @@ class Pull:
             stretches = read_pack(vault, pack, foreign=self._is_foreign(head.device))
         except HoldfastError as error:
             return self._note_unreadable(head, pack, cursor, error)
-        vouched = [stretch for stretch in stretches if self._vouched(stretch, name)]
-        good, refused = Authority(vault, everything_read=self._everything_read).accept(vouched)
+        vouched = [stretch for stretch in stretches if self._is_vouched(stretch, name)]
+        accepted, refused = Authority(vault, everything_read=self._everything_read).accept(vouched)
         try:
-            return self._store(signed, pack, cursor, good, refused)
+            return self._store(signed, pack, cursor, accepted, refused)
         except Damaged as error:
             return self._note_unreadable(head, pack, cursor, error)
         except Refused:
             # The team's store keeps sessions with these ids for another member: the others are stored.
-            theirs = {stretch.session for stretch in good if is_refused(vault.here.store, stretch.events)}
+            theirs = {stretch.session for stretch in accepted if is_refused(vault.local.store, stretch.events)}
             if not theirs:
                 raise
-            reasons = {session: f"session {session[:8]}: {refusal(vault.here.store, session)}" for session in theirs}
+            reasons = {session: f"session {session[:8]}: {refusal(vault.local.store, session)}" for session in theirs}
             refused += [
                 RefusedEvents(stretch.device, reasons[stretch.session])
-                for stretch in good
+                for stretch in accepted
                 if stretch.session in theirs
             ]
-            good = [stretch for stretch in good if stretch.session not in theirs]
-            return self._store(signed, pack, cursor, good, refused)
+            accepted = [stretch for stretch in accepted if stretch.session not in theirs]
+            return self._store(signed, pack, cursor, accepted, refused)
 
     def _is_foreign(self, device: str) -> bool:
         """Whether another person's device packed it: a guest, or the owner of a share."""
@@ -158,42 +160,42 @@ class Pull:
         signed: SignedHead,
         pack: IndexedPack,
         cursor: ReadPosition,
-        good: Sequence[Stretch],
+        accepted: Sequence[Stretch],
         refused: Sequence[RefusedEvents],
     ) -> ReadPosition:
         vault, head = self.vault, signed.head
         name = vault.pack_name(pack.name)
-        moved = _moved(cursor, pack, _gaps_without(cursor.gaps, pack))
+        position = _advanced(cursor, pack, _gaps_without(cursor.gaps, pack))
         if any(reason == NOT_YET_READ for _, reason in refused):
             self._dependent.append((life_tag(vault.id, head.writer), signed, pack))
         if refused:
             # Tried again: by then, what it follows may be here, or its author may be no guest any more.
             gap = PushGap(pack.first, pack.last, name, reason=refused[0].reason)
-            moved = replace(moved, gaps=(*moved.gaps, gap))
+            position = replace(position, gaps=(*position.gaps, gap))
             for device, reason in refused:
                 if reason != NOT_YET_READ:
                     self._reject(name, device, reason)
-        store = vault.here.store
-        self._withdraw_shares_of_own(good)
-        deletions = self._find_deletions(good)
+        store = vault.local.store
+        self._withdraw_shares_of_own(accepted)
+        deletions = self._find_deletions(accepted)
         repeated = [
             stretch
-            for stretch in good
+            for stretch in accepted
             if store.stream(stretch.session, stretch.writer, stretch.events[0].seq, stretch.events[0].seq)
         ]
-        with vault.here.transaction() as transaction:
-            for session in {stretch.session for stretch in good}:
-                events = (event for stretch in good if stretch.session == session for event in stretch.events)
+        with vault.local.transaction() as transaction:
+            for session in {stretch.session for stretch in accepted}:
+                events = (event for stretch in accepted if stretch.session == session for event in stretch.events)
                 provenance.note_arrival(transaction, vault, session, events)
-            new = transaction.receive((event for stretch in good for event in stretch.events), own_only=True)
-            for stretch in good:
+            new = transaction.receive((event for stretch in accepted for event in stretch.events), own_only=True)
+            for stretch in accepted:
                 vault.memory.vouch(
                     transaction, stretch.session, stretch.writer, stretch.device, stretch.events[-1].seq
                 )
-            vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
+            vault.memory.write(transaction, position, "life", life_tag(vault.id, head.writer))
             if new:
-                vault.here.received(transaction, {stretch.session for stretch in good})
-        self._cursors[life_tag(vault.id, head.writer)] = moved
+                vault.local.received(transaction, {stretch.session for stretch in accepted})
+        self._cursors[life_tag(vault.id, head.writer)] = position
         vault.report.pulled += new
         for deletion in deletions:
             now = store.state(deletion.session)
@@ -202,10 +204,10 @@ class Pull:
                 about = f", {deletion.goal}," if deletion.goal else ""
                 vault.report.note(f"Session {deletion.session[:8]}{about} was deleted on {deletion.device}.")
         if new:
-            vault.report.sessions |= {events.session for events in good}
+            vault.report.sessions |= {events.session for events in accepted}
             for item in repeated:
                 self._note_fork(item)
-        return moved
+        return position
 
     def _withdraw_shares_of_own(self, stretches: Sequence[Stretch]) -> None:
         """Give up a share when a device of ours started a session with the same id."""
@@ -213,11 +215,11 @@ class Pull:
         if vault.membership.session is not None:
             return
         for session in {stretch.session for stretch in stretches}:
-            if origin.share_of(vault.here.store, session) is None:
+            if origin.share_of(vault.local.store, session) is None:
                 continue
             origins = vault.membership.origins.get(session)
             guests = frozenset[str]() if origins is None else origins.guests
-            known = {event.hash for event in vault.here.store.events(session)}
+            known = {event.hash for event in vault.local.store.events(session)}
             if any(
                 event.type == "session.started" and event.hash not in known
                 for stretch in stretches
@@ -232,11 +234,11 @@ class Pull:
         for stretch in stretches:
             if all(event.type != "session.deleted" for event in stretch.events):
                 continue
-            state = self.vault.here.store.state(stretch.session)
+            state = self.vault.local.store.state(stretch.session)
             if state is not None and not state.deleted:
                 goal = shorten(printable(text_value(state, "goal") or ""), 60)
                 by = self._author(stretch.writer) or stretch.device
-                places = tuple(self.vault.here.store.places(stretch.session))
+                places = tuple(self.vault.local.store.places(stretch.session))
                 deletions[stretch.session] = DeletedSession(stretch.session, goal, name_of(self.vault, by), places)
         return list(deletions.values())
 
@@ -248,15 +250,15 @@ class Pull:
     def _note_fork(self, stretch: Stretch) -> None:
         """Report once that a stream forked. Both branches are signed, and both are kept."""
         vault, (session, writer) = self.vault, stretch[:2]
-        stored = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
+        stored = vault.local.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
         if len({event.seq for event in stored}) == len(stored) or vault.memory.raw("forked", session, writer):
             return
-        with vault.here.transaction() as transaction:
+        with vault.local.transaction() as transaction:
             vault.memory.write(transaction, True, "forked", session, writer)
-        whose = self._author(writer)
+        author = self._author(writer)
         vault.report.note(
             f"Two copies of one home continued session {session[:8]} at once"
-            f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept; holdfast doctor lists it."
+            f"{'' if author is None else f' on {name_of(vault, author)}'}: both are kept; holdfast doctor lists it."
         )
 
     def _note_unreadable(
@@ -269,33 +271,35 @@ class Pull:
         reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
         self._reject(name, head.device, f"a pack {reason}")
         again = _has_gap(pack, cursor)
-        moved = _moved(cursor, pack, (*_gaps_without(cursor.gaps, pack), PushGap(pack.first, pack.last, name, again)))
-        self._save(life_tag(self.vault.id, head.writer), moved)
-        return moved
+        position = _advanced(
+            cursor, pack, (*_gaps_without(cursor.gaps, pack), PushGap(pack.first, pack.last, name, again))
+        )
+        self._save(life_tag(self.vault.id, head.writer), position)
+        return position
 
-    def _leave_rest(self, head: PublishedHead, packs: Sequence[IndexedPack], cursor: ReadPosition) -> ReadPosition:
+    def _postpone_rest(self, head: PublishedHead, packs: Sequence[IndexedPack], cursor: ReadPosition) -> ReadPosition:
         """Leave the rest of a head for the next sync after too many unreadable packs."""
         first, last = packs[0].first, packs[-1].last
         name = self.vault.pack_name(packs[0].name)
         self._reject(name, head.device, "many packs cannot be read, and those after them were not fetched")
         again = any(_has_gap(pack, cursor) for pack in packs)
         rest = IndexedPack(packs[0].name, first, last, 1, b"")
-        moved = _moved(cursor, rest, (*_gaps_without(cursor.gaps, rest), PushGap(first, last, name, again)))
-        self._save(life_tag(self.vault.id, head.writer), moved)
-        return moved
+        position = _advanced(cursor, rest, (*_gaps_without(cursor.gaps, rest), PushGap(first, last, name, again)))
+        self._save(life_tag(self.vault.id, head.writer), position)
+        return position
 
-    def _vouched(self, stretch: Stretch, where: str) -> bool:
+    def _is_vouched(self, stretch: Stretch, where: str) -> bool:
         """Whether a device that is entitled to it vouches for these events."""
         vault, members = self.vault, self.vault.membership
         signing = members.signing_of(stretch.device)
         last: Event = stretch.events[-1]
-        words = packs.stream_words(vault.id, stretch.session, stretch.writer, last.seq, last.hash)
+        message = packs.stream_message(vault.id, stretch.session, stretch.writer, last.seq, last.hash)
         reason: str | None = None
         if members.session not in (None, stretch.session):
             reason = "it holds a session that is not shared here"
         elif signing is None or not vault.takes_part(stretch.device):
             reason = "it is signed by a device that does not belong to the vault"
-        elif not verify(signing, STREAM, words, stretch.signature):
+        elif not verify(signing, STREAM, message, stretch.signature):
             reason = "a signature in it is wrong"
         elif not may_vouch(members, stretch.device, stretch.writer):
             reason = "a device vouches in it for another one"
@@ -305,7 +309,7 @@ class Pull:
 
     def _save(self, life: str, cursor: ReadPosition) -> None:
         if self._cursors.get(life) != cursor:
-            with self.vault.here.transaction() as transaction:
+            with self.vault.local.transaction() as transaction:
                 self.vault.memory.write(transaction, cursor, "life", life)
             self._cursors[life] = cursor
 
@@ -342,5 +346,5 @@ def _gaps_without(gaps: tuple[PushGap, ...], pack: IndexedPack) -> tuple[PushGap
     return tuple(left)
 
 
-def _moved(cursor: ReadPosition, pack: IndexedPack, gaps: tuple[PushGap, ...]) -> ReadPosition:
+def _advanced(cursor: ReadPosition, pack: IndexedPack, gaps: tuple[PushGap, ...]) -> ReadPosition:
     return replace(cursor, applied=max(cursor.applied, pack.last), gaps=gaps)

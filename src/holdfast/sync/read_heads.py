@@ -27,8 +27,8 @@ NOT_ACCEPTED: Final = "it comes from a removed device, and is held back"
 _MAX_LIVES: Final = 100_000
 # Heads of one life that are tried, and unreadable heads in one sync: more is an attempt to keep us busy.
 _MAX_RIVALS: Final = 16
-_MAX_BAD: Final = 1_000
-_WORDS: Final = 3  # of a fingerprint, where names are equal
+_MAX_UNREADABLE: Final = 1_000
+_SHOWN_WORDS: Final = 3  # of a fingerprint, where names are equal
 _MAX_NAMED: Final = 50  # missing entries that one device can name
 
 
@@ -73,8 +73,8 @@ class HeadReader:
         self.listing = listing
         self._cursors = cursors
         self._patient = patient
-        self.own_life = life_tag(vault.id, vault.here.writer())
-        self.good: list[VerifiedHead] = []
+        self.own_life = life_tag(vault.id, vault.local.writer())
+        self.verified: list[VerifiedHead] = []
         # Listed, but not there when fetched.
         self.absent: set[str] = set()
         # A head is sealed with a key we do not have, although we have others.
@@ -82,14 +82,14 @@ class HeadReader:
         # And the one that we could read was removed: only its author had a reason to replace it.
         self.shut_out = False
         self._locked: set[str] = set()
-        self._bad = 0
+        self._unreadable = 0
 
     def read_all(self) -> None:
         """Read new heads, and with them new membership entries. Known lives come first."""
         vault = self.vault
         lives = sorted(self.listing.newest.keys() - {self.own_life}, key=lambda key: (key not in self._cursors, key))
-        rivals = {life: self._worth_reading(life) for life in lives}
-        first = {life: head for life in lives if (head := self._first(rivals[life])) is not None}
+        rivals = {life: self._unread_heads(life) for life in lives}
+        first = {life: head for life in lives if (head := self._first_readable(rivals[life])) is not None}
         named = vault.memory.read(dict[str, tuple[str, ...]], "named") or {}
         tips: dict[str, list[str]] = {}
         for life, head in first.items():
@@ -98,20 +98,24 @@ class HeadReader:
             tips.setdefault(device, []).extend(names_of)
         # One device after the other, admins first: no device can name so many entries that others' are not fetched.
         for device in sorted(tips, key=lambda key: (self._rank(key), key)):
-            vault.learn(tips[device], most_bad=_MAX_NAMED)
+            vault.fetch_entries(tips[device], most_bad=_MAX_NAMED)
         missing = vault.missing()
         for device in sorted(missing, key=lambda key: (self._rank(key), key)):
             names = random.sample(missing[device], len(missing[device]))
-            vault.learn(names, most_bad=_MAX_NAMED, by=device)
+            vault.fetch_entries(names, most_bad=_MAX_NAMED, by=device)
         for life, head in first.items():
             candidate: VerifiedHead | None = head
-            while candidate is not None and not self._genuine(candidate):
-                candidate = self._first(rivals[life])
+            while candidate is not None and not self._is_genuine(candidate):
+                candidate = self._first_readable(rivals[life])
                 if candidate is not None:
-                    vault.learn(candidate.claimed.head.tips)
+                    vault.fetch_entries(candidate.claimed.head.tips)
             if candidate is not None:
-                self.good.append(candidate)
-        locked = {life for life in self._locked - {head.listed.life for head in self.good} if self._decides(life)}
+                self.verified.append(candidate)
+        locked = {
+            life
+            for life in self._locked - {head.listed.life for head in self.verified}
+            if self._may_mean_removal(life)
+        }
         self.locked_out = bool(locked)
         self.shut_out = any(self._is_replaced(life) for life in locked)
         self._remember_named(named)
@@ -125,7 +129,7 @@ class HeadReader:
         member = self.vault.membership.members.get(device)
         return 2 if member is None or member.kind == "guest" else 0 if member.admin else 1
 
-    def _decides(self, life: str) -> bool:
+    def _may_mean_removal(self, life: str) -> bool:
         """Whether a head that we cannot open could mean that we were removed: only members other than guests remove
         devices, and only admins remove an admin. Otherwise it is junk.
         """
@@ -142,20 +146,22 @@ class HeadReader:
     def _remember_named(self, before: Mapping[str, tuple[str, ...]]) -> None:
         """Remember entries that a member's head names and that could not be fetched, to try again."""
         vault = self.vault
-        wanted = dict(before)
-        for item in self.good:
+        named = dict(before)
+        for item in self.verified:
             head = item.claimed.head
-            wanted[head.device] = (*head.tips, *wanted.get(head.device, ()))
-        now: dict[str, tuple[str, ...]] = {}
-        for device in sorted(wanted):
-            left = [tip for tip in dict.fromkeys(wanted[device]) if tip not in vault.known and tip not in vault.over]
-            if left and vault.membership.is_member(device):
-                now[device] = tuple(left[:_MAX_NAMED])
-        if now != before:
-            with vault.here.transaction() as transaction:
-                vault.memory.write(transaction, now, "named")
+            named[head.device] = (*head.tips, *named.get(head.device, ()))
+        missing: dict[str, tuple[str, ...]] = {}
+        for device in sorted(named):
+            unknown = [
+                tip for tip in dict.fromkeys(named[device]) if tip not in vault.known and tip not in vault.over_limit
+            ]
+            if unknown and vault.membership.is_member(device):
+                missing[device] = tuple(unknown[:_MAX_NAMED])
+        if missing != before:
+            with vault.local.transaction() as transaction:
+                vault.memory.write(transaction, missing, "named")
 
-    def _worth_reading(self, life: str) -> Iterator[HeadName]:
+    def _unread_heads(self, life: str) -> Iterator[HeadName]:
         """The heads of a life that may bring something new, newest first."""
         cursor = self._cursors.get(life)
         for listed in self.listing.rivals[life][:_MAX_RIVALS]:
@@ -176,10 +182,10 @@ class HeadReader:
                 yield listed
             return
 
-    def _first(self, rivals: Iterator[HeadName]) -> VerifiedHead | None:
+    def _first_readable(self, rivals: Iterator[HeadName]) -> VerifiedHead | None:
         """The first well-formed head; its signature is checked once its author is known."""
         for listed in rivals:
-            if self._bad >= _MAX_BAD:
+            if self._unreadable >= _MAX_UNREADABLE:
                 self.reject(f"h/{self.vault.tag}", "", "there are too many heads that cannot be read")
                 return None
             head = self._read(listed)
@@ -205,15 +211,15 @@ class HeadReader:
             self.reject(listed.name, device, NOT_ACCEPTED if was_removed else f"a head {error.reason}")
         except (ObjectTooLarge, Invalid) as error:
             self.reject(listed.name, device, f"a head cannot be read: {error.message}")
-        self._bad += 1
+        self._unreadable += 1
         return None
 
-    def _genuine(self, candidate: VerifiedHead) -> bool:
+    def _is_genuine(self, candidate: VerifiedHead) -> bool:
         head = candidate.claimed.head
         signing = self.vault.membership.signing_of(head.device)
         if signing is not None and certifies(head.writer, signing) and candidate.claimed.is_by(signing):
             return True
-        self._bad += 1
+        self._unreadable += 1
         self.reject(candidate.listed.name, head.device, "a head is not signed by a device of the vault")
         return False
 
@@ -229,32 +235,32 @@ class HeadReader:
             for life, known in cursors.items()
             if life not in self.listing.newest and members.is_member(known.device)
         }
-        for seen in self._unseen_reports().values():
+        for seen in self._unseen_heads().values():
             for life in seen:
                 cursor = cursors.get(life)
                 if life not in retired and (cursor is None or members.is_member(cursor.device)):
                     missing[life] = "" if cursor is None else cursor.device
         return sorted(missing.items())
 
-    def _unseen_reports(self) -> dict[str, dict[str, int]]:
+    def _unseen_heads(self) -> dict[str, dict[str, int]]:
         """Heads that members report and we are not shown, by reporting life. Remembered until we are."""
         members, memory = self.vault.membership, self.vault.memory
         before = memory.read(dict[str, dict[str, int]], "told") or {}
         reported = dict(before)
-        for verified in self.good:
+        for verified in self.verified:
             if members.is_member(verified.claimed.head.device):
                 reported[verified.listed.life] = {head.life: head.counter for head in verified.claimed.head.seen}
-                self._compare(verified.claimed)
-        now = {}
+                self._compare_digests(verified.claimed)
+        unseen_by_life = {}
         for life, seen in reported.items():
             cursor = self._cursors.get(life)
             unseen = {name: counter for name, counter in seen.items() if self._is_unseen(name, counter)}
             if unseen and (cursor is None or members.is_member(cursor.device)):
-                now[life] = unseen
-        if now != before:
-            with self.vault.here.transaction() as transaction:
-                memory.write(transaction, now, "told")
-        return now
+                unseen_by_life[life] = unseen
+        if unseen_by_life != before:
+            with self.vault.local.transaction() as transaction:
+                memory.write(transaction, unseen_by_life, "told")
+        return unseen_by_life
 
     def _is_unseen(self, life: str, counter: int) -> bool:
         cursor, shown = self._cursors.get(life), self.listing.newest.get(life)
@@ -262,7 +268,7 @@ class HeadReader:
             return False
         return shown is None or shown.counter < counter
 
-    def _compare(self, claimed: SignedHead) -> None:
+    def _compare_digests(self, claimed: SignedHead) -> None:
         for seen in claimed.head.seen:
             cursor = self._cursors.get(seen.life)
             if cursor is not None and cursor.counter == seen.counter and cursor.digest != seen.digest:
@@ -284,5 +290,5 @@ def name_of(vault: Vault, device: str) -> str:
         return device
     marks = ["guest"] if known.kind == "guest" else []
     if sum(other.name == known.name for other in members.everybody()) > 1:
-        marks.append("-".join(known.keys.words.split("-")[:_WORDS]) + "…")
+        marks.append("-".join(known.keys.words.split("-")[:_SHOWN_WORDS]) + "…")
     return printable(known.name) + (f" ({', '.join(marks)})" if marks else "")

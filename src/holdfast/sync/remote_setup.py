@@ -52,30 +52,37 @@ def add(
     code: str | None = None,
 ) -> AddedRemote:
     """Add a remote. `expected`: the vault's words as another device shows them; `code`: a recovery code."""
-    url = checked_url(_spelled_out(ws, url))
+    url = checked_url(_resolve_url(ws, url))
     remote_list.check_free(ws.home, name)
-    wanted = None if expected is None else parse_words(expected, what="vault's name")
+    expected_id = None if expected is None else parse_words(expected, what="vault's name")
     if code is not None:
         keys_from_code(code)  # a mistyped code is refused before anything happens
-    with open_vault.exclusive(ws), open_vault.remote_at(ws, url, create=code is None and wanted is None) as place:
+    with (
+        open_vault.exclusive(ws),
+        open_vault.remote_at(ws, url, create=code is None and expected_id is None) as store,
+    ):
         remote_list.check_free(ws.home, name)  # another process may have taken it meanwhile
         open_vault.new_keys(ws)
-        here = open_vault.this_device(ws)
-        signed = create_vault.read_founding(place) or _beginning(place)
-        vault = create_vault.create_vault(here, place) if signed is None and code is None and wanted is None else None
+        local = open_vault.this_device(ws)
+        signed = create_vault.read_founding(store) or _find_founding(store)
+        vault = (
+            create_vault.create_vault(local, store)
+            if signed is None and code is None and expected_id is None
+            else None
+        )
         outcome: AddOutcome = "founded"
         if vault is None:
-            signed = signed or create_vault.read_founding(place)
+            signed = signed or create_vault.read_founding(store)
             if signed is None:
                 raise NotFound(
                     "there is no vault at this remote",
                     hint="Check the address; or leave out the words or the code to create one.",
                 )
             refuse_known_vault(ws, entries.hash_of(signed.payload))
-            vault, outcome = _existing(ws, place, signed, wanted, code)
-        scope = _project(ws) if this_project else ()
+            vault, outcome = _join_existing(ws, store, signed, expected_id, code)
+        scope = _current_project(ws) if this_project else ()
         with ws.transaction() as transaction:
-            _narrow(vault.memory, transaction, scope)
+            _limit_projects(vault.memory, transaction, scope)
         remote = KnownRemote(name=name, url=url, vault=vault.id, projects=scope)
         remote_list.add(ws.home, remote)
         waiting = vault.memory.read(tuple[str, ...], "earlier") or ()
@@ -83,11 +90,11 @@ def add(
     return AddedRemote(remote, outcome, vault_words(remote.vault), len(waiting))
 
 
-def _beginning(place: RemoteStore) -> SignedEntry | None:
+def _find_founding(remote: RemoteStore) -> SignedEntry | None:
     """The founding entry, if there is a vault; `Refused` where it lost that entry."""
-    if not create_vault.has_remains(place):
+    if not create_vault.has_remains(remote):
         return None
-    signed = create_vault.read_founding(place)  # somebody may have created it just now
+    signed = create_vault.read_founding(remote)  # somebody may have created it just now
     if signed is None:
         raise Refused(
             "the vault at this remote has lost its founding entry",
@@ -96,39 +103,39 @@ def _beginning(place: RemoteStore) -> SignedEntry | None:
     return signed
 
 
-def _spelled_out(ws: Workspace, url: str) -> str:
+def _resolve_url(ws: Workspace, url: str) -> str:
     """Replace `git:origin` by the address that the repository here has for that name."""
     if not url.startswith("git:"):
         return url
-    from holdfast.sync.remotes.git_refs import spelled_out
+    from holdfast.sync.remotes.git_refs import resolve_remote_name
 
-    return spelled_out(url, ws.place.root)
+    return resolve_remote_name(url, ws.place.root)
 
 
-def _existing(
-    ws: Workspace, place: RemoteStore, signed: SignedEntry, wanted: bytes | None, code: str | None
+def _join_existing(
+    ws: Workspace, remote: RemoteStore, signed: SignedEntry, expected_id: bytes | None, code: str | None
 ) -> tuple[Vault, AddOutcome]:
-    here = open_vault.this_device(ws)
-    own = entries.hash_of(signed.payload)
-    if wanted is not None and bytes.fromhex(own)[:16] != wanted:
+    local = open_vault.this_device(ws)
+    vault_id = entries.hash_of(signed.payload)
+    if expected_id is not None and bytes.fromhex(vault_id)[:16] != expected_id:
         raise Refused(
             "the vault at this remote is not the one you expected",
             hint="Somebody may have put it there. Compare on a device that belongs to it: holdfast device show",
         )
-    again = create_vault.resume(here, place, signed)
-    if again is not None:
-        again.learn_all()
-        if again.membership.is_member(again.me) and not join_vault.is_locked_out(again):
-            return again, "member"
-    recovered = None if code is None else _recovered(Vault(here, place, own), signed, code)
-    vault = join_vault.ask(here, place, signed)
+    resumed = create_vault.resume(local, remote, signed)
+    if resumed is not None:
+        resumed.fetch_all_entries()
+        if resumed.membership.is_member(resumed.me) and not join_vault.is_locked_out(resumed):
+            return resumed, "member"
+    recovered = None if code is None else _open_with_code(Vault(local, remote, vault_id), signed, code)
+    vault = join_vault.request_to_join(local, remote, signed)
     vault_sessions = {
         session for session, _, _ in vault.memory.streams()
     }  # a device that was removed has sessions of the vault
     earlier = tuple(session for session in ws.store().sessions() if session not in vault_sessions)
     with ws.transaction() as transaction:
         before = vault.memory.status()
-        known = before.confirmed or wanted is not None or code is not None
+        known = before.confirmed or expected_id is not None or code is not None
         status = replace(before, place="pending", confirmed=known)
         vault.memory.write(transaction, status, "standing")
         if earlier and not status.confirmed:
@@ -138,7 +145,7 @@ def _existing(
     if recovered is None:
         return vault, "asked"
     request = join_vault.JoinRequest(
-        vault.memory.status().request or "", here.keys.public, here.name, here.now(), None, here.keys.possession
+        vault.memory.status().request or "", local.keys.public, local.name, local.now(), None, local.keys.possession
     )
     join_vault.approve(recovered, request, admin=True)
     vault.reload()
@@ -146,26 +153,26 @@ def _existing(
     return vault, "member"
 
 
-def _recovered(vault: Vault, signed: SignedEntry, code: str) -> Vault:
+def _open_with_code(vault: Vault, signed: SignedEntry, code: str) -> Vault:
     """The vault as seen with the recovery code's keys, which may let this device in."""
     known = vault.founding() is not None
-    with vault.here.transaction() as transaction:
+    with vault.local.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
     keys = keys_from_code(code)
-    other = Vault(vault.here._replace(keys=keys), vault.remote, vault.id)
-    other.ask_for_wraps()
-    other.learn_all()
-    if not other.membership.is_admin(keys.public.id) or join_vault.is_locked_out(other):
+    admin_vault = Vault(vault.local._replace(keys=keys), vault.remote, vault.id)
+    admin_vault.ask_for_wraps()
+    admin_vault.fetch_all_entries()
+    if not admin_vault.membership.is_admin(keys.public.id) or join_vault.is_locked_out(admin_vault):
         if not known:
             create_vault.forget(vault)
         raise Refused(
             "the recovery code does not open this vault",
             hint="Check the address and the code: a newer code makes older ones void.",
         )
-    return other
+    return admin_vault
 
 
-def _project(ws: Workspace) -> tuple[str, ...]:
+def _current_project(ws: Workspace) -> tuple[str, ...]:
     """The ids of the project here; it is added to the store if it is new."""
     store = ws.store()
     known = projects.project_ids(store, ws.place)
@@ -177,7 +184,7 @@ def _project(ws: Workspace) -> tuple[str, ...]:
     return (project.id,)
 
 
-def _narrow(memory: VaultState, transaction: Transaction, scope: tuple[str, ...]) -> None:
+def _limit_projects(memory: VaultState, transaction: Transaction, scope: tuple[str, ...]) -> None:
     """Send only these projects from now on, or all; what was left out before is looked at again."""
     before = memory.read(tuple[str, ...], "projects") or ()
     if scope:
@@ -185,10 +192,10 @@ def _narrow(memory: VaultState, transaction: Transaction, scope: tuple[str, ...]
     else:
         memory.forget(transaction, "projects")
     if scope != before:
-        _from_the_start(memory, transaction)
+        _rescan_store(memory, transaction)
 
 
-def _from_the_start(memory: VaultState, transaction: Transaction) -> None:
+def _rescan_store(memory: VaultState, transaction: Transaction) -> None:
     for writer, own in memory.under(Published, "own"):
         memory.write(transaction, replace(own, place=0), "own", writer)
 
@@ -207,7 +214,7 @@ def confirm(ws: Workspace, name: str, expected: str | None) -> int:
         status: DeviceStatus = replace(memory.status(), confirmed=True)
         memory.write(transaction, status, "standing")
         memory.forget(transaction, "earlier")
-        _from_the_start(memory, transaction)
+        _rescan_store(memory, transaction)
     ws.remotes_changed()
     return len(waiting)
 
@@ -256,7 +263,7 @@ def status_of(ws: Workspace, remote: KnownRemote) -> RemoteStatus:
 
 
 def _status(ws: Workspace, remote: KnownRemote) -> str:
-    vault = open_vault.remembered(ws, remote)
+    vault = open_vault.open_offline(ws, remote)
     own_status, members = vault.memory.status(), vault.membership
     if join_vault.has_other_keys(vault):
         return "other-keys"

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _REMOVED: Final = "this device was removed from the vault: nothing is sent from here any more"
 _NO_KEYS: Final = "this device's keys are missing"
-_STUCK: Final = "some events are signed by keys that this device does not have, and cannot be sent: holdfast doctor"
+_UNSENDABLE: Final = (
+    "some events are signed by keys that this device does not have, and cannot be sent: holdfast doctor"
+)
 # The name in the store's memory under which a work tree's deleted session is remembered.
 DELETED_AT: Final = "gone/"
 # Limits for counting what is pending: the number is only shown.
@@ -53,7 +55,7 @@ def sync_facts(ws: Workspace, state: State) -> SyncFacts | None:
 
 
 def _worst(ws: Workspace, state: State) -> tuple[KnownRemote, Sync] | None:
-    syncs = [(remote, _at(ws, remote, state)) for remote in _taking(ws, state)]
+    syncs = [(remote, _status_at(ws, remote, state)) for remote in _remotes_of(ws, state)]
     if not syncs:
         return None
     remote, worst = min(syncs, key=lambda item: _WORST_FIRST.index(item[1].status))
@@ -62,33 +64,33 @@ def _worst(ws: Workspace, state: State) -> tuple[KnownRemote, Sync] | None:
     return remote, worst
 
 
-def _taking(ws: Workspace, state: State) -> Iterator[KnownRemote]:
+def _remotes_of(ws: Workspace, state: State) -> Iterator[KnownRemote]:
     """The remotes that the session is sent to."""
     return (remote for remote in remote_list.load(ws.home) if remote.takes(state))
 
 
-def _at(ws: Workspace, remote: KnownRemote, state: State) -> Sync:
+def _status_at(ws: Workspace, remote: KnownRemote, state: State) -> Sync:
     memory = VaultState(ws.store(), remote.vault)
     status = memory.status()
     sync = Sync(
         remote=remote.name,
         status="synced",
         last_sync=None if status.last_sync is None else format_time(status.last_sync),
-        error=_wrong(ws, remote, status),
+        error=_send_error(ws, remote, status),
         shared_with=list(memory.read(tuple[str, ...], "shared", state.session) or ()),
     )
     if sync.error is not None:
         sync.status = "error"
         return sync
-    pending = _waits(ws, memory, status, state)
-    if pending.here or pending.stuck or status.last_sync is None:
+    pending = _pending(ws, memory, status, state)
+    if pending.sendable or pending.unsendable or status.last_sync is None:
         sync.status = "pending"
-    if pending.stuck and not pending.here:
-        sync.error = _STUCK
+    if pending.unsendable and not pending.sendable:
+        sync.error = _UNSENDABLE
     return sync
 
 
-def _wrong(ws: Workspace, remote: KnownRemote, status: DeviceStatus) -> str | None:
+def _send_error(ws: Workspace, remote: KnownRemote, status: DeviceStatus) -> str | None:
     """Why this device cannot send anything, if it cannot."""
     if status.place == "out":
         return _REMOVED
@@ -104,29 +106,29 @@ def _wrong(ws: Workspace, remote: KnownRemote, status: DeviceStatus) -> str | No
 
 
 class _Pending(NamedTuple):
-    """Whether the vault lacks events of a session that this device can send (`here`), or may not (`stuck`)."""
+    """Whether the vault lacks events of a session that this device can send, or that it may not send."""
 
-    here: bool
-    stuck: bool
+    sendable: bool
+    unsendable: bool
 
 
-def _waits(ws: Workspace, memory: VaultState, status: DeviceStatus, state: State) -> _Pending:
+def _pending(ws: Workspace, memory: VaultState, status: DeviceStatus, state: State) -> _Pending:
     if status.place == "reader" and status.request is None:
-        return _Pending(here=False, stuck=False)  # it only reads
+        return _Pending(sendable=False, unsendable=False)  # it only reads
     if not status.confirmed and state.session in (memory.read(tuple[str, ...], "earlier") or ()):
-        return _Pending(here=True, stuck=False)
+        return _Pending(sendable=True, unsendable=False)
     try:
         public = key_files.public(ws.home.path)
     except HoldfastError:  # damaged, or readable by others: nothing can be signed
-        return _Pending(here=True, stuck=False)
+        return _Pending(sendable=True, unsendable=False)
     known = {writer: max(stream.by.values(), default=0) for _, writer, stream in memory.streams(state.session)}
-    unsaid = [writer for writer, head in state.heads.items() if head.seq > known.get(writer, 0)]
+    unsent = [writer for writer, head in state.heads.items() if head.seq > known.get(writer, 0)]
     ours = [
         writer
-        for writer in unsaid
+        for writer in unsent
         if status.admin or not is_certified(writer) or (public is not None and certifies(writer, public.signing))
     ]
-    return _Pending(bool(ours), len(ours) < len(unsaid))
+    return _Pending(bool(ours), len(ours) < len(unsent))
 
 
 def count_unsendable(ws: Workspace, remote: KnownRemote) -> int:
@@ -138,8 +140,8 @@ def count_unsendable(ws: Workspace, remote: KnownRemote) -> int:
     count = 0
     for session in ws.store().sessions():
         state = ws.store().state(session)
-        if state is not None and not state.deleted and remote in _taking(ws, state):
-            count += _waits(ws, memory, status, state).stuck
+        if state is not None and not state.deleted and remote in _remotes_of(ws, state):
+            count += _pending(ws, memory, status, state).unsendable
     return count
 
 
@@ -163,18 +165,18 @@ def count_unsent(ws: Workspace, remote: KnownRemote) -> UnsentSessions:
     count = 0
     for session in sorted(sessions)[:_MAX_SESSIONS]:
         state = store.state(session)
-        if state is not None and not state.deleted and remote in _taking(ws, state):
-            count += any(_waits(ws, memory, status, state))
+        if state is not None and not state.deleted and remote in _remotes_of(ws, state):
+            count += any(_pending(ws, memory, status, state))
     return UnsentSessions(count, more and count > 0)
 
 
 def take_deleted_session(ws: Workspace) -> tuple[str, str] | None:
     """The deleted session that this work tree was at, and the device that deleted it; returned once."""
     store, name = ws.existing_store(), DELETED_AT + ws.place.root
-    left = None if store is None else store.remembered(name)
-    if left is None:
+    remembered = None if store is None else store.remembered(name)
+    if remembered is None:
         return None
     with ws.transaction() as transaction:
         transaction.remember(name, None)
-    session, _, device = left.decode(errors="replace").partition("\n")
+    session, _, device = remembered.decode(errors="replace").partition("\n")
     return session, device

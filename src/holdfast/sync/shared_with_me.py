@@ -33,7 +33,7 @@ def shares(home: Home) -> dict[str, str]:
         return {}  # a damaged list is reported by commands on remotes, and stops nothing else
 
 
-def is_through(ws: Workspace, session: str, vault: str) -> bool:
+def is_shared_with_us(ws: Workspace, session: str, vault: str) -> bool:
     """Whether a session that is listed as shared with us is not our own."""
     store = ws.store()
     if origin.owned(store, session) is not None:
@@ -61,11 +61,11 @@ def _own_vaults(ws: Workspace, session: str) -> list[KnownRemote]:
 
 
 def _is_admin(ws: Workspace, remote: KnownRemote) -> bool:
-    vault = open_vault.remembered(ws, remote)
+    vault = open_vault.open_offline(ws, remote)
     return vault.membership.is_admin(vault.me)
 
 
-def decides(ws: Workspace, session: str) -> bool:
+def may_decide(ws: Workspace, session: str) -> bool:
     """Whether this device may delete or share a session: as an admin, or as the device that started it."""
     store = ws.store()
     if origin.share_of(store, session) is not None:
@@ -75,16 +75,16 @@ def decides(ws: Workspace, session: str) -> bool:
         return True
     known = origin.owned(store, session)
     owner = next((remote for remote in own if known is not None and remote.vault == known.vault), own[0])
-    return _is_admin(ws, owner) or _began(ws, owner, session)
+    return _is_admin(ws, owner) or _started(ws, owner, session)
 
 
-def _began(ws: Workspace, owner: KnownRemote, session: str) -> bool:
+def _started(ws: Workspace, owner: KnownRemote, session: str) -> bool:
     known = origin.owned(ws.store(), session)
     if known is not None and known.began:
         public = key_files.public(ws.home.path)
         return public is not None and certifies(known.began, public.signing)
     # Streams without keys: what others vouched for came from them.
-    me, memory = open_vault.keys(ws).public.id, VaultState(ws.store(), owner.vault)
+    me, memory = open_vault.device_keys(ws).public.id, VaultState(ws.store(), owner.vault)
     starts = _starts(ws, session)
     unsigned = [event.writer for event in starts if not is_certified(event.writer)]
     others = (memory.vouched(session, writer).by.keys() - {me} for writer in unsigned)
@@ -103,14 +103,14 @@ def may_erase(ws: Workspace, event: Event) -> bool:
 def refuse_deleting(ws: Workspace, session: str) -> None:
     """Refuse to delete a session, or leave a share, for all devices of a vault without the right to."""
     shared = origin.share_of(ws.store(), session) is not None
-    may = all(_is_admin(ws, vault) for vault in _own_vaults(ws, session)) if shared else decides(ws, session)
-    if not may:
+    allowed = all(_is_admin(ws, vault) for vault in _own_vaults(ws, session)) if shared else may_decide(ws, session)
+    if not allowed:
         raise Refused(
             "only an admin device may delete a shared session for all devices of the vault"
             if shared
             else "only an admin device, or the device that started the session, may delete it for the vault",
-            hint=f"On an admin device: holdfast delete {session[:8]} --confirm."
-            f" Or make this one an admin, there: holdfast device approve {open_vault.keys(ws).public.words} --admin",
+            hint=f"On an admin device: holdfast delete {session[:8]} --confirm. Or make this one an admin, there:"
+            f" holdfast device approve {open_vault.device_keys(ws).public.words} --admin",
             session=session,
         )
 
@@ -123,7 +123,7 @@ def refuse_widening(ws: Workspace, session: str) -> None:
             hint=f"Ask them; or share a copy of your own: holdfast fork {session[:8]}",
             session=session,
         )
-    if not decides(ws, session):
+    if not may_decide(ws, session):
         raise Refused(
             "only an admin device, or the device that started the session, may share it",
             hint="Share it on an admin device; see: holdfast device list",
@@ -131,7 +131,7 @@ def refuse_widening(ws: Workspace, session: str) -> None:
         )
 
 
-def reads_only(ws: Workspace, vault: str) -> bool:
+def is_read_only(ws: Workspace, vault: str) -> bool:
     """Whether the others accept nothing that is recorded here, as of the last sync."""
     status = VaultState(ws.store(), vault).status()
     # With a pending request to write, recording goes on: it is sent once the request is approved.
@@ -150,12 +150,12 @@ def wrote(ws: Workspace, event: Event) -> bool:
 def leave(ws: Workspace, session: str) -> list[str]:
     """Leave this shared session without telling the others; return the remotes that are removed."""
     with open_vault.exclusive(ws):
-        left = [
+        followed = [
             remote for remote in remote_list.load(ws.home) if remote.kind == "share" and remote.session == session
         ]
-        for remote in left:
-            _forget(ws, remote)
-    return [remote.name for remote in left]
+        for remote in followed:
+            _forget_share(ws, remote)
+    return [remote.name for remote in followed]
 
 
 def leave_deleted(ws: Workspace, remote: KnownRemote) -> bool:
@@ -171,7 +171,7 @@ def leave_deleted(ws: Workspace, remote: KnownRemote) -> bool:
     known = {event.writer: memory.vouched(event.session, event.writer).by.values() for event in deletions}
     if any(max(known[event.writer], default=0) >= event.seq for event in deletions):
         return False  # its owner deleted it: what we wrote has to be removed there too
-    _forget(ws, remote)
+    _forget_share(ws, remote)
     return True
 
 
@@ -184,11 +184,11 @@ def leave_superseded(ws: Workspace, remote: KnownRemote) -> bool:
             return False
         if origin.share_of(transaction, remote.session) is None:
             origin.record_own(transaction, remote.session)
-    _forget(ws, remote)
+    _forget_share(ws, remote)
     return True
 
 
-def _forget(ws: Workspace, remote: KnownRemote) -> None:
+def _forget_share(ws: Workspace, remote: KnownRemote) -> None:
     remote_list.remove(ws.home, remote.name)
     memory = VaultState(ws.store(), remote.vault)
     with ws.transaction() as transaction:

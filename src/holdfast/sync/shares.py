@@ -82,13 +82,13 @@ def share(
     person = people.find(ws.home, email)
     shared_with_me.refuse_widening(ws, session)
     with open_vault.exclusive(ws):
-        remote = _home_of(ws, name)
+        remote = _choose_vault(ws, name)
         with open_vault.vault(ws, remote) as main:
             sync_vault(main)
             if not main.membership.is_member(main.me):
                 raise Refused(
                     "this device does not belong to the vault",
-                    hint=f"See: holdfast remote list. The words of this device: {main.here.keys.public.words}",
+                    hint=f"See: holdfast remote list. The words of this device: {main.local.keys.public.words}",
                 )
             if session in (main.memory.read(tuple[str, ...], "earlier") or ()):
                 raise Refused(
@@ -96,19 +96,19 @@ def share(
                     hint=f"Compare its words on another device, then: holdfast remote confirm {remote.name}",
                     session=session,
                 )
-            vault = vault_shares.begin(main, session)
+            vault = vault_shares.find_or_create_share(main, session)
             vault_shares.uninvite(vault, person.email)  # shared again: with other rights, or for longer
             vault_shares.invite(vault, person.email, person.keys, write=write, expires=expires)
             sync_vault(open_vault.reopen(main))
     ws.remotes_changed()
-    words = open_vault.keys(ws).public.words
+    words = open_vault.device_keys(ws).public.words
     return ShareResult(person.email, remote.name, remote.url, write, expires, words)
 
 
 def revoke(ws: Workspace, session: str, email: str) -> list[str]:
     """Revoke every share of this session with this person; return the remotes."""
     done: list[str] = []
-    away: HoldfastError | None = None
+    unreachable: HoldfastError | None = None
     with open_vault.exclusive(ws):
         for remote in remote_list.load(ws.home):
             if remote.kind != "vault":
@@ -121,10 +121,10 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
                         sync_vault(open_vault.reopen(main))
                         done.append(remote.name)
             except Unreachable as error:
-                away = away or error
+                unreachable = unreachable or error
     ws.remotes_changed()
     if not done:
-        raise away or NotFound(
+        raise unreachable or NotFound(
             f"the session is not shared with {email[:80]!a}",
             hint="See how their address is spelled: holdfast people list",
             session=session,
@@ -132,7 +132,7 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
     return done
 
 
-def _home_of(ws: Workspace, name: str | None) -> KnownRemote:
+def _choose_vault(ws: Workspace, name: str | None) -> KnownRemote:
     known = [remote for remote in remote_list.load(ws.home) if remote.kind == "vault"]
     matching = (
         known if name is None else [remote for remote in known if remote.name == remote_list.find(ws.home, name).name]
@@ -165,24 +165,24 @@ def offers(ws: Workspace, *, url: str | None = None, keys: Sequence[str | bytes]
     """The offers for this device and for the holder of these secret keys. Nothing is accepted."""
     unread = 0
 
-    def look(place: RemoteStore, _: str) -> list[Offer]:
+    def list_at(remote: RemoteStore, _: str) -> list[Offer]:
         nonlocal unread
-        result, more = _offered(ws, place, keys)
+        result, more = _list_offers(ws, remote, keys)
         unread += more
         return result
 
     with open_vault.exclusive(ws):
-        result = Offers(_at_each(ws, url, look))
+        result = Offers(_at_each_remote(ws, url, list_at))
     result.unread = unread
     return result
 
 
-def _offered(
-    ws: Workspace, place: RemoteStore, keys: Sequence[str | bytes], name: str | None = None
+def _list_offers(
+    ws: Workspace, remote: RemoteStore, keys: Sequence[str | bytes], name: str | None = None
 ) -> tuple[list[Offer], int]:
     joined = {remote.vault for remote in remote_list.load(ws.home)}
-    identities = [open_vault.keys(ws).identity, *keys]
-    return offer_reader.list_offers(ws, place, identities, offer_reader.own_shares(ws) | joined, name=name)
+    identities = [open_vault.device_keys(ws).identity, *keys]
+    return offer_reader.list_offers(ws, remote, identities, offer_reader.own_shares(ws) | joined, name=name)
 
 
 def accept(
@@ -200,7 +200,9 @@ def accept(
     waiting: list[Offer] = []
     with open_vault.exclusive(ws):
         outgoing.redact_outgoing(ws)
-        done = _at_each(ws, url, lambda place, at: _accepted_at(ws, place, at, keys, name, deleted, waiting))
+        done = _at_each_remote(
+            ws, url, lambda remote, address: _accept_at(ws, remote, address, keys, name, deleted, waiting)
+        )
     if done:
         ws.remotes_changed()
         return done
@@ -224,49 +226,47 @@ def accept(
     )
 
 
-def _at_each(ws: Workspace, url: str | None, look: Callable[[RemoteStore, str], list[_T]]) -> list[_T]:
-    """Call `look` with one address, or with every remote; an unreachable one is an error only if all are."""
-    places = (
-        [checked_url(url)] if url is not None else list({remote.url: None for remote in remote_list.load(ws.home)})
-    )
-    if not places:
+def _at_each_remote(ws: Workspace, url: str | None, visit: Callable[[RemoteStore, str], list[_T]]) -> list[_T]:
+    """Call `visit` with one address, or with every remote; an unreachable one is an error only if all are."""
+    urls = [checked_url(url)] if url is not None else list({remote.url: None for remote in remote_list.load(ws.home)})
+    if not urls:
         raise NotFound(
             "no remote is set up to look for shared sessions", hint="Give the address: holdfast accept URL"
         )
     done: list[_T] = []
-    away: HoldfastError | None = None
-    for where in places:
+    unreachable: HoldfastError | None = None
+    for address in urls:
         try:
-            with open_vault.remote_at(ws, where) as place:
-                done += look(place, where)
+            with open_vault.remote_at(ws, address) as remote:
+                done += visit(remote, address)
         except Unreachable as error:
-            away = away or error
-    if away is not None and not done:
-        raise away
+            unreachable = unreachable or error
+    if unreachable is not None and not done:
+        raise unreachable
     return done
 
 
-def _accepted_at(
-    ws: Workspace, place: RemoteStore, where: str, keys: Sequence[str | bytes], name: str | None, deleted: list[str],
+def _accept_at(
+    ws: Workspace, store: RemoteStore, url: str, keys: Sequence[str | bytes], name: str | None, deleted: list[str],
     waiting: list[Offer],
 ) -> list[AcceptedShare]:  # fmt: skip
     """What was accepted there; adds to `deleted` sessions, and to `waiting` offers that a person has to choose."""
     joined = {remote.vault for remote in remote_list.load(ws.home) if remote.kind == "share"}
-    wanted: list[KeyWrap] = []
+    chosen: list[KeyWrap] = []
     if name is None:
-        known = vault_shares.offers(place, [open_vault.keys(ws).identity, *keys])
-        wanted += [wrapped for wrapped in known if wrapped.vault in joined]
-    for offer in _offered(ws, place, keys, name)[0]:
+        known = vault_shares.offers(store, [open_vault.device_keys(ws).identity, *keys])
+        chosen += [wrapped for wrapped in known if wrapped.vault in joined]
+    for offer in _list_offers(ws, store, keys, name)[0]:
         if _is_deleted(ws, offer.session) and (name is None or _is_named(offer, name)):
             deleted.append(offer.session)
         elif (name is None and offer.known and not offer.revoked and not offer.taken) or _is_named(offer, name):
-            wanted.append(offer.wrapped)
+            chosen.append(offer.wrapped)
         else:
             waiting.append(offer)
-    if name is not None and len(wanted) > 1:
-        choices = ", ".join(wrapped.vault[:16] for wrapped in wanted)
+    if name is not None and len(chosen) > 1:
+        choices = ", ".join(wrapped.vault[:16] for wrapped in chosen)
         raise Refused(f"several offers begin with {name[:70]!a}", hint=f"Give more of the name: {choices}")
-    results = (_accept(ws, place, where, wrapped, deleted) for wrapped in wanted)
+    results = (_accept(ws, store, url, wrapped, deleted) for wrapped in chosen)
     return [accepted for accepted in results if accepted is not None]
 
 
@@ -274,17 +274,15 @@ def _is_named(offer: Offer, name: str | None) -> bool:
     return name is not None and len(name) >= _MIN_NAME_LENGTH and offer.name.startswith(name.lower())
 
 
-def _accept(
-    ws: Workspace, place: RemoteStore, where: str, offer: KeyWrap, deleted: list[str]
-) -> AcceptedShare | None:
-    here = open_vault.this_device(ws)
+def _accept(ws: Workspace, store: RemoteStore, url: str, offer: KeyWrap, deleted: list[str]) -> AcceptedShare | None:
+    local = open_vault.this_device(ws)
     session = offer.session or ""
     known = any(remote.vault == offer.vault for remote in remote_list.load(ws.home))
     if _is_deleted(ws, session):
         deleted.append(session)
         return None
     # First only to read: the share itself says whether the invitation is still valid.
-    vault = vault_shares.accept(here, place, replace(offer, secret=None))
+    vault = vault_shares.accept(local, store, replace(offer, secret=None))
     sync_vault(vault)
     if not known and ws.store().state(session) is None:
         _forget(ws, vault, session)  # it was revoked
@@ -294,11 +292,11 @@ def _accept(
         if not known:
             _forget(ws, vault, session)
         return None
-    name = _remember(ws, vault, where, session)
+    name = _remember(ws, vault, url, session)
     admitted = vault.membership.is_member(vault.me)
     secret = None if admitted else vault_shares.proven_secret(vault, offer)
     if secret is not None:
-        vault_shares.accept(here, place, replace(offer, secret=secret, secrets=(secret,)))
+        vault_shares.accept(local, store, replace(offer, secret=secret, secrets=(secret,)))
     elif not admitted:
         join_vault.withdraw_request(vault)  # left when it was still shared to write
     return AcceptedShare(session, name, admitted or secret is not None, admitted)

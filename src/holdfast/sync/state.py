@@ -99,7 +99,7 @@ class VouchedStream(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     by: dict[str, int] = {}
 
-    def and_by(self, device: str, seq: int) -> VouchedStream:
+    def with_voucher(self, device: str, seq: int) -> VouchedStream:
         return VouchedStream({**self.by, device: max(seq, self.by.get(device, 0))})
 
     def accepted(self, members: Membership, session: str, writer: str) -> int:
@@ -154,7 +154,7 @@ class VaultState:
 
     def read(self, kind: type[_D], *parts: str) -> _D | None:
         data = self._store.remembered(self.name(*parts))
-        return None if data is None else decoded(kind, data)
+        return None if data is None else decode_or_none(kind, data)
 
     def raw(self, *parts: str) -> bytes | None:
         return self._store.remembered(self.name(*parts))
@@ -163,7 +163,7 @@ class VaultState:
         """Everything under a name, with the rest of its name; what cannot be decoded is skipped."""
         prefix = self.name(*parts, "")
         for name, value in self._store.remembered_under(prefix).items():
-            read = decoded(kind, value)
+            read = decode_or_none(kind, value)
             if read is not None:
                 yield name.removeprefix(prefix), read
 
@@ -197,11 +197,11 @@ class VaultState:
     def vouch(self, transaction: Transaction, session: str, writer: str, device: str, seq: int) -> None:
         """Record that a device vouches for a stream up to `seq`, unless it did for more already."""
         before = (
-            decoded(VouchedStream, transaction.remembered(self.name("stream", session, writer)) or b"")
+            decode_or_none(VouchedStream, transaction.remembered(self.name("stream", session, writer)) or b"")
             or VouchedStream()
         )
         if before.by.get(device, 0) < seq:
-            self.write(transaction, before.and_by(device, seq), "stream", session, writer)
+            self.write(transaction, before.with_voucher(device, seq), "stream", session, writer)
 
     def forks(self, session: str, writer: str) -> tuple[str, ...]:
         """The hashes of published events of a stream of ours that forked."""
@@ -219,7 +219,7 @@ class VaultState:
         return [rejection for _, rejection in self.under(PastRejection, "turned")]
 
 
-def decoded(kind: type[_D], value: bytes) -> _D | None:
+def decode_or_none(kind: type[_D], value: bytes) -> _D | None:
     """The decoded value; None where another version wrote it differently: it can be read from the remote again."""
     try:
         return msgspec.msgpack.decode(value, type=decodable(kind))

@@ -78,14 +78,14 @@ def sync(
     `put_back`: a remote that was emptied gets everything again. `begun` is called once this process has the lock:
     everything recorded until then is sent.
     """
-    wanted = [remote_list.find(ws.home, name)] if name is not None else remote_list.load(ws.home)
-    if not wanted:
+    remotes = [remote_list.find(ws.home, name)] if name is not None else remote_list.load(ws.home)
+    if not remotes:
         raise remote_list.no_remotes()
     ws.collect()
     report, failed, reached = SyncReport(), {}, []
     with open_vault.exclusive(ws):
         begun()
-        for remote in wanted:
+        for remote in remotes:
             if shared_with_me.leave_deleted(ws, remote):
                 report.note(f"The session of {remote.name} was deleted here: it is no longer followed.")
                 continue
@@ -97,7 +97,7 @@ def sync(
                     report.add(sync_vault(vault, progress=progress, patient=patient, put_back=put_back))
                     wrong = create_vault.check_public_object(vault) if patient and remote.kind == "vault" else None
                     if wrong is not None:
-                        report.reject(create_vault.PUBLIC, "", wrong)
+                        report.reject(create_vault.PUBLIC_OBJECT, "", wrong)
                     if join_vault.has_other_keys(vault):
                         message = remote_list.other_keys(remote)
                         report.note(f"{remote.name}: {message}")
@@ -108,7 +108,7 @@ def sync(
     ws.synced()
     _note_shares_elsewhere(ws, report)
     _remember_deleted(ws, report)
-    sessions = news(ws, report.sessions)
+    sessions = session_news(ws, report.sessions)
     return SyncResult(report, failed, sum(session.conflicts for session in sessions), reached, sessions)
 
 
@@ -121,16 +121,16 @@ def note_error(ws: Workspace, remote: KnownRemote, error: HoldfastError) -> None
             memory.write(transaction, replace(status, error=error.message), "standing")
 
 
-def news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
+def session_news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
     """These sessions with their goals, the latest first, without deleted ones."""
     dated: list[tuple[int, SessionNews]] = []
     for session in sessions:
         state = ws.store().state(session)
         if state is not None and not state.deleted:
             conflicts = sum(conflict.chosen is None for conflict in view.conflicts(state))
-            about = SessionNews(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
-            dated.append((max(state.latest.values(), default=0), about))
-    return [about for _, about in sorted(dated, key=lambda item: (-item[0], item[1].id))]
+            item = SessionNews(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
+            dated.append((max(state.latest.values(), default=0), item))
+    return [item for _, item in sorted(dated, key=lambda item: (-item[0], item[1].id))]
 
 
 def _note_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
@@ -149,36 +149,38 @@ def _note_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
 
 def _remember_deleted(ws: Workspace, report: SyncReport) -> None:
     """Remember sessions that others deleted, so that their work trees can say so once."""
-    left = [(place, deleted) for deleted in report.deleted for place in deleted.places]
-    if left:
+    deletions = [(place, deleted) for deleted in report.deleted for place in deleted.places]
+    if deletions:
         with ws.transaction() as transaction:
-            for place, rest in left:
-                transaction.remember(session_status.DELETED_AT + place, f"{rest.session}\n{rest.device}".encode())
+            for place, deleted in deletions:
+                transaction.remember(
+                    session_status.DELETED_AT + place, f"{deleted.session}\n{deleted.device}".encode()
+                )
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pause garbage collection, for work that makes very many objects and no cycles."""
-    was = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 
-_TAKEN_BACK: Final = (
+_SHARE_REVOKED: Final = (
     "what others wrote recently cannot be opened here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
-_NOT_THEIRS: Final = "it shares a session that it neither started nor may decide over"
-_FOREIGN: Final = "somebody put a foreign object there, under a name that no object can have"
-_ONLY_TO_READ: Final = (
+_MAY_NOT_SHARE: Final = "it shares a session that it neither started nor may decide over"
+_FOREIGN_OBJECT: Final = "somebody put a foreign object there, under a name that no object can have"
+_READ_ONLY_NOW: Final = (
     "The session {0} is read-only for you from now on; what you had sent by then is in it."
     " To continue with a copy of your own: holdfast fork {0}"
 )
-_UNPLACED: Final = (
+_WAITING_REMOVAL: Final = (
     "An admin removed somebody, and the remote lacks entries before the removal: nothing is sent until it has them."
     " On a device of that admin: holdfast sync --put-back"
 )
@@ -198,16 +200,16 @@ def sync_vault(
     if not listed and not put_back:
         _refuse_emptied(main)
     report = SyncReport()
-    report.add(_sync_one(main, listed, None, progress, patient=patient, put_back=put_back))
+    report.add(_sync_one_vault(main, listed, None, progress, patient=patient, put_back=put_back))
     for share in vault_shares.followed_shares(main) if main.membership.is_member(main.me) else ():
         if not authority.may_share(main, share.by, share.session):
-            main.report.reject("", name_of(main, share.by), _NOT_THEIRS)
+            main.report.reject("", name_of(main, share.by), _MAY_NOT_SHARE)
             continue
         vault = vault_shares.open_share(main, share.vault, share.founding)
-        report.add(_sync_one(vault, listed, main, progress, patient=patient, put_back=put_back))
+        report.add(_sync_one_vault(vault, listed, main, progress, patient=patient, put_back=put_back))
     for name in foreign_at(main.remote):
-        main.report.reject(printable(name), "", _FOREIGN)
-    if any(refused.reason in (_NOT_THEIRS, _FOREIGN) for refused in main.report.rejected):
+        main.report.reject(printable(name), "", _FOREIGN_OBJECT)
+    if any(refused.reason in (_MAY_NOT_SHARE, _FOREIGN_OBJECT) for refused in main.report.rejected):
         _remember_rejected(main, whole=True)
         for refused in main.report.rejected:
             report.reject(*refused)
@@ -216,7 +218,7 @@ def sync_vault(
 
 def _refuse_emptied(main: Vault) -> None:
     """Refuse an empty place: most often it is an unmounted disk, or the wrong bucket."""
-    published = main.memory.own(main.here.writer()).counter or main.memory.cursors()
+    published = main.memory.own(main.local.writer()).counter or main.memory.cursors()
     if published and create_vault.is_missing(main.remote):
         raise Unreachable(
             "the vault is no longer at this remote",
@@ -224,7 +226,7 @@ def _refuse_emptied(main: Vault) -> None:
         )
 
 
-def _sync_one(
+def _sync_one_vault(
     vault: Vault,
     listed: Sequence[ObjectInfo],
     main: Vault | None,
@@ -233,8 +235,8 @@ def _sync_one(
     patient: bool,
     put_back: bool,
 ) -> SyncReport:
-    if not _belongs(vault):
-        _note_reached(vault)
+    if not _can_read(vault):
+        _clear_error(vault)
         return vault.report
     try:
         error, shut_out = _exchange(vault, listed, main, progress, patient=patient, put_back=put_back)
@@ -276,35 +278,35 @@ def _exchange(
     if pull.own_seen > push.own.counter:
         # Others have seen newer heads of ours than this store knows, although the remote does not show them.
         push.renew()
-    _withheld(vault, pull)
+    _report_withheld(vault, pull)
     lost = push.lost()
     if lost and vault.membership.is_member(vault.me):  # those of removed devices are removed on purpose
         where = heads.name_of(vault.id, push.writer, push.own.there)
-        vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
+        vault.report.reject(where, vault.local.name, "the remote no longer shows what this device published last")
     key_maintenance.maintain(vault, listing, main, lost=lost or put_back)
-    join_vault.remember(vault, listing)
-    if vault.removes_unplaced() or (main is not None and main.removes_unplaced()):
-        vault.report.note(_UNPLACED)  # the removed device has the present key
+    join_vault.remember_requests(vault, listing)
+    if vault.has_waiting_removal() or (main is not None and main.has_waiting_removal()):
+        vault.report.note(_WAITING_REMOVAL)  # the removed device has the present key
     elif vault.membership.is_member(vault.me) and not (main is not None and _has_foreign_devices(vault)):
-        if lost or put_back or retired_writers.is_wanted(vault, push.writer, pull.wanted):
+        if lost or put_back or retired_writers.is_requested(vault, push.writer, pull.wanted):
             retired_writers.restore(push, listing, pull.wanted)
         if vault.membership.is_admin(vault.me) and not vault.memory.status().admin:
-            push.look_again()  # an admin may vouch for more than before
+            push.rescan_store()  # an admin may vouch for more than before
         before = vault.report.pushed
-        with uncollected():
+        with gc_paused():
             push.publish_all(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
         if pull.heads.shut_out:
             # Others use a key that we were not given: no device accepts what we just pushed.
             vault.report.pushed = before
     elif vault.me in vault.membership.removed and _still_reads(vault):
         if vault.memory.status().place == "member":
-            vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
+            vault.report.note(_READ_ONLY_NOW.format(str(vault.membership.session)[:8]))
     elif vault.me in vault.membership.removed:
         vault.report.note("This device was removed from the vault: nothing is sent from here any more.")
     vault.reject_planted()
     if pull.heads.locked_out:
         as_guest = vault.membership.session is not None and main is None
-        message = _TAKEN_BACK if as_guest else _LOCKED_OUT
+        message = _SHARE_REVOKED if as_guest else _LOCKED_OUT
         vault.report.note(f"{message[0].upper()}{message[1:]}.")
         return message, pull.heads.shut_out
     return None, False
@@ -326,36 +328,38 @@ def _comes_through(vault: Vault) -> bool:
     """Whether a share may be followed: not once a session with its id is our own."""
     session = vault.membership.session
     assert session is not None
-    if origin.share_of(vault.here.store, session) == vault.id:
+    if origin.share_of(vault.local.store, session) == vault.id:
         return True
-    with vault.here.transaction() as transaction:
-        good = provenance.comes_through(transaction, vault.here, session, vault.id)
-    if not good:
+    with vault.local.transaction() as transaction:
+        accepted = provenance.comes_through(transaction, vault.local, session, vault.id)
+    if not accepted:
         vault.report.reject("", "", f"a share has the id of your own session {session[:8]}, and is not followed")
-    return good
+    return accepted
 
 
 def _remember_rejected(vault: Vault, *, whole: bool) -> None:
     """Remember what was rejected for the doctor; after a whole sync, forget what is in order again."""
-    now = {hashlib.sha256("\n".join(refused).encode()).hexdigest()[:16]: refused for refused in vault.report.rejected}
+    current = {
+        hashlib.sha256("\n".join(refused).encode()).hexdigest()[:16]: refused for refused in vault.report.rejected
+    }
     before = vault.memory.raw_under("turned").keys()
-    new = now.keys() - before
-    over = before - now.keys() if whole else set()
-    if not new and not over:
+    new = current.keys() - before
+    resolved = before - current.keys() if whole else set()
+    if not new and not resolved:
         return
-    with vault.here.transaction() as transaction:
-        for name in over:
+    with vault.local.transaction() as transaction:
+        for name in resolved:
             vault.memory.forget(transaction, "turned", name)
         for name in new:
-            turned = PastRejection(**now[name]._asdict(), at=vault.here.now())
-            vault.memory.write(transaction, turned, "turned", name)
+            rejection = PastRejection(**current[name]._asdict(), at=vault.local.now())
+            vault.memory.write(transaction, rejection, "turned", name)
 
 
-def _note_reached(vault: Vault) -> None:
+def _clear_error(vault: Vault) -> None:
     """Forget an earlier error: the remote was reached, although nothing could be read yet."""
     status = vault.memory.status()
     if status.error is not None:
-        with vault.here.transaction() as transaction:
+        with vault.local.transaction() as transaction:
             vault.memory.write(transaction, replace(status, error=None), "standing")
 
 
@@ -366,17 +370,17 @@ def _save_status(vault: Vault, main: Vault | None, error: str | None, *, shut_ou
     place = (
         "member" if members.is_member(vault.me) else removed_place if vault.me in members.removed else status.place
     )
-    now = replace(
-        status, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me),
+    updated = replace(
+        status, last_sync=vault.local.now(), error=error, place=place, admin=members.is_admin(vault.me),
         shut_out=shut_out, device=vault.me,
     )  # fmt: skip
     people = tuple(sorted({invite.email for invite in members.invites if invite.live}))
-    with vault.here.transaction() as transaction:
-        vault.memory.write(transaction, now, "standing")
+    with vault.local.transaction() as transaction:
+        vault.memory.write(transaction, updated, "standing")
         if members.session is not None:
-            within = vault if main is None else main
-            if people != (within.memory.read(tuple[str, ...], "shared", members.session) or ()):
-                within.memory.write(transaction, people, "shared", members.session)
+            owner = vault if main is None else main
+            if people != (owner.memory.read(tuple[str, ...], "shared", members.session) or ()):
+                owner.memory.write(transaction, people, "shared", members.session)
 
 
 def _still_reads(vault: Vault) -> bool:
@@ -384,7 +388,7 @@ def _still_reads(vault: Vault) -> bool:
     return vault.membership.session is not None and vault.sealing_key() is not None
 
 
-def _belongs(vault: Vault) -> bool:
+def _can_read(vault: Vault) -> bool:
     """Whether this device can read the vault; completes a join that was approved since."""
     status = vault.memory.status()
     if join_vault.has_other_keys(vault):
@@ -394,14 +398,14 @@ def _belongs(vault: Vault) -> bool:
             return True
         vault.report.note(
             "This device waits for approval. On a device that belongs to the vault:"
-            f" holdfast device approve {vault.here.keys.public.words}"
+            f" holdfast device approve {vault.local.keys.public.words}"
         )
         return False
     if not vault.wrapped():
         vault.ask_for_wraps()
-        vault.learn_anew()
+        vault.fetch_admission()
     elif status.request is not None:
-        vault.learn_anew()
+        vault.fetch_admission()
         if vault.membership.is_member(vault.me):
             join_vault.complete_join(vault)
     return bool(vault.wrapped())
@@ -427,7 +431,7 @@ def _has_readers(vault: Vault) -> bool:
     )
 
 
-def _withheld(vault: Vault, pull: Pull) -> None:
+def _report_withheld(vault: Vault, pull: Pull) -> None:
     """Report withheld heads. They are listed twice: a head may have been replaced meanwhile."""
     heads_reader = pull.heads
     if not heads_reader.withheld() and not heads_reader.absent:

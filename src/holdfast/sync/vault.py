@@ -34,11 +34,11 @@ from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, verify
 _MAX_ENTRIES: Final = 20_000
 _MAX_BAD_ENTRIES: Final = 500
 # How many of them are reported one by one.
-_FEW: Final = 3
+_MAX_REPORTED: Final = 3
 _MAX_UNNAMED_KEYS: Final = 1_000
 # Larger entries, and how many bytes of them are read in one sync.
-_SMALL: Final = 4 << 10
-_MAX_UNPACKED_RATIO: Final = 64 << 20
+_LARGE_ENTRY: Final = 4 << 10
+_MAX_LARGE_ENTRY_BYTES: Final = 64 << 20
 # Entries over their author's limit whose names are remembered, so that they are not fetched again.
 _MAX_OVER: Final = 5_000
 _MAX_VERIFIED: Final = 100_000
@@ -70,51 +70,51 @@ class LocalDevice(NamedTuple):
 class Vault:
     def __init__(
         self,
-        here: LocalDevice,
+        local: LocalDevice,
         remote: RemoteStore,
         vault: str,
         *,
         main: Vault | None = None,
-        room: int | None = None,
+        max_unpacked: int | None = None,
     ) -> None:
         """`main`: for the vault of a session that we share ourselves, our own vault.
 
-        `room`: how many bytes all objects together may decompress to.
+        `max_unpacked`: how many bytes all objects together may decompress to.
         """
-        self.here = here
+        self.local = local
         self.remote = remote
         self.id = vault
         self.main = main
         self.tag = sealing.vault_tag(vault)
-        self.memory = VaultState(here.store, vault)
+        self.memory = VaultState(local.store, vault)
         self.report = SyncReport()
         self._entries: dict[str, SignedEntry] | None = None
         self._membership: Membership | None = None
         self._opened: dict[str, KeyWrap] = {}
         # Made here and not stored yet: for a new vault or a new epoch.
-        self._fresh: list[KeyWrap] = []
+        self._new_wraps: list[KeyWrap] = []
         # Secrets this device shares with the vault's box and with its devices, by their age keys.
-        self._common: dict[str, bytes | None] = {}
+        self._shared_secrets: dict[str, bytes | None] = {}
         # The author of each wrap, and the membership this was derived from.
-        self._left_by: tuple[Membership, dict[str, str]] | None = None
+        self._wrap_authors: tuple[Membership, dict[str, str]] | None = None
         self._asked_for_wraps = False
-        self._fetched = self._bad_entries = self._unfolded = self._absent = 0
+        self._fetched = self._bad_entries = self._unpacked_bytes = self._absent = 0
         # The entries that the remote lists; asked for once some were missing.
         self._listed: set[str] | None = None
-        self._room = room
-        self._over: dict[str, str] | None = None
+        self._unpack_left = max_unpacked
+        self._over_limit: dict[str, str] | None = None
 
     @property
     def me(self) -> str:
-        return self.here.keys.public.id
+        return self.local.keys.public.id
 
     def reload(self) -> None:
         """Drop cached values after somebody else wrote to the memory."""
         self._entries = None
         self._membership = None
-        self._over = None
+        self._over_limit = None
         self._opened.clear()
-        self._fresh.clear()
+        self._new_wraps.clear()
         self._asked_for_wraps = False
 
     # ── membership ────────────────────────────────────────────────────────────────────────────────
@@ -151,12 +151,12 @@ class Vault:
 
     def add(self, signed: SignedEntry) -> str:
         """Count an entry of our own before it is stored; return its hash."""
-        own = entries.hash_of(signed.payload)
-        self.known[own] = signed
+        entry_hash = entries.hash_of(signed.payload)
+        self.known[entry_hash] = signed
         self._membership = None
-        return own
+        return entry_hash
 
-    def keep(self, received: Iterable[SignedEntry]) -> None:
+    def store_entries(self, received: Iterable[SignedEntry]) -> None:
         """Store these entries. Whether they count depends on all of them together."""
         new = {entries.hash_of(signed.payload): signed for signed in received}
         # A wrongly signed copy is replaced: the right one may have come later.
@@ -164,7 +164,7 @@ class Vault:
         new = {name: signed for name, signed in new.items() if name not in self.known or name in wrong}
         new = self._valid_new_entries(new)
         if new:
-            with self.here.transaction() as transaction:
+            with self.local.transaction() as transaction:
                 for name, signed in new.items():
                     self.memory.write_raw(transaction, entries.pack(signed), "entry", name)
             self.known.update(new)
@@ -183,39 +183,39 @@ class Vault:
                 wrong.setdefault(name, "what it follows is not there")
         for name in new.keys() & wrong.keys():
             self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
-        kept = {name: signed for name, signed in new.items() if name not in wrong}
+        valid = {name: signed for name, signed in new.items() if name not in wrong}
         main = None if self.main is None else self.main.membership
-        over = over_size_limit(
-            self.known, kept, ancestry,
-            lambda: evaluate({**self.known, **kept}.values(), self.id, verified=_verified), main,
-        ) | over_missing_limit(self.known, kept, ancestry, main or self.membership)  # fmt: skip
-        if over:
-            self._pass_over(over)
-        return {name: signed for name, signed in kept.items() if name not in over}
+        excess = over_size_limit(
+            self.known, valid, ancestry,
+            lambda: evaluate({**self.known, **valid}.values(), self.id, verified=_verified), main,
+        ) | over_missing_limit(self.known, valid, ancestry, main or self.membership)  # fmt: skip
+        if excess:
+            self._ignore_excess(excess)
+        return {name: signed for name, signed in valid.items() if name not in excess}
 
     # ── limits for one device ──────────────────────────────────────────────────────────────────────────
 
     @property
-    def over(self) -> dict[str, str]:
+    def over_limit(self) -> dict[str, str]:
         """Entries that are not stored because their author is over the limit, and the author of each."""
-        if self._over is None:
-            self._over = self.memory.read(dict[str, str], "over") or {}
-        return self._over
+        if self._over_limit is None:
+            self._over_limit = self.memory.read(dict[str, str], "over") or {}
+        return self._over_limit
 
-    def _pass_over(self, over: dict[str, str]) -> None:
-        with self.here.transaction() as transaction:
-            self._over = dict([*self.over.items(), *over.items()][-_MAX_OVER:])
-            self.memory.write(transaction, self._over, "over")
-        for author in sorted(set(over.values())):
+    def _ignore_excess(self, excess: dict[str, str]) -> None:
+        with self.local.transaction() as transaction:
+            self._over_limit = dict([*self.over_limit.items(), *excess.items()][-_MAX_OVER:])
+            self.memory.write(transaction, self._over_limit, "over")
+        for author in sorted(set(excess.values())):
             known = self.membership.members.get(author) or self.membership.removed.get(author)
             self.report.reject(
                 "", author if known is None else printable(known.name),
                 "it made more membership entries than any device needs, and the rest is ignored",
             )  # fmt: skip
 
-    def entry_name(self, own: str) -> str:
+    def entry_name(self, entry_hash: str) -> str:
         """The name of an entry at the remote, by its hash."""
-        return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
+        return f"m/{self.tag}/{sealing.entry_name(self.id, entry_hash)}"
 
     def missing(self) -> dict[str, list[str]]:
         """The missing entries that waiting ones depend on, by author of the latter."""
@@ -229,7 +229,7 @@ class Vault:
                 by_author.setdefault(header.by, []).append(name)
         return {by: sorted(followed(headers.get, names) & absent) for by, names in by_author.items()}
 
-    def removes_unplaced(self) -> bool:
+    def has_waiting_removal(self) -> bool:
         """Whether a waiting entry of an admin removes somebody."""
         members = self.membership
         invites = {invite.hash for invite in members.invites if invite.live}
@@ -243,7 +243,7 @@ class Vault:
                 return True
         return False
 
-    def learn(self, hashes: Iterable[str], *, most_bad: int = _MAX_BAD_ENTRIES, by: str = "") -> None:
+    def fetch_entries(self, hashes: Iterable[str], *, most_bad: int = _MAX_BAD_ENTRIES, by: str = "") -> None:
         """Fetch entries by their hashes, with all that they follow, until `most_bad` could not be fetched.
 
         `by`: the device whose entries follow them. Once a few are missing, only those that the remote lists are
@@ -253,13 +253,13 @@ class Vault:
         wanted = [(item, by) for item in hashes if item not in self.known][::-1]
         fetched: dict[str, SignedEntry] = {}
         tried: set[str] = set()
-        bad, unlisted = self._bad_entries, 0
-        while wanted and self._bad_entries - bad < most_bad:
+        bad_before, unlisted = self._bad_entries, 0
+        while wanted and self._bad_entries - bad_before < most_bad:
             wanted_hash, follower = wanted.pop()
             if (
                 wanted_hash in tried
                 or wanted_hash in self.known
-                or (wanted_hash in self.over and follower in ("", self.over[wanted_hash]))
+                or (wanted_hash in self.over_limit and follower in ("", self.over_limit[wanted_hash]))
             ):
                 continue
             tried.add(wanted_hash)
@@ -267,46 +267,46 @@ class Vault:
             if not self._is_listed(name):
                 unlisted += 1
                 continue
-            entry = self._fetch(name, wanted_hash, quiet=self._bad_entries - bad >= _FEW)
+            entry = self._fetch(name, wanted_hash, quiet=self._bad_entries - bad_before >= _MAX_REPORTED)
             if entry is not None:
                 fetched[wanted_hash] = entry
                 header = entries.header_of(entry.payload)  # also of an unknown kind
                 if header is not None:
                     wanted += [(parent, follower or header.by) for parent in header.parents]
-        self.keep(fetched.values())
-        count = self._bad_entries - bad + unlisted
-        if count > _FEW:
+        self.store_entries(fetched.values())
+        count = self._bad_entries - bad_before + unlisted
+        if count > _MAX_REPORTED:
             self.report.reject(f"m/{self.tag}", "", f"{count} membership entries that somebody names cannot be read")
 
     def _is_listed(self, name: str) -> bool:
-        if self._listed is None and self._absent >= _FEW:
+        if self._listed is None and self._absent >= _MAX_REPORTED:
             self._listed = {listed.name for listed in self.remote.list(f"m/{self.tag}/")}
         return self._listed is None or name in self._listed
 
-    def learn_all(self) -> None:
+    def fetch_all_entries(self) -> None:
         """Fetch every entry there is: for a device that knows none."""
         fetched = []
-        names = {self.entry_name(name) for name in (*self.known, *self.over)}
+        names = {self.entry_name(name) for name in (*self.known, *self.over_limit)}
         for listed in self.remote.list(f"m/{self.tag}/"):
             entry = None if listed.name in names else self._fetch(listed.name)
             if entry is not None:
                 fetched.append(entry)
-        self.keep(fetched)
+        self.store_entries(fetched)
 
-    def learn_anew(self) -> None:
+    def fetch_admission(self) -> None:
         """Fetch the entries that admit this device: those named by its wraps, or else all."""
-        opened = self.opened()
+        opened = self.opened_wraps()
         names = find_wraps.by_turns(self, opened)
-        left = [entry for name in names if (entry := opened[name].entry) and self.left_by(name)]
-        self.learn(left)
+        admissions = [entry for name in names if (entry := opened[name].entry) and self.wrap_author(name)]
+        self.fetch_entries(admissions)
         if not self.membership.is_member(self.me):
-            self.learn_all()
+            self.fetch_all_entries()
 
     def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> SignedEntry | None:
         if (
             self._fetched >= _MAX_ENTRIES
             or self._bad_entries >= _MAX_BAD_ENTRIES
-            or self._unfolded >= _MAX_UNPACKED_RATIO
+            or self._unpacked_bytes >= _MAX_LARGE_ENTRY_BYTES
         ):
             self.report.reject(f"m/{self.tag}", "", "there are more membership entries than are read in one sync")
             return None
@@ -320,10 +320,10 @@ class Vault:
             self._bad_entries += 1
             self._absent += isinstance(error, Missing)
             return None
-        if len(entry.payload) > _SMALL:
-            self._unfolded += len(entry.payload)
-        own = entries.hash_of(entry.payload)
-        if self.entry_name(own) != name or expected not in (None, own):
+        if len(entry.payload) > _LARGE_ENTRY:
+            self._unpacked_bytes += len(entry.payload)
+        entry_hash = entries.hash_of(entry.payload)
+        if self.entry_name(entry_hash) != name or expected not in (None, entry_hash):
             self._bad_entries += 1
             self.report.reject(name, "", "a membership entry has a wrong name")
             return None
@@ -333,13 +333,13 @@ class Vault:
 
     def wrapped(self) -> list[KeyWrap]:
         """The key wraps for this device, opened."""
-        return [*self.opened().values(), *self._fresh]
+        return [*self.opened_wraps().values(), *self._new_wraps]
 
-    def opened(self) -> dict[str, KeyWrap]:
+    def opened_wraps(self) -> dict[str, KeyWrap]:
         """The stored wraps, opened, by the end of their names."""
         for name, blob in self.memory.raw_under("wrap").items():
             if name not in self._opened:
-                wrapped = wraps.unwrap(blob, [self.here.keys.identity])
+                wrapped = wraps.unwrap(blob, [self.local.keys.identity])
                 if wrapped is not None and wrapped.vault == self.id:
                     self._opened[name] = wrapped
         return self._opened
@@ -349,50 +349,50 @@ class Vault:
         for name in names:
             self._opened.pop(name, None)
 
-    def left_by(self, wrap: str) -> str:
+    def wrap_author(self, wrap: str) -> str:
         """The id of the member that left a wrap for this device, by the wrap's name.
 
         `SOMEBODY` for anyone else with the vault's box: a removed device, or one not known here yet. Else empty.
         """
         members = self.membership
-        if self._left_by is None or self._left_by[0] is not members:
-            self._left_by = members, {"accepted": self.me}
-        known = self._left_by[1]
+        if self._wrap_authors is None or self._wrap_authors[0] is not members:
+            self._wrap_authors = members, {"accepted": self.me}
+        known = self._wrap_authors[1]
         if wrap not in known:
             authors = (
                 device
                 for device, member in members.members.items()
-                if wraps.is_by_author(self._agreed(member.keys.age), wrap)
+                if wraps.is_by_author(self._shared_secret(member.keys.age), wrap)
             )
-            by_box = wraps.is_by_box(self._agreed(members.box), wrap)
+            by_box = wraps.is_by_box(self._shared_secret(members.box), wrap)
             known[wrap] = next(authors, SOMEBODY if by_box else "")
         return known[wrap]
 
-    def _agreed(self, public: str) -> bytes | None:
-        if public not in self._common:
-            self._common[public] = age.shared_secret(self.here.keys.identity, public)
-        return self._common[public]
+    def _shared_secret(self, public: str) -> bytes | None:
+        if public not in self._shared_secrets:
+            self._shared_secrets[public] = age.shared_secret(self.local.keys.identity, public)
+        return self._shared_secrets[public]
 
-    def use(self, wrapped: KeyWrap) -> None:
+    def use_new_keys(self, wrapped: KeyWrap) -> None:
         """Use keys that we just made; they are stored with the change they belong to."""
-        self._fresh.append(wrapped)
+        self._new_wraps.append(wrapped)
 
-    def written_down(self) -> None:
+    def forget_new_keys(self) -> None:
         """Drop those keys: by now they are stored, wrapped for this device."""
-        self._fresh.clear()
+        self._new_wraps.clear()
 
     def candidates(self) -> list[bytes]:
         """Every key that was wrapped for us. Anybody can wrap one, so what they open must be checked by signature.
 
         Keys that entries name come first, then some others: each costs time with each object.
         """
-        opened = self.opened()
-        kept = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
-        keys_by_wrap = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._fresh), *kept)]
-        have = dict.fromkeys(key for turn in zip_longest(*keys_by_wrap) for key in turn if key is not None)
+        opened = self.opened_wraps()
+        stored = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
+        keys_by_wrap = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._new_wraps), *stored)]
+        keys = dict.fromkeys(key for turn in zip_longest(*keys_by_wrap) for key in turn if key is not None)
         named = {key.id for key in self.membership.keys}
-        good = [key for key in have if sealing.key_id(key) in named]
-        return good + [key for key in have if sealing.key_id(key) not in named][:_MAX_UNNAMED_KEYS]
+        named_keys = [key for key in keys if sealing.key_id(key) in named]
+        return named_keys + [key for key in keys if sealing.key_id(key) not in named][:_MAX_UNNAMED_KEYS]
 
     def ring(self) -> list[bytes]:
         """The keys that a valid entry names: only these open packs."""
@@ -401,8 +401,8 @@ class Vault:
 
     def sealing_key(self) -> bytes | None:
         """The key to seal with; None when none is known to members only."""
-        have = {sealing.key_id(key): key for key in self.candidates()}
-        return next((have[key.id] for key in self.membership.usable_keys() if key.id in have), None)
+        known_keys = {sealing.key_id(key): key for key in self.candidates()}
+        return next((known_keys[key.id] for key in self.membership.usable_keys() if key.id in known_keys), None)
 
     def takes_part(self, device: str) -> bool:
         """Whether what a device publishes is read: in a share of ours, not if the main vault removed it."""
@@ -424,16 +424,16 @@ class Vault:
         """Unseal an object, fetching new keys if need be. `limit`: bytes it may decompress to."""
         if limit is None:
             limit = entries.unpacked_limit(len(sealed)) if kind == "entry" else heads.MAX_PLAIN_BYTES
-        if self._room is not None:
-            limit = min(limit, self._room)
+        if self._unpack_left is not None:
+            limit = min(limit, self._unpack_left)
         try:
             plain = sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
         except Unsealable as error:
             if error.reason != NO_KEY or not self.ask_for_wraps():
                 raise
             plain = sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
-        if self._room is not None:
-            self._room -= len(plain)
+        if self._unpack_left is not None:
+            self._unpack_left -= len(plain)
         return plain
 
     def ask_for_wraps(self) -> bool:
@@ -445,11 +445,11 @@ class Vault:
 
     def reject_entries(self) -> None:
         """Report entries by devices of the vault that were not entitled to them."""
-        for own, reason in self.membership.rejected:
-            header = entries.header_of(self.known[own].payload)
+        for entry_hash, reason in self.membership.rejected:
+            header = entries.header_of(self.known[entry_hash].payload)
             member = None if header is None else self.membership.members.get(header.by)
             by = "" if header is None else header.by if member is None else member.name
-            self.report.reject(self.entry_name(own), by, f"a membership entry does not count: {reason}")
+            self.report.reject(self.entry_name(entry_hash), by, f"a membership entry does not count: {reason}")
 
     def reject_planted(self) -> None:
         """Report keys that were wrapped for us and that no valid entry names: no member made them."""
@@ -490,7 +490,7 @@ class Vault:
             return
         self.remote.put(self.waiting(), remove=removed)
         if waiting:
-            with self.here.transaction() as transaction:
+            with self.local.transaction() as transaction:
                 for name in waiting:
                     self.memory.forget(transaction, "out", name)
 
@@ -510,15 +510,15 @@ class VaultChange:
         # It follows the invitation it names, even if that is no tip.
         named = [fields["invite"]] if fields.get("invite") else []
         parents = tuple(sorted({*vault.membership.tips, *named}))
-        entry = kind(vault=vault.id, parents=parents, by=vault.me, at=vault.here.now(), **fields)
-        signed = entries.sign(vault.here.keys, entry)
+        entry = kind(vault=vault.id, parents=parents, by=vault.me, at=vault.local.now(), **fields)
+        signed = entries.sign(vault.local.keys, entry)
         self._entries.append(signed)
         return vault.add(signed)
 
     def wrap(self, recipient: str, wrapped: KeyWrap) -> None:
         """Leave keys for a recipient."""
         vault = self._vault
-        name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
+        name = wraps.new_name(recipient, vault.box(), vault.local.keys.identity)
         self._wraps.append((name, wraps.wrap(recipient, wrapped)))
 
     def remember(self, value: object, *parts: str) -> None:
@@ -535,7 +535,7 @@ class VaultChange:
         for recipient in vault.membership.recipient_keys():
             self.wrap(recipient, self.wrapped(keys))
         # Needed at once: what follows is sealed with it.
-        vault.use(self.wrapped(keys))
+        vault.use_new_keys(self.wrapped(keys))
 
     def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> KeyWrap:
         vault = self._vault
@@ -552,23 +552,23 @@ class VaultChange:
 
     def commit(self, *, remove: Iterable[str] = ()) -> None:
         """Store the change, then send it."""
-        self.write_down()
+        self.store()
         self._vault.flush(remove=remove)
 
-    def _refuse_void(self) -> None:
+    def _refuse_unacceptable(self) -> None:
         """Refuse a change that no device of the vault would accept."""
         members = self._vault.membership
         wrong = {
             **dict.fromkeys((*members.waiting, *members.overtaken), "it does not follow what it should"),
             **dict(members.rejected),
         }
-        unread = "it is larger than an entry can be"
+        too_large = "it is larger than an entry can be"
         reasons = [
             reason
             for signed in self._entries
             if (
                 reason := wrong.get(entries.hash_of(signed.payload))
-                or ("" if entries.read(signed.payload) else unread)
+                or ("" if entries.read(signed.payload) else too_large)
             )
         ]
         if reasons:
@@ -577,24 +577,24 @@ class VaultChange:
                 hint="Nothing was changed. Sync and try again; if it stays, please report it.",
             )
 
-    def write_down(self) -> None:
+    def store(self) -> None:
         """Store the change, to be sent: wraps before the entries that name them."""
         vault, memory = self._vault, self._vault.memory
-        self._refuse_void()
+        self._refuse_unacceptable()
         if vault.sealing_key() is None:
             self.new_key()
         key = vault.sealing_key()
         assert key is not None
         objects = [*self._wraps, *(vault.sealed_entry(key, signed) for signed in self._entries)]
-        mine = wraps.prefix_of(vault.here.keys.public.age)
-        with vault.here.transaction() as transaction:
+        own_prefix = wraps.prefix_of(vault.local.keys.public.age)
+        with vault.local.transaction() as transaction:
             start = max((int(name) for name in memory.raw_under("out")), default=-1) + 1
             for number, item in enumerate(objects, start):
                 memory.write(transaction, item, "out", f"{number:06}")
-                if item[0].startswith(mine):
-                    memory.write_raw(transaction, item[1], "wrap", item[0].removeprefix(mine))
+                if item[0].startswith(own_prefix):
+                    memory.write_raw(transaction, item[1], "wrap", item[0].removeprefix(own_prefix))
             for signed in self._entries:
                 memory.write_raw(transaction, entries.pack(signed), "entry", entries.hash_of(signed.payload))
             for value, parts in self._notes:
                 memory.write(transaction, value, *parts)
-        vault.written_down()
+        vault.forget_new_keys()

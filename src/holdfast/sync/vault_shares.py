@@ -27,13 +27,13 @@ from holdfast.sync.vault import LocalDevice, Vault, VaultChange
 from holdfast.workspace.keys import age
 
 # Anyone who knows a person's public key can leave files for it: this many are read, chosen at random each time.
-_MAX_LOOKED_AT: Final = 20_000
+_MAX_FILES: Final = 20_000
 _MAX_OF_SESSION: Final = 4
 _MAX_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
 # Keys of one offer, and how many of them may be unproven: fewer than are tried with each object.
 _MAX_KEYS: Final = 8_000
 _MAX_UNPROVEN_KEYS: Final = 500
-_SECRET: Final = 32
+_SECRET_LENGTH: Final = 32
 
 
 def find_share(main: Vault, session: str) -> Vault | None:
@@ -49,34 +49,34 @@ def followed_shares(main: Vault) -> list[SharedSession]:
     session that is here count.
     """
     members = main.membership
-    here = frozenset(main.here.store.sessions()) if members.shares else frozenset[str]()
+    sessions = frozenset(main.local.store.sessions()) if members.shares else frozenset[str]()
     shares: list[SharedSession] = []
     announced: Counter[tuple[str, str]] = Counter()
     for share in members.shares:
         announced[share.by, share.session] += 1
         trusted = share.by == main.me or members.is_admin(share.by)
-        if trusted or (share.session in here and announced[share.by, share.session] <= _MAX_OF_SESSION):
+        if trusted or (share.session in sessions and announced[share.by, share.session] <= _MAX_OF_SESSION):
             shares.append(share)
     return shares
 
 
 def open_share(main: Vault, vault_id: str, packed: bytes) -> Vault:
-    vault = Vault(main.here, main.remote, vault_id, main=main)
+    vault = Vault(main.local, main.remote, vault_id, main=main)
     if vault.founding() is None:
-        with main.here.transaction() as transaction:
+        with main.local.transaction() as transaction:
             vault.memory.write_raw(transaction, packed, FOUNDING)
             vault.memory.write(transaction, DeviceStatus(place="member", confirmed=True), "standing")
     return vault
 
 
-def begin(main: Vault, session: str) -> Vault:
+def find_or_create_share(main: Vault, session: str) -> Vault:
     """The vault of a session, created if there is none yet."""
     existing = find_share(main, session)
     if existing is not None:
         return existing
-    vault = create_vault.prepare(main.here, main.remote, session=session)
+    vault = create_vault.prepare(main.local, main.remote, session=session)
     change = vault.change()
-    change.add(Rename, device=vault.me, name=main.here.name)
+    change.add(Rename, device=vault.me, name=main.local.name)
     for device, member in main.membership.members.items():
         if device != vault.me:
             admit_member(change, member)
@@ -113,9 +113,9 @@ def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, 
 
 def uninvite(vault: Vault, email: str) -> bool:
     """Revoke the share with a person, with a new key. False when it is not shared with them."""
-    wanted = email.strip().lower()
+    address = email.strip().lower()
     invited = [
-        invited.hash for invited in vault.membership.invites if invited.live and invited.email.lower() == wanted
+        invited.hash for invited in vault.membership.invites if invited.live and invited.email.lower() == address
     ]
     if invited:
         end_invites(vault, invited)
@@ -144,18 +144,18 @@ def offers(remote: RemoteStore, identities: Sequence[str | bytes]) -> list[KeyWr
     by_vault: dict[str, _OfferParts] = {}
     for identity in identities:
         prefix = wraps.prefix_of(wraps.recipient_of(identity))
-        left = [wrapped for wrapped in remote.list(prefix) if wraps.MIN_BYTES <= wrapped.size <= _MAX_OFFER]
-        for listed in random.SystemRandom().sample(left, min(len(left), _MAX_LOOKED_AT)):
+        files = [wrapped for wrapped in remote.list(prefix) if wraps.MIN_BYTES <= wrapped.size <= _MAX_OFFER]
+        for listed in random.SystemRandom().sample(files, min(len(files), _MAX_FILES)):
             try:
                 wrapped = wraps.unwrap(remote.get(listed.name, _MAX_OFFER), [identity])
             except (Missing, ObjectTooLarge):
                 continue
-            founder = None if wrapped is None or wrapped.session is None else _founder(wrapped)
+            founder = None if wrapped is None or wrapped.session is None else _genuine_founding(wrapped)
             if wrapped is not None and founder is not None:
-                gathered = by_vault.setdefault(wrapped.vault, _OfferParts(remote, wrapped, founder.box))
+                parts = by_vault.setdefault(wrapped.vault, _OfferParts(remote, wrapped, founder.box))
                 common = age.shared_secret(identity, founder.device.age) if isinstance(identity, str) else None
-                gathered.add(wrapped, by_founder=wraps.is_by_author(common, listed.name.removeprefix(prefix)))
-    return [gathered.offer() for gathered in by_vault.values()]
+                parts.add(wrapped, by_founder=wraps.is_by_author(common, listed.name.removeprefix(prefix)))
+    return [parts.offer() for parts in by_vault.values()]
 
 
 class _OfferParts:
@@ -179,15 +179,15 @@ class _OfferParts:
             self._of_founder |= keys
         elif len(self._others | keys) <= _MAX_UNPROVEN_KEYS:
             self._others |= keys
-        elif len(self._with_proven) < _MAX_KEYS and (key := self._opening(wrapped)) is not None:
+        elif len(self._with_proven) < _MAX_KEYS and (key := self._opening_key(wrapped)) is not None:
             self._proven[key] = None
             self._with_proven |= keys
         if self._box is None and wrapped.box is not None and age.public_of(wrapped.box) == self._public_box:
             self._box = wrapped.box
-        if wrapped.secret is not None and len(wrapped.secret) == _SECRET:
+        if wrapped.secret is not None and len(wrapped.secret) == _SECRET_LENGTH:
             self._secrets[wrapped.secret] = None
 
-    def _opening(self, wrapped: KeyWrap) -> bytes | None:
+    def _opening_key(self, wrapped: KeyWrap) -> bytes | None:
         """The new key that opens the entry which a file names, if any."""
         if wrapped.entry is None:
             return None
@@ -212,13 +212,13 @@ class _OfferParts:
         )
 
 
-def _founder(offer: KeyWrap) -> VaultFounded | None:
+def _genuine_founding(offer: KeyWrap) -> VaultFounded | None:
     """The founding entry of the share, if it is genuine."""
     signed = entries.unpack_or_none(offer.founding)
-    read = None if signed is None else entries.founding_of(signed)
-    if signed is None or read is None or entries.hash_of(signed.payload) != offer.vault:
+    founding = None if signed is None else entries.founding_of(signed)
+    if signed is None or founding is None or entries.hash_of(signed.payload) != offer.vault:
         return None
-    return read if read.session == offer.session else None
+    return founding if founding.session == offer.session else None
 
 
 def founder_of(offer: KeyWrap) -> str:
@@ -228,29 +228,29 @@ def founder_of(offer: KeyWrap) -> str:
     return "" if founding is None else founding.device.id
 
 
-def accept(here: LocalDevice, remote: RemoteStore, offer: KeyWrap, *, room: int | None = None) -> Vault:
+def accept(local: LocalDevice, remote: RemoteStore, offer: KeyWrap, *, max_unpacked: int | None = None) -> Vault:
     """Accept a shared session: read it from now on, and ask to write if the offer allows it.
 
-    `Refused` when a session with this id is here, except through the same share. `room`: see `Vault`.
+    `Refused` when a session with this id is here, except through the same share. `max_unpacked`: see `Vault`.
     """
     signed = entries.unpack(offer.founding)
-    vault = Vault(here, remote, offer.vault, room=room)
-    mine = wraps.wrap(here.keys.public.age, offer)
-    with here.transaction() as transaction:
+    vault = Vault(local, remote, offer.vault, max_unpacked=max_unpacked)
+    wrap = wraps.wrap(local.keys.public.age, offer)
+    with local.transaction() as transaction:
         provenance.claim(transaction, offer.session or "", offer.vault)
         vault.memory.write_raw(transaction, offer.founding, FOUNDING)
-        vault.memory.write_raw(transaction, mine, "wrap", "accepted")
+        vault.memory.write_raw(transaction, wrap, "wrap", "accepted")
         if vault.memory.raw("standing") is None:
             vault.memory.write(transaction, DeviceStatus(place="reader", confirmed=True), "standing")
     if offer.secret is not None and not vault.membership.is_member(vault.me):
         if len(offer.secrets) > 1:
-            vault.learn_anew()
-        join_vault.ask(here, remote, signed, secret=proven_secret(vault, offer) or offer.secret)
+            vault.fetch_admission()
+        join_vault.request_to_join(local, remote, signed, secret=proven_secret(vault, offer) or offer.secret)
     return vault
 
 
 def proven_secret(vault: Vault, offer: KeyWrap) -> bytes | None:
     """The secret of a valid invitation to write, if the offer has one."""
     invited = {invited.secret for invited in vault.membership.invites if invited.live and invited.write}
-    shown = ((secret, join_vault.signer(secret).public_key().public_bytes_raw()) for secret in offer.secrets)
-    return next((secret for secret, public in shown if public in invited), None)
+    pairs = ((secret, join_vault.signer(secret).public_key().public_bytes_raw()) for secret in offer.secrets)
+    return next((secret for secret, public in pairs if public in invited), None)

@@ -21,10 +21,10 @@ from holdfast.formats import registry
 from holdfast.formats.export import export_document
 from holdfast.formats.import_context import configured, models
 from holdfast.web import responses
-from holdfast.web.actions import DIALOGS, VERBS, ActionAnswer, AskFirst, Form, Verb, forget
+from holdfast.web.actions import DIALOGS, VERBS, ActionAnswer, Form, NeedsDialog, Verb, clear_notices
 from holdfast.web.pages import PageExtra
 from holdfast.web.render import render
-from holdfast.web.security import WORD, same
+from holdfast.web.security import WORD_HEADER, equal_secrets
 from holdfast.workspace.unit import explain_outage
 
 if TYPE_CHECKING:
@@ -49,19 +49,19 @@ def routes(keepers: KeeperPool, secrets: Secrets, is_page: Callable[[str], bool]
             session: str = request.path_params.get("id", "")
 
             def do(keeper: Keeper) -> ActionAnswer | str:
-                forget(keeper)
+                clear_notices(keeper)
                 try:
                     return work(keeper, session, form)
                 except Unreachable as error:
                     raise explain_outage(keeper, error) from None
 
             try:
-                done = await keepers.ask(do)
-            except AskFirst as asked:
+                outcome = await keepers.ask(do)
+            except NeedsDialog as refusal:
                 if responses.wants_document(request):
-                    return responses.error(request, asked.error, dialog=asked.dialog)
-                return await shown(session, asked.dialog, asked.error)
-            result = done if isinstance(done, ActionAnswer) else ActionAnswer(done)
+                    return responses.error(request, refusal.error, dialog=refusal.dialog)
+                return await draw_dialog(session, refusal.dialog, refusal.error)
+            result = outcome if isinstance(outcome, ActionAnswer) else ActionAnswer(outcome)
             if responses.wants_document(request):
                 return responses.document(
                     {"holdfast": 1, "said": result.text, "more": result.more, "copy": result.command}
@@ -72,9 +72,9 @@ def routes(keepers: KeeperPool, secrets: Secrets, is_page: Callable[[str], bool]
 
     async def dialog(request: Request) -> Response:
         session, name = request.path_params["id"], request.path_params["name"]
-        return await shown(session, name, None, alone="piece" not in request.query_params)
+        return await draw_dialog(session, name, None, alone="piece" not in request.query_params)
 
-    async def shown(session: str, name: str, error: HoldfastError | None, *, alone: bool = True) -> Response:
+    async def draw_dialog(session: str, name: str, error: HoldfastError | None, *, alone: bool = True) -> Response:
         if name not in DIALOGS:
             raise NotFound("unknown dialog")
 
@@ -87,7 +87,7 @@ def routes(keepers: KeeperPool, secrets: Secrets, is_page: Callable[[str], bool]
     return [
         Route("/session/{id}/dialog/{name}", dialog),
         *_downloads(keepers),
-        *(Route(where, act(work), methods=["POST"]) for where, work in VERBS.items()),
+        *(Route(path, act(work), methods=["POST"]) for path, work in VERBS.items()),
     ]
 
 
@@ -104,7 +104,7 @@ async def read_form(request: Request, secrets: Secrets) -> Form:
     # Browsers send line breaks as CRLF.
     form = {name: value.replace("\r\n", "\n") for name, value in pairs}
     word = form.pop("word", "")
-    if not request.scope.get("program") and not same(request.headers.get(WORD) or word, secrets.word):
+    if not request.scope.get("program") and not equal_secrets(request.headers.get(WORD_HEADER) or word, secrets.word):
         raise Refused("this form does not come from this dashboard", hint="Reload the page.")
     if any("\0" in value for value in form.values()):
         raise Invalid("a field contains a null character")
@@ -114,9 +114,9 @@ async def read_form(request: Request, secrets: Secrets) -> Form:
 def _back(request: Request, is_page: Callable[[str], bool]) -> str:
     """The page the person came from, if it is one of ours."""
     origin = f"http://{request.headers.get('host')}"
-    came = request.headers.get("referer", "")
-    path = came.removeprefix(origin)
-    if came.startswith(origin) and is_page(path.partition("?")[0]):
+    referer = request.headers.get("referer", "")
+    path = referer.removeprefix(origin)
+    if referer.startswith(origin) and is_page(path.partition("?")[0]):
         return path
     session = request.path_params.get("id")
     return f"/session/{quote(session, safe='')}" if session else "/now"
@@ -127,10 +127,10 @@ def _back(request: Request, is_page: Callable[[str], bool]) -> str:
 
 def _downloads(keepers: KeeperPool) -> list[Route]:
     async def export(request: Request) -> Response:
-        return responses.part(await keepers.ask(lambda keeper: _exported(keeper, *_download_of(request))))
+        return responses.part(await keepers.ask(lambda keeper: _export(keeper, *_download_of(request))))
 
     async def report(request: Request) -> Response:
-        return responses.part(await keepers.ask(lambda keeper: _reported(keeper, *_download_of(request))))
+        return responses.part(await keepers.ask(lambda keeper: _report(keeper, *_download_of(request))))
 
     return [Route("/session/{id}/export", export), Route("/session/{id}/report", report)]
 
@@ -139,7 +139,7 @@ def _download_of(request: Request) -> tuple[str, str]:
     return request.path_params["id"], request.query_params.get("format", "")
 
 
-def _exported(keeper: Keeper, reference: str, form: str) -> PageExtra:
+def _export(keeper: Keeper, reference: str, form: str) -> PageExtra:
     rules = configured(registry.named(form), models(keeper))
     state = keeper.session(reference).state()
     document, _ = export_document(keeper, state, rules)
@@ -148,7 +148,7 @@ def _exported(keeper: Keeper, reference: str, form: str) -> PageExtra:
     return PageExtra(content, kind, f"{_file_name(state.session)}-{rules.name}.{end}")
 
 
-def _reported(keeper: Keeper, reference: str, form: str) -> PageExtra:
+def _report(keeper: Keeper, reference: str, form: str) -> PageExtra:
     session = keeper.session(reference)
     text = session.report(form or "md")
     return PageExtra(text.encode(), _REPORTS[form or "md"], f"{_file_name(session.id)}-report.{form or 'md'}")

@@ -39,10 +39,10 @@ class ActionAnswer(NamedTuple):
 # What a form does to a session (an empty name if it concerns no single session).
 Verb = Callable[["Keeper", str, Form], "ActionAnswer | str"]
 # What a dialog shows of a session.
-Look = Callable[["Keeper", str], dict[str, object]]
+DialogValues = Callable[["Keeper", str], dict[str, object]]
 
 
-class AskFirst(Exception):
+class NeedsDialog(Exception):
     """The action was refused; the dialog of this name shows why, and how to continue."""
 
     def __init__(self, dialog: str, error: HoldfastError) -> None:
@@ -51,27 +51,27 @@ class AskFirst(Exception):
         self.error = error
 
 
-def at_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
+def in_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
     """The keeper of the session's work tree, if that is on this machine, and the session's id."""
     session = keeper.session(reference).id
     try:
-        there = at_its_place(keeper, session)
+        local_keeper = at_its_place(keeper, session)
     except Refused:
         return keeper, session
-    there.agent_dirs = keeper.agent_dirs
-    return there, session
+    local_keeper.agent_dirs = keeper.agent_dirs
+    return local_keeper, session
 
 
 def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[str, ...] = ()) -> ActionAnswer:
     """The answer of a verb, with what these keepers have to report: removed secrets, breaks due, mirrors."""
-    besides = list(more)
+    sentences = list(more)
     for keeper in {id(keeper): keeper for keeper in keepers}.values():
-        besides += keeper.take_notices()
-        forget(keeper)
-    return ActionAnswer(text, tuple(besides), command)
+        sentences += keeper.take_notices()
+        clear_notices(keeper)
+    return ActionAnswer(text, tuple(sentences), command)
 
 
-def forget(keeper: Keeper) -> None:
+def clear_notices(keeper: Keeper) -> None:
     """Clear a keeper's notices: keepers are shared, and one request's notices do not concern the next."""
     keeper.drop_notices()
     keeper.outcome.begin()
@@ -81,28 +81,28 @@ def correct_hours(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     kind = form.get("what", "")
     if kind not in ("worked", "away"):
         raise Invalid("hours can be corrected to worked or to away")
-    there, session = at_work_tree(keeper, reference)
-    kept = there.session(session)
-    since, until = _moment(form.get("from", "")), _moment(form.get("to", ""))
-    start = kept.state().time.start
+    work_tree, session = in_work_tree(keeper, reference)
+    handle = work_tree.session(session)
+    since, until = _parse_moment(form.get("from", "")), _parse_moment(form.get("to", ""))
+    start = handle.state().time.start
     if start - SECOND < since < start:  # the form has no fractions of a second
         since = start
-    record = kept.worked if kind == "worked" else kept.away
+    record = handle.worked if kind == "worked" else handle.away
     record(since, until, form.get("reason", "").strip() or None)
-    time = kept.document().time
-    return answer(f"{kind.capitalize()} for {format_duration(until - since)}: {time_words(time)}.", there)
+    time = handle.document().time
+    return answer(f"{kind.capitalize()} for {format_duration(until - since)}: {time_words(time)}.", work_tree)
 
 
-def _moment(written: str) -> int:
+def _parse_moment(text: str) -> int:
     """A time on this machine's clock, in the format of a browser's form."""
     try:
-        return local_moment(written)
+        return local_moment(text)
     except Invalid as error:
         error.hint = "Give a day and a time, for example 2026-11-15T09:30."
         raise
 
 
-def before_correcting(keeper: Keeper, reference: str) -> dict[str, object]:
+def hours_values(keeper: Keeper, reference: str) -> dict[str, object]:
     """The form filled with the latest pause, which is most often the wrong one."""
     session = keeper.session(reference).document()
     began, end = session.started_at or session.created_at, session.ended_at
@@ -110,119 +110,125 @@ def before_correcting(keeper: Keeper, reference: str) -> dict[str, object]:
     pause = session.time.pauses[-1] if session.time.pauses else None
     since = parse_time(began if pause is None else pause.started_at)
     until = ended if pause is None or pause.ended_at is None else parse_time(pause.ended_at)
-    return {"session": session, "began": began, "ended": ended, "since": _written(since), "until": _written(until)}
+    return {
+        "session": session,
+        "began": began,
+        "ended": ended,
+        "since": _form_time(since),
+        "until": _form_time(until),
+    }
 
 
-def _written(moment: int) -> str:
+def _form_time(moment: int) -> str:
     return f"{local(moment):%Y-%m-%dT%H:%M:%S}"
 
 
 def pause(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    there, session = at_work_tree(keeper, reference)
-    there.session(session).pause(form.get("reason", "").strip() or None)
-    return answer("Paused.", there)
+    work_tree, session = in_work_tree(keeper, reference)
+    work_tree.session(session).pause(form.get("reason", "").strip() or None)
+    return answer("Paused.", work_tree)
 
 
 def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
     sync_notes = keeper.sync_first()
-    there = at_its_place(keeper, session)
-    there.agent_dirs = keeper.agent_dirs
+    work_tree = at_its_place(keeper, session)
+    work_tree.agent_dirs = keeper.agent_dirs
     try:
-        resumed = there.session(session).resume(force=form.get("force") == "yes")
+        resumed = work_tree.session(session).resume(force=form.get("force") == "yes")
     except Refused as error:
-        if any(difference.blocking for difference in _differences(there, session)):
-            raise AskFirst("resume", error) from None
+        if any(difference.blocking for difference in _differences(work_tree, session)):
+            raise NeedsDialog("resume", error) from None
         raise
     more = [*sync_notes, *(f"This place differs: {difference.detail}." for difference in resumed.differences)]
     if resumed.interrupted:
         more.append(f"{count(len(resumed.interrupted), 'agent')} had been interrupted.")
-    return answer("Resumed.", keeper, there, more=tuple(more))
+    return answer("Resumed.", keeper, work_tree, more=tuple(more))
 
 
-def _differences(there: Keeper, session: str) -> tuple[ResumeDifference, ...]:
-    state = there.state(session)
-    files = look(state, there.place.root).files
-    return resume_check.check(there, state, files, foreign=resume_check.left_by_another(there, state))
+def _differences(work_tree: Keeper, session: str) -> tuple[ResumeDifference, ...]:
+    state = work_tree.state(session)
+    files = look(state, work_tree.place.root).files
+    return resume_check.check(work_tree, state, files, foreign=resume_check.left_by_another(work_tree, state))
 
 
-def before_resuming(keeper: Keeper, reference: str) -> dict[str, object]:
+def resume_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
-    there = at_its_place(keeper, session.id)
-    there.agent_dirs = keeper.agent_dirs
-    return {"session": session.document(), "differences": _differences(there, session.id)}
+    work_tree = at_its_place(keeper, session.id)
+    work_tree.agent_dirs = keeper.agent_dirs
+    return {"session": session.document(), "differences": _differences(work_tree, session.id)}
 
 
 def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     branch = form.get("branch", "")
     if branch not in ("", "keep", "discard"):
         raise Invalid("expected keep or discard for the branch", hint="Or leave it alone.")
-    there, session = at_work_tree(keeper, reference)
+    work_tree, session = in_work_tree(keeper, reference)
     if branch:
-        there = at_its_place(keeper, session)  # raises with the reason if it is not here
-    kept = there.session(session)
-    done = kept.stop(
+        work_tree = at_its_place(keeper, session)  # raises with the reason if it is not here
+    handle = work_tree.session(session)
+    outcome = handle.stop(
         keep=branch == "keep", discard=branch == "discard", reason=form.get("reason", "").strip() or None
     )
-    time = kept.document().time
+    time = handle.document().time
     more: tuple[str, ...] = ()
-    if done.commit is not None:
-        more = (f"Merged as {done.commit[:12]}; {done.branch} is deleted.",)
-    elif done.tip is not None:
-        more = (f"{done.branch} is deleted; git branch {done.branch} {done.tip[:12]} brings it back.",)
-    if done.at_work:
-        names = agent_names(kept.document().agents)
-        running = ", ".join(names.get(id_, id_) for id_ in done.at_work)
+    if outcome.commit is not None:
+        more = (f"Merged as {outcome.commit[:12]}; {outcome.branch} is deleted.",)
+    elif outcome.tip is not None:
+        more = (f"{outcome.branch} is deleted; git branch {outcome.branch} {outcome.tip[:12]} brings it back.",)
+    if outcome.at_work:
+        names = agent_names(handle.document().agents)
+        running = ", ".join(names.get(id_, id_) for id_ in outcome.at_work)
         more = (*more, f"Still running, and not stopped by this: {running}.")
-    return answer(f"Completed: {time_words(time)}.", keeper, there, more=more)
+    return answer(f"Completed: {time_words(time)}.", keeper, work_tree, more=more)
 
 
-def before_stopping(keeper: Keeper, reference: str) -> dict[str, object]:
+def stop_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
     return {"session": session.document(), "came_from": session.state().came_from}
 
 
 def move(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    there, session = at_work_tree(keeper, reference)
-    scope, position = form.get("scope", "").strip(), _position(form.get("position", ""))
-    overview.move_scope(there, session, scope, position)
-    return answer(f"{one_line(scope)[:60]}: {position} of {LAST}, {WORDS[position]}.", there)
+    work_tree, session = in_work_tree(keeper, reference)
+    scope, position = form.get("scope", "").strip(), _parse_position(form.get("position", ""))
+    overview.move_scope(work_tree, session, scope, position)
+    return answer(f"{one_line(scope)[:60]}: {position} of {LAST}, {WORDS[position]}.", work_tree)
 
 
-def _position(written: str) -> int:
-    text = written.strip()
+def _parse_position(number_text: str) -> int:
+    text = number_text.strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 4 and int(text) <= LAST):
         raise Invalid("not a position on the hill", hint=f"A whole number from 0, not started, to {LAST}, done.")
     return int(text)
 
 
 def archive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001 (every verb is given the form)
-    there, session = at_work_tree(keeper, reference)
-    there.archive(session)
-    return answer("Archived. History still finds it.", there)
+    work_tree, session = in_work_tree(keeper, reference)
+    work_tree.archive(session)
+    return answer("Archived. History still finds it.", work_tree)
 
 
 def unarchive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001
-    there, session = at_work_tree(keeper, reference)
-    there.unarchive(session)
-    return answer("Taken out of the archive.", there)
+    work_tree, session = in_work_tree(keeper, reference)
+    work_tree.unarchive(session)
+    return answer("Unarchived.", work_tree)
 
 
-def before_putting_away(keeper: Keeper, reference: str) -> dict[str, object]:
+def archive_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
     return {"session": session.document(), "archived": keeper.is_archived(session.state())}
 
 
 def resolve(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    take = form.get("take", "")
-    if not (take.isascii() and take.isdigit() and len(take) < 6):
+    choice = form.get("take", "")
+    if not (choice.isascii() and choice.isdigit() and len(choice) < 6):
         raise Invalid("no value was chosen", hint="Choose one of the values shown.")
-    there, session = at_work_tree(keeper, reference)
-    conflict = there.session(session).resolve(form.get("conflict", ""), int(take))
-    return answer(f"Settled: {conflict.field}.", there)
+    work_tree, session = in_work_tree(keeper, reference)
+    conflict = work_tree.session(session).resolve(form.get("conflict", ""), int(choice))
+    return answer(f"Settled: {conflict.field}.", work_tree)
 
 
-def before_settling(keeper: Keeper, reference: str) -> dict[str, object]:
+def resolve_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
     conflicts = session.conflicts()
     return {
@@ -236,29 +242,29 @@ _MAX_SHARE_DAYS = 3_650  # days
 
 def share(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
-    days = _days(form.get("days", ""))
+    days = _parse_days(form.get("days", ""))
     if form.get("sure") != "yes":
         raise Invalid("sharing was not confirmed", hint="Tick the box: the session may leave this device.")
-    done = shares.share(
+    result = shares.share(
         keeper, session, form.get("email", "").strip(), write=form.get("read_only") != "yes",
         expires=None if days is None else keeper.now() + days * DAY, name=form.get("remote") or None,
     )  # fmt: skip
-    how = "to read and write" if done.write else "to read"
+    how = "to read and write" if result.write else "to read"
     return answer(
-        f"Shared with {one_line(done.email)}, {how}. Send them this:", keeper, command=f"holdfast accept {done.url}",
-        more=("If their key is an SSH key, they add: --identity FILE",),
+        f"Shared with {one_line(result.email)}, {how}. Send them this:", keeper,
+        command=f"holdfast accept {result.url}", more=("If their key is an SSH key, they add: --identity FILE",),
     )  # fmt: skip
 
 
-def _days(written: str) -> int | None:
-    if not written:
+def _parse_days(text: str) -> int | None:
+    if not text:
         return None
-    if not (written.isascii() and written.isdigit() and 0 < int(written[:6]) <= _MAX_SHARE_DAYS):
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= _MAX_SHARE_DAYS):
         raise Invalid("not a number of days", hint=f"From 1 to {_MAX_SHARE_DAYS:,}, or empty for no end.")
-    return int(written)
+    return int(text)
 
 
-def before_sharing(keeper: Keeper, reference: str) -> dict[str, object]:
+def share_values(keeper: Keeper, reference: str) -> dict[str, object]:
     return {
         "session": keeper.session(reference).document(),
         "people": [item.email for item in people.load(keeper.home)],
@@ -270,10 +276,10 @@ _SYNC_TIMEOUT: Final = 20.0  # seconds; after that the page shows the result
 
 
 def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
-    begun = background.begin(keeper)
-    if begun is None:
+    started = background.start_sync(keeper)
+    if started is None:
         return ActionAnswer("A sync is already running. This page will show the result.")
-    outcome = begun.outcome(_SYNC_TIMEOUT)
+    outcome = started.outcome(_SYNC_TIMEOUT)
     if outcome is None:
         return ActionAnswer("This takes a while. This page will show the result.")
     if isinstance(outcome, HoldfastError):
@@ -285,45 +291,45 @@ def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
     return _sync_answer(outcome)
 
 
-def _sync_answer(done: SyncResult) -> ActionAnswer:
-    report = done.report
+def _sync_answer(result: SyncResult) -> ActionAnswer:
+    report = result.report
     parts = [f"sent {count(report.pushed, 'event')}"] if report.pushed else []
     parts += [f"received {count(report.pulled, 'event')}"] if report.pulled else []
-    more = [f"{one_line(name)}: {one_line(error.message)}." for name, error in done.failed.items()]
+    more = [f"{one_line(name)}: {one_line(error.message)}." for name, error in result.failed.items()]
     more += report.notes
     if report.rejected:
         more.append(f"{count(len(report.rejected), 'object')} at the remote not accepted: see below.")
-    if done.conflicts:
-        more.append(f"{count(done.conflicts, 'conflict')} to resolve.")
+    if result.conflicts:
+        more.append(f"{count(result.conflicts, 'conflict')} to resolve.")
     return ActionAnswer(f"Synced: {' and '.join(parts)}." if parts else "Synced: nothing new.", tuple(more))
 
 
 def note(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    there, session = at_work_tree(keeper, reference)
-    there.session(session).note(form.get("text", ""))
-    return answer("Noted.", there)
+    work_tree, session = in_work_tree(keeper, reference)
+    work_tree.session(session).note(form.get("text", ""))
+    return answer("Noted.", work_tree)
 
 
 def edit(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     """Record only what the person changed: an agent may have changed the rest since the form was shown."""
     changed = {name: value for name, value in form.items() if value != form.get(f"was-{name}", "")}
-    there, session = at_work_tree(keeper, reference)
-    kept = there.session(session)
-    _refuse_changed_meanwhile(kept.document(), form, changed)
-    kept.edit(
+    work_tree, session = in_work_tree(keeper, reference)
+    handle = work_tree.session(session)
+    _refuse_changed_meanwhile(handle.document(), form, changed)
+    handle.edit(
         goal=changed.get("goal"),
         mode=changed.get("mode"),
-        progress=_fraction(changed.get("progress")),
+        progress=_parse_percent(changed.get("progress")),
         scope=changed.get("scope"),
         summary=changed.get("summary"),
-        tags=[tag for written in changed.get("tags", "").split(",") if (tag := written.strip())],
+        tags=[tag for tag_text in changed.get("tags", "").split(",") if (tag := tag_text.strip())],
     )
-    return answer("Changed.", there)
+    return answer("Changed.", work_tree)
 
 
 def _refuse_changed_meanwhile(session: Session, form: Form, changed: Form) -> None:
     """Refuse if a value was changed elsewhere since the form was shown: that change would be lost unnoticed."""
-    for name, value in _shown(session).items():
+    for name, value in _form_values(session).items():
         present = visible(value, lines=True)  # as the form spells it
         if name in changed and f"was-{name}" in form and present not in (form[f"was-{name}"], changed[name]):
             raise Refused(
@@ -332,7 +338,7 @@ def _refuse_changed_meanwhile(session: Session, form: Form, changed: Form) -> No
             )
 
 
-def _shown(session: Session) -> dict[str, str]:
+def _form_values(session: Session) -> dict[str, str]:
     """The values the form shows, by field."""
     return {
         "goal": session.goal, "summary": session.summary or "", "scope": session.scope or "", "mode": session.mode,
@@ -340,7 +346,7 @@ def _shown(session: Session) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _fraction(percent: str | None) -> float | None:
+def _parse_percent(percent: str | None) -> float | None:
     if percent is None:
         return None
     try:
@@ -349,15 +355,15 @@ def _fraction(percent: str | None) -> float | None:
         raise Invalid("the progress is not a number", hint="Give it in percent, from 0 to 100.") from None
 
 
-def of_session(keeper: Keeper, reference: str) -> dict[str, object]:
+def session_values(keeper: Keeper, reference: str) -> dict[str, object]:
     return {"session": keeper.session(reference).document()}
 
 
-def before_editing(keeper: Keeper, reference: str) -> dict[str, object]:
+def edit_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference).document()
     # A mode of a later version stays selectable.
     modes = MODES if session.mode in MODES else (*MODES, session.mode)
-    return {"session": session, "modes": modes, "progress": _shown(session)["progress"]}
+    return {"session": session, "modes": modes, "progress": _form_values(session)["progress"]}
 
 
 VERBS: Final[dict[str, Verb]] = {
@@ -376,14 +382,14 @@ VERBS: Final[dict[str, Verb]] = {
 }
 
 # For `templates/dialog-NAME.html`: the values it shows.
-DIALOGS: Final[dict[str, Look]] = {
-    "pause": of_session,
-    "resume": before_resuming,
-    "stop": before_stopping,
-    "note": of_session,
-    "edit": before_editing,
-    "hours": before_correcting,
-    "archive": before_putting_away,
-    "resolve": before_settling,
-    "share": before_sharing,
+DIALOGS: Final[dict[str, DialogValues]] = {
+    "pause": session_values,
+    "resume": resume_values,
+    "stop": stop_values,
+    "note": session_values,
+    "edit": edit_values,
+    "hours": hours_values,
+    "archive": archive_values,
+    "resolve": resolve_values,
+    "share": share_values,
 }

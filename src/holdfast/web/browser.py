@@ -30,7 +30,7 @@ _NAME: Final = re.compile(r"holdfast-ui-[0-9a-f]{16}\.html")
 _NOTE_AFTER: Final = 15.0  # seconds without a browser, before a note says so
 _TICKET_SECONDS: Final = 120.0  # seconds for which the ticket is valid
 # Browsers from snaps cannot read hidden directories, and have their own /tmp.
-_SNAPS: Final = ("/snap/bin", "/var/lib/snapd/snap/bin")
+_SNAP_DIRS: Final = ("/snap/bin", "/var/lib/snapd/snap/bin")
 _NOT_OPENED: Final = "No browser has opened the dashboard. Open the address above in one."
 _TICKET_REUSED: Final = (
     "A single-use link was used again. If you do not see the dashboard, another person used it before you: "
@@ -39,11 +39,11 @@ _TICKET_REUSED: Final = (
 
 
 @contextlib.contextmanager
-def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iterator[None]:
+def browser_opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iterator[None]:
     """Open the browser while this block serves the dashboard. `note` gets what the person should know."""
     dashboard.secrets.reused = lambda: note(_TICKET_REUSED)
     directory = _directory(home)
-    _remove_left_behind(directory)
+    _remove_old_files(directory)
     path = os.path.join(directory, f"holdfast-ui-{os.urandom(8).hex()}.html")
     url = dashboard.ticket()
     try:
@@ -61,13 +61,13 @@ def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iter
             failed.set()
 
     def watch() -> None:
-        ticket, begun, mentioned = url.rpartition("/")[2], monotonic(), False
-        while not ended.wait(0.1) and not dashboard.secrets.is_spent(ticket):
-            passed = monotonic() - begun
-            if not mentioned and (failed.is_set() or passed > _NOTE_AFTER):
+        ticket, began, noted = url.rpartition("/")[2], monotonic(), False
+        while not ended.wait(0.1) and not dashboard.secrets.is_used(ticket):
+            waited = monotonic() - began
+            if not noted and (failed.is_set() or waited > _NOTE_AFTER):
                 note(_NOT_OPENED)
-                mentioned = True
-            if passed > _TICKET_SECONDS:
+                noted = True
+            if waited > _TICKET_SECONDS:
                 break
         dashboard.secrets.withdraw(ticket)
         _remove(path)
@@ -84,12 +84,12 @@ def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iter
 
 def _directory(home: str) -> str:
     """Where the browser can read a file, and other users cannot."""
-    person = os.path.expanduser("~")
-    in_snaps = sys.platform == "linux" and any(os.path.isdir(place) for place in _SNAPS)
-    return person if in_snaps and os.access(person, os.W_OK | os.X_OK) else home
+    user_home = os.path.expanduser("~")
+    has_snaps = sys.platform == "linux" and any(os.path.isdir(place) for place in _SNAP_DIRS)
+    return user_home if has_snaps and os.access(user_home, os.W_OK | os.X_OK) else home
 
 
-def _remove_left_behind(directory: str) -> None:
+def _remove_old_files(directory: str) -> None:
     """Remove files of killed dashboards: their tickets are worthless."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from holdfast.web.pages import Page, PageRequest
 
 T = TypeVar("T")
-_GATHER_FOR: Final = 0.1  # seconds in which changes are collected and shown together
-_REDRAW_AFTER: Final = 30.0  # seconds after which a page is redrawn without a change: times on it move on
-_RETRY_AFTER: Final = 2.0  # seconds until a failed page is drawn again
-_HEARTBEAT: Final = 10.0  # seconds of silence after which a beat is sent
+_GATHER_SECONDS: Final = 0.1  # seconds in which changes are collected and shown together
+_REDRAW_SECONDS: Final = 30.0  # seconds after which a page is redrawn without a change: times on it move on
+_RETRY_SECONDS: Final = 2.0  # seconds until a failed page is drawn again
+_HEARTBEAT_SECONDS: Final = 10.0  # seconds of silence after which a beat is sent
 _MAX_PAGES: Final = 64  # of one browser
 
 
@@ -36,14 +36,14 @@ class LivePage(NamedTuple):
 
     address: str
     page: Page
-    asked: PageRequest
+    request: PageRequest
 
 
 class View:
     """A page that is open in a browser."""
 
-    def __init__(self, place: LivePage) -> None:
-        self.place = place
+    def __init__(self, live_page: LivePage) -> None:
+        self.live_page = live_page
         self.content: PageContent | None = None
         self.error: str | None = None
         self.version = ""
@@ -60,13 +60,13 @@ class Viewer:
     """One stream, and what it was last sent for each of its pages."""
 
     def __init__(self) -> None:
-        self.has: dict[View, PageContent | None] = {}
-        self.known: dict[View, str] = {}
-        self.due: set[View] = set()
+        self.sent: dict[View, PageContent | None] = {}
+        self.browser_version: dict[View, str] = {}
+        self.stale_views: set[View] = set()
         self.wake = asyncio.Event()
 
-    def look(self, view: View) -> None:
-        self.due.add(view)
+    def refresh(self, view: View) -> None:
+        self.stale_views.add(view)
         self.wake.set()
 
 
@@ -80,14 +80,14 @@ class Live:
         self.run = secrets.token_hex(4)
         self._ending = asyncio.Event()
 
-    def seen(self, keeper: Keeper, look: Callable[[], T]) -> tuple[T, str]:
+    def with_version(self, keeper: Keeper, read: Callable[[], T]) -> tuple[T, str]:
         """What `look` returns, and its version; an empty version if something changed meanwhile.
 
         Equal versions mean equal content. So the version comes from the store itself, not from reported changes: a
         change not reported yet may be in one look and not in another.
         """
         before = state_fingerprint(keeper)
-        content = look()
+        content = read()
         return content, f"{self.run}-{before}" if state_fingerprint(keeper) == before else ""
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────
@@ -118,17 +118,17 @@ class Live:
 
     def _mark_stale(self, change: Changes) -> None:
         for view in self._views.values():
-            if view.place.page.concerns(change, view.place.asked):
+            if view.live_page.page.concerns(change, view.live_page.request):
                 view.stale.set()
 
     # ── showing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _keep_current(self, view: View) -> None:
         """Keep a view up to date while it is open in a browser."""
-        place = view.place
+        live_page = view.live_page
 
         def draw(keeper: Keeper) -> tuple[PageContent, str]:
-            return self.seen(keeper, lambda: place.page.content(keeper, place.asked))
+            return self.with_version(keeper, lambda: live_page.page.content(keeper, live_page.request))
 
         while True:
             view.stale.clear()
@@ -144,76 +144,78 @@ class Live:
             changed = content != view.content or failure != view.error
             view.content, view.version, view.error, view.deleted = content, version, failure, deleted
             for viewer in view.viewers if changed else view.newcomers:
-                viewer.look(view)
+                viewer.refresh(view)
             view.newcomers.clear()
             if not version and not failure:
                 view.stale.set()  # something changed meanwhile: draw again, to get a version
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(view.stale.wait(), _RETRY_AFTER if failure and not deleted else _REDRAW_AFTER)
-                await asyncio.sleep(_GATHER_FOR)
+                await asyncio.wait_for(
+                    view.stale.wait(), _RETRY_SECONDS if failure and not deleted else _REDRAW_SECONDS
+                )
+                await asyncio.sleep(_GATHER_SECONDS)
 
-    def _join(self, viewer: Viewer, place: LivePage, known: str) -> None:
-        view = self._views.get(place.address)
+    def _join(self, viewer: Viewer, live_page: LivePage, browser_version: str) -> None:
+        view = self._views.get(live_page.address)
         if view is None:
-            view = self._views[place.address] = View(place)
+            view = self._views[live_page.address] = View(live_page)
             view.task = asyncio.create_task(self._keep_current(view))
         view.viewers.add(viewer)
         view.newcomers.add(viewer)
         view.stale.set()
-        viewer.known[view] = known
+        viewer.browser_version[view] = browser_version
 
     def _leave(self, viewer: Viewer, view: View) -> None:
         view.viewers.discard(viewer)
         view.newcomers.discard(viewer)
-        if not view.viewers and self._views.get(view.place.address) is view:
-            del self._views[view.place.address]
+        if not view.viewers and self._views.get(view.live_page.address) is view:
+            del self._views[view.live_page.address]
             if view.task is not None:
                 view.task.cancel()
 
-    async def stream(self, places: Iterable[tuple[LivePage, str]]) -> AsyncIterator[bytes]:
+    async def stream(self, pages: Iterable[tuple[LivePage, str]]) -> AsyncIterator[bytes]:
         """Changes to these pages as server-sent events. Each page comes with the version the browser has."""
         viewer = Viewer()
-        for place, known in list(places)[:_MAX_PAGES]:
-            self._join(viewer, place, known)
+        for live_page, browser_version in list(pages)[:_MAX_PAGES]:
+            self._join(viewer, live_page, browser_version)
         try:
             yield b"retry: 1000\n\n"
             while not self._ending.is_set():
                 try:
-                    await asyncio.wait_for(viewer.wake.wait(), _HEARTBEAT)
+                    await asyncio.wait_for(viewer.wake.wait(), _HEARTBEAT_SECONDS)
                 except TimeoutError:
                     yield _event("beat", {})  # shows that the server is alive
                 viewer.wake.clear()
-                while viewer.due:
-                    view = viewer.due.pop()
+                while viewer.stale_views:
+                    view = viewer.stale_views.pop()
                     for event in self._changes_for(viewer, view):
                         yield event
         finally:
-            for view in list(viewer.known):
+            for view in list(viewer.browser_version):
                 self._leave(viewer, view)
 
     def _changes_for(self, viewer: Viewer, view: View) -> Iterable[bytes]:
         if view.error is not None:
-            yield _event("trouble", {"page": view.place.address, "message": view.error, "gone": view.deleted})
+            yield _event("trouble", {"page": view.live_page.address, "message": view.error, "gone": view.deleted})
         if view.content is None:
-            viewer.has.pop(view, None)
-            viewer.known[view] = ""
+            viewer.sent.pop(view, None)
+            viewer.browser_version[view] = ""
             return
-        before = viewer.has.get(view)
-        if before is None and view.version and viewer.known[view] == view.version:
+        before = viewer.sent.get(view)
+        if before is None and view.version and viewer.browser_version[view] == view.version:
             before = view.content  # it has this very drawing
-        viewer.has[view] = view.content
+        viewer.sent[view] = view.content
         changes = difference(before, view.content)
         if changes is not None or before is None:
-            yield _event("news", {"page": view.place.address, "version": view.version, **(changes or {})})
+            yield _event("news", {"page": view.live_page.address, "version": view.version, **(changes or {})})
 
 
 def difference(before: PageContent | None, after: PageContent) -> dict[str, object] | None:
     """What turns one content into the other; None if nothing differs."""
-    had: Mapping[str, str] = {} if before is None else before.regions
+    regions: Mapping[str, str] = {} if before is None else before.regions
     lists = {} if before is None else before.lists
-    put = {name: html for name, html in after.regions.items() if had.get(name) != html}
+    changed = {name: html for name, html in after.regions.items() if regions.get(name) != html}
     moved = {name: order for name, order in after.lists.items() if lists.get(name) != order}
-    return {"put": put, "lists": moved} if put or moved else None
+    return {"put": changed, "lists": moved} if changed or moved else None
 
 
 def _event(kind: str, data: object) -> bytes:

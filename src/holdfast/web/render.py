@@ -20,14 +20,14 @@ from holdfast.core.times import MINUTE, SECOND, format_duration, parse_time
 from holdfast.machine.wall import local_offset
 
 
-def _seen(value: object) -> object:
+def _made_visible(value: object) -> object:
     if value is None:
         return ""
     return value if isinstance(value, Markup) or not isinstance(value, str) else wording.visible(value, lines=True)
 
 
 # The word of the answering server (`Secrets.word`), which its forms carry.
-SPOKEN: ContextVar[str] = ContextVar("word", default="")
+FORM_WORD: ContextVar[str] = ContextVar("word", default="")
 
 _TEMPLATES: Final = jinja2.Environment(
     loader=jinja2.PackageLoader("holdfast.web", "templates"),
@@ -37,7 +37,7 @@ _TEMPLATES: Final = jinja2.Environment(
     lstrip_blocks=True,
     auto_reload=False,
     # What a template shows as {{ … }} is made visible first.
-    finalize=_seen,
+    finalize=_made_visible,
 )
 
 
@@ -47,7 +47,7 @@ def render(template: str, /, **words: object) -> Markup:
 
 def word_field() -> Markup:
     """The hidden field every form carries; it works without scripts too."""
-    return Markup('<input type="hidden" name="word" value="{}">').format(SPOKEN.get())
+    return Markup('<input type="hidden" name="word" value="{}">').format(FORM_WORD.get())
 
 
 def encoded(content: object) -> bytes:
@@ -92,7 +92,7 @@ def stamp(when: str | int | None) -> str:
     return "" if moment is None else f"{local(moment).day} {local(moment):%b %Y, %H:%M:%S}"
 
 
-def when(moment: str | int | None) -> Markup:
+def time_ago(moment: str | int | None) -> Markup:
     """A time that the browser keeps up to date: `5 minutes ago`, with the exact time as a tooltip."""
     at = moment_of(moment)
     if at is None:
@@ -128,14 +128,14 @@ def clocked(ms: int) -> str:
     return f"{minutes // 60:,}:{minutes % 60:02d}:{seconds:02d}"
 
 
-def length(fraction: float) -> Markup:
+def table_bar(fraction: float) -> Markup:
     """A bar in a row of a table, next to its number."""
     width = round(min(max(fraction, 0.0), 1.0) * 100, 1)
     return Markup('<svg class="length" aria-hidden="true"><rect width="{}%" height="100%"/></svg>').format(width)
 
 
 _TEMPLATES.filters |= {
-    "ago": when,
+    "ago": time_ago,
     "clock": clock,
     "count": wording.count,
     "day": day,
@@ -155,7 +155,7 @@ _TEMPLATES.globals |= {
     "bar": bar,
     "clocked": clocked,
     "counting": counting,
-    "length": length,
+    "length": table_bar,
     "pause_words": wording.pause_words,
 }
 _TEMPLATES.globals |= {"ABSENCE": wording.ABSENCE, "STATUS": wording.STATUS}

@@ -23,7 +23,7 @@ CODES: Final = {
     "usage": 400, "invalid": 400, "not_found": 404, "refused": 409, "conflict": 409, "busy": 503, "damaged": 500,
     "unreachable": 502, "failed": 500,
 }  # fmt: skip
-API: Final = "/api/"
+API_PREFIX: Final = "/api/"
 
 
 def page(html: str, code: int = 200) -> Response:
@@ -44,7 +44,7 @@ def part(extra: PageExtra) -> Response:
 
 
 def wants_document(request: Request) -> bool:
-    return request.url.path.startswith(API) or "application/json" in request.headers.get("accept", "")
+    return request.url.path.startswith(API_PREFIX) or "application/json" in request.headers.get("accept", "")
 
 
 def code_of(error: HoldfastError) -> int:
@@ -73,12 +73,12 @@ async def http_error(request: Request, problem: Exception) -> Response:
     """An error of HTTP itself: unknown address, wrong method, too large."""
     assert isinstance(problem, HTTPException)
     if problem.status_code == 404:
-        where = (
+        hint = (
             "/api/v1/openapi.json lists all addresses."
-            if request.url.path.startswith(API)
+            if request.url.path.startswith(API_PREFIX)
             else "See the pages above."
         )
-        explained: HoldfastError = NotFound("nothing at this address", hint=where)
+        explained: HoldfastError = NotFound("nothing at this address", hint=hint)
     elif problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
         explained = Usage(f"this address does not accept {request.method[:20]!a}", hint=f"It accepts {allowed}.")

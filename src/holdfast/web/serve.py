@@ -23,17 +23,17 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.web.app import make_app
-from holdfast.web.security import CROSSING, ENTRY, KNOWN, Secrets
+from holdfast.web.security import ENTRY_PATH, KNOWN_CLIENT, REDIRECT_PREFIX, Secrets
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.web.live import Live
 
 MAX_UNKNOWN: Final = 100
-HEAD: Final = 6.0  # seconds for a request's head, from the moment it could have come
-BODY: Final = 15.0  # seconds for the request itself
+HEAD_SECONDS: Final = 6.0  # seconds for a request's head, from the moment it could have come
+BODY_SECONDS: Final = 15.0  # seconds for the request itself
 
-_TIMES: Final = {h11.IDLE: HEAD, h11.SEND_BODY: BODY}
+_TIMES: Final = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS}
 _numbers = itertools.count()
 
 
@@ -47,10 +47,10 @@ class LimitedConnection(H11Protocol):
 
     @property
     def is_known(self) -> bool:
-        return bool((self.scope or {}).get(KNOWN))  # no scope before the first request
+        return bool((self.scope or {}).get(KNOWN_CLIENT))  # no scope before the first request
 
     @property
-    def is_asking(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Whether the request is still incomplete."""
         return self.conn.their_state in self.times
 
@@ -64,7 +64,7 @@ class LimitedConnection(H11Protocol):
             if isinstance(connection, LimitedConnection) and connection is not self and not connection.is_known
         ]
         if len(unknown) >= MAX_UNKNOWN:
-            min(unknown, key=lambda connection: (not connection.is_asking, connection._number)).give_up()  # noqa: SLF001 (its own kind)
+            min(unknown, key=lambda connection: (not connection.is_incomplete, connection._number)).close_now()  # noqa: SLF001 (its own kind)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
@@ -78,20 +78,20 @@ class LimitedConnection(H11Protocol):
         super().on_response_complete()
         self._watch()
 
-    def give_up(self) -> None:
+    def close_now(self) -> None:
         self._stop()
         self.connections.discard(self)  # at once, so that the next connection is counted right
         self.transport.abort()
 
     def _watch(self) -> None:
         """Start the timer when there is something to wait for; it runs until that has come."""
-        awaited = self.conn.their_state if self.is_asking and not self.transport.is_closing() else None
+        awaited = self.conn.their_state if self.is_incomplete and not self.transport.is_closing() else None
         if awaited is self._awaited:
             return
         self._stop()
         self._awaited = awaited
         if awaited is not None:
-            self._clock = self.loop.call_later(self.times[awaited], self.give_up)
+            self._clock = self.loop.call_later(self.times[awaited], self.close_now)
 
     def _stop(self) -> None:
         self._awaited = None
@@ -102,7 +102,7 @@ class LimitedConnection(H11Protocol):
 
 _HOST: Final = "127.0.0.1"
 _MAX_CONNECTIONS: Final = 500  # of clients that belong here
-_GRACE: Final = 1  # seconds that open streams get when the server ends
+_GRACE_SECONDS: Final = 1  # seconds that open streams get when the server ends
 
 
 class Dashboard:
@@ -114,13 +114,13 @@ class Dashboard:
         """Without a port it takes a free one, and a random name if browsers here can resolve it; a given port keeps
         the address the same.
         """
-        self._socket = _bound(port)
+        self._socket = _listening_socket(port)
         number: int = self._socket.getsockname()[1]
-        self.secrets = Secrets(number, named=port is None and finds_names() if named is None else named)
+        self.secrets = Secrets(number, named=port is None and browsers_resolve_names() if named is None else named)
         app = make_app(open_keeper, self.secrets)
         config = uvicorn.Config(
             app, log_config=None, log_level="critical", access_log=False, server_header=False, http=LimitedConnection,
-            lifespan="on", timeout_graceful_shutdown=_GRACE, limit_concurrency=_MAX_CONNECTIONS + MAX_UNKNOWN,
+            lifespan="on", timeout_graceful_shutdown=_GRACE_SECONDS, limit_concurrency=_MAX_CONNECTIONS + MAX_UNKNOWN,
             proxy_headers=False, ws="none",
         )  # fmt: skip
         self._server = _Server(config, app.state.live)
@@ -128,21 +128,21 @@ class Dashboard:
     @property
     def origin(self) -> str:
         """For browsers."""
-        return f"http://{self.secrets.own}"
+        return f"http://{self.secrets.own_host}"
 
     @property
     def plain(self) -> str:
         """For programs, which may not resolve the name; a browser that comes here is redirected to the origin."""
-        return f"http://{self.secrets.plain}"
+        return f"http://{self.secrets.plain_host}"
 
     @property
     def address(self) -> str:
         """For the person, in the terminal: valid while this runs."""
-        return f"{self.origin}{ENTRY}{self.secrets.token}"
+        return f"{self.origin}{ENTRY_PATH}{self.secrets.token}"
 
     def ticket(self) -> str:
         """A URL for the browser, written to a private file: valid once."""
-        return f"{self.origin}{ENTRY}{self.secrets.ticket(CROSSING)}"
+        return f"{self.origin}{ENTRY_PATH}{self.secrets.ticket(REDIRECT_PREFIX)}"
 
     def serve(self) -> None:
         """Serve until a signal or `stop` ends it."""
@@ -176,7 +176,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def finds_names(system: str = sys.platform) -> bool:
+def browsers_resolve_names(system: str = sys.platform) -> bool:
     """Whether browsers here resolve names below `localhost`. All do so by themselves, except Safari: it asks the
     system, which knows them only in later versions.
     """
@@ -188,24 +188,24 @@ def finds_names(system: str = sys.platform) -> bool:
         return False
 
 
-def _bound(port: int | None) -> socket.socket:
+def _listening_socket(port: int | None) -> socket.socket:
     if port is not None and not 1 <= port <= 65535:
         raise Invalid(
             f"{port} is not a port number", hint="Ports are 1 to 65535; leave --port out for one that is free."
         )
     # With the protocol named: only then does asyncio send small responses at once (TCP_NODELAY).
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: no other process may take the port over
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
     else:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((_HOST, port or 0))
-        made.listen(100)
+        listener.bind((_HOST, port or 0))
+        listener.listen(100)
     except OSError as error:
-        made.close()
+        listener.close()
         raise Conflict(
             f"port {port} cannot be used here ({error.strerror or error})",
             hint="Choose another one, or leave --port out for one that is free.",
         ) from None
-    return made
+    return listener

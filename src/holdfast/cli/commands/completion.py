@@ -7,7 +7,7 @@ static: pressing Tab never starts Holdfast. Words a shell must find itself are `
 
 from __future__ import annotations
 
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call, write_output
 from holdfast.cli.grammar import GLOBALS, PROGRAM, Argument, Command, Option
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import Invalid
@@ -29,7 +29,7 @@ def completion(call: Call) -> None:
     if call.json:
         call.answer({"shell": shell, "script": text}, lambda _: "")
     else:
-        put(text)
+        write_output(text)
 
 
 def script(shell: str, commands: Sequence[Command]) -> str:
@@ -50,32 +50,32 @@ def _fill(frame: str, table: str) -> str:
 
 def _table(commands: Sequence[Command]) -> Iterator[Entry]:
     """Keys in the order of asking. A path is its names joined by blanks; the program's is empty."""
-    yield from _node("", commands, (), (), rest=False)
-    yield from _below("", commands, ())
+    yield from _command_entries("", commands, (), (), rest=False)
+    yield from _verb_entries("", commands, ())
 
 
-def _below(path: str, commands: Sequence[Command], inherited: tuple[Option, ...]) -> Iterator[Entry]:
+def _verb_entries(path: str, commands: Sequence[Command], inherited: tuple[Option, ...]) -> Iterator[Entry]:
     for command in commands:
-        here = f"{path} {command.name}".strip()
+        full_path = f"{path} {command.name}".strip()
         options = (*inherited, *command.options)
-        yield from _node(here, command.verbs, options, command.arguments, rest=command.rest)
-        yield from _below(here, command.verbs, options)
+        yield from _command_entries(full_path, command.verbs, options, command.arguments, rest=command.rest)
+        yield from _verb_entries(full_path, command.verbs, options)
 
 
-def _node(
+def _command_entries(
     path: str, verbs: Sequence[Command], options: Sequence[Option], arguments: Sequence[Argument], *, rest: bool
 ) -> Iterator[Entry]:
-    everywhere = (*options, *GLOBALS)
-    yield f"options:{path}", [(flag, option.help) for option in everywhere for flag in option.flags]
+    all_options = (*options, *GLOBALS)
+    yield f"options:{path}", [(flag, option.help) for option in all_options for flag in option.flags]
     if verbs:
         yield f"verbs:{path}", [(verb.name, verb.summary) for verb in verbs]
-    for option in everywhere:
+    for option in all_options:
         if option.kind != "flag":
             for flag in option.flags:
                 yield f"value:{path}:{flag}", _words(option)
-    for place, argument in enumerate(arguments):
+    for index, argument in enumerate(arguments):
         if words := _words(argument):
-            yield f"argument:{path}:{'*' if argument.many else place}", words
+            yield f"argument:{path}:{'*' if argument.many else index}", words
     if rest:
         yield f"rest:{path}:0", [("@commands", "")]
         yield f"rest:{path}:*", [("@files", "")]

@@ -48,9 +48,9 @@ def _conversations_table(paint: Paint, conversations: list[Conversation], clock:
     if not conversations:
         return paint.dim("The session has no conversations.")
     columns = [
-        Column("Agent"), Column("Conversation"), Column("Title", weight=3, least=12),
-        Column("Model", weight=1, least=8), Column("Started"), Column("Prompts", "right"), Column("Tokens", "right"),
-        Column("Cost", "right"),
+        Column("Agent"), Column("Conversation"), Column("Title", weight=3, min_width=12),
+        Column("Model", weight=1, min_width=8), Column("Started"), Column("Prompts", "right"),
+        Column("Tokens", "right"), Column("Cost", "right"),
     ]  # fmt: skip
     rows = [
         [conversation.agent, conversation.id[:8], conversation.title or "", conversation.model or "",
@@ -65,8 +65,8 @@ def _conversations_table(paint: Paint, conversations: list[Conversation], clock:
 
 def _tokens_of(conversation: Conversation) -> str:
     used = conversation.tokens
-    known = [number for number in (used.input, used.output, used.cache_read, used.cache_write) if number]
-    return f"{sum(known):,}" if known else ""
+    counts = [number for number in (used.input, used.output, used.cache_read, used.cache_write) if number]
+    return f"{sum(counts):,}" if counts else ""
 
 
 # ── backfill ───────────────────────────────────────────────────────────────────────────────────────────
@@ -144,11 +144,11 @@ class _BackfillBar:
 
     def __init__(self, call: Call) -> None:
         self._paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
-        self._wanted = self._paint.tty and not call.json and not call.quiet
+        self._enabled = self._paint.tty and not call.json and not call.quiet
         self._shown = ""
 
     def draw(self, done: int, total: int, name: str) -> None:
-        if not self._wanted:
+        if not self._enabled:
             return
         share = done / total if total else 1.0
         line = f"{int(share * 100):3d}%"
@@ -156,9 +156,9 @@ class _BackfillBar:
             return
         self._shown = line
         paint = self._paint
-        where = paint.dim(os.path.basename(name))
-        whole = paint.cut(paint.join(paint.bar(share, _BAR_WIDTH), f" {line}  ", where), paint.width - 1)
-        sys.stderr.write(f"\r\x1b[2K{whole}")
+        file_name = paint.dim(os.path.basename(name))
+        bar_line = paint.cut(paint.join(paint.bar(share, _BAR_WIDTH), f" {line}  ", file_name), paint.width - 1)
+        sys.stderr.write(f"\r\x1b[2K{bar_line}")
         sys.stderr.flush()
 
     def clear(self) -> None:
@@ -204,7 +204,7 @@ def mcp(call: Call) -> int:
     from holdfast.mcp import streams
 
     by_hand = sys.stdin.isatty()
-    wires = streams.take()
+    descriptors = streams.take_over_standard_streams()
     if by_hand:
         call.note("Waiting for an MCP client on standard input; holdfast connect AGENT lets an agent start it.")
     from holdfast.mcp.context import ServerOptions
@@ -215,4 +215,4 @@ def mcp(call: Call) -> int:
         directory=words.project or ".", home=home(environ), environ=environ,
         store=call.store, actor=environ.get("HOLDFAST_ACTOR") or None,
     )  # fmt: skip
-    return serve(options, wires)
+    return serve(options, descriptors)

@@ -36,14 +36,14 @@ def device_show(call: Call) -> None:
 def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
     from holdfast.sync import devices, remote_setup
 
-    keys, name = devices.public(call.keeper), call.keeper.device()
-    met = remote_setup.all_statuses(call.keeper)
+    keys, name = devices.public_keys(call.keeper), call.keeper.device()
+    statuses = remote_setup.all_statuses(call.keeper)
     document: dict[str, object] = {
         "name": name, "fingerprint": keys.words, "age": keys.age, "signing": keys.signing.hex(),
         "vaults": [
-            {"remote": item.remote.name, "id": item.remote.vault, "words": item.words, "status": item.status,
-             "confirmed": item.confirmed}
-            for item in met
+            {"remote": status.remote.name, "id": status.remote.vault, "words": status.words, "status": status.status,
+             "confirmed": status.confirmed}
+            for status in statuses
         ],
     }  # fmt: skip
     paint = call.paint
@@ -53,27 +53,29 @@ def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
         paint.join(paint.dim("  age          "), keys.age),
         paint.join(paint.dim("  signing      "), keys.signing.hex()),
     ]
-    for item in met:
-        lines += _paint_vault(paint, item)
+    for status in statuses:
+        lines += _paint_vault(paint, status)
     return document, Painted("\n".join(lines))
 
 
-def _paint_vault(paint: Paint, met: RemoteStatus) -> list[str]:
+def _paint_vault(paint: Paint, status: RemoteStatus) -> list[str]:
     lines: list[str] = [
-        paint.join(paint.dim("  vault        "), met.words),
-        paint.join("               ", paint.dim(f"at {met.remote.name}: "), _STATUSES[met.status]),
+        paint.join(paint.dim("  vault        "), status.words),
+        paint.join("               ", paint.dim(f"at {status.remote.name}: "), _STATUSES[status.status]),
     ]
-    if met.waiting:
-        lines.append(paint.yellow(f"               {met.waiting} earlier sessions wait: {_confirming(met)}"))
-    if met.status == "other-keys":
+    if status.waiting:
+        lines.append(
+            paint.yellow(f"               {status.waiting} earlier sessions wait: {_confirm_command(status)}")
+        )
+    if status.status == "other-keys":
         from holdfast.sync.remote_list import rejoining
 
-        lines.append(paint.yellow(f"               ask to join again: {rejoining(met.remote)}"))
+        lines.append(paint.yellow(f"               ask to join again: {rejoining(status.remote)}"))
     return lines
 
 
-def _confirming(met: RemoteStatus) -> str:
-    return f"holdfast remote confirm {met.remote.name}"
+def _confirm_command(status: RemoteStatus) -> str:
+    return f"holdfast remote confirm {status.remote.name}"
 
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────────────────
@@ -82,21 +84,21 @@ def _confirming(met: RemoteStatus) -> str:
 def device_list(call: Call) -> None:
     from holdfast.sync import devices
 
-    known, failed = devices.list_devices(call.keeper)
+    known_devices, failed = devices.list_devices(call.keeper)
     now = call.keeper.now()
     call.answer(
-        {"devices": [_device_document(device) for device in known],
+        {"devices": [_device_document(device) for device in known_devices],
          "notes": [f"{name}: {error.message}" for name, error in failed.items()]},
-        lambda paint: _paint_devices(paint, known, now),
+        lambda paint: _paint_devices(paint, known_devices, now),
     )  # fmt: skip
     for name, error in failed.items():
         call.note(
             f"{name}: {error.message}. Requests to join there are not known; the rest is as of the last contact."
         )
-    asking = next((match for match in known if match.status == "pending" and not match.this), None)
+    asking = next((device for device in known_devices if device.status == "pending" and not device.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
-    if any(match.unaccepted is not None for match in known):
+    if any(device.unaccepted is not None for device in known_devices):
         call.note("To accept what is held back: holdfast device admit NAME")
 
 
@@ -104,7 +106,7 @@ def _device_document(device: KnownDevice) -> dict[str, object]:
     return {
         "remote": device.remote, "name": device.name, "fingerprint": device.fingerprint, "status": device.status,
         "admin": device.admin, "this": device.this,
-        "last_word": None if device.last_word is None else format_time(device.last_word),
+        "last_word": None if device.last_active is None else format_time(device.last_active),
         "held": None if device.unaccepted is None else device.unaccepted._asdict(),
     }  # fmt: skip
 
@@ -123,7 +125,7 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
         about = ["this device"] if device.this else []
         about.append(_STATUSES.get(device.status, device.status))
         about += ["lets others in"] if device.admin else []
-        about += [f"last contact {ago(now - device.last_word)}"] if device.last_word else []
+        about += [f"last contact {ago(now - device.last_active)}"] if device.last_active else []
         colour = {"pending": paint.yellow, "removed": paint.red}.get(device.status, paint.green)
         name = paint.bold(device.name) if device.name else paint.dim("(no name yet)")
         lines.append(paint.join("  ", name, "  ", colour(", ".join(about))))
@@ -142,24 +144,24 @@ def device_rename(call: Call) -> None:
     from holdfast.sync import devices
 
     name = call.parsed.need("name").strip()
-    later = devices.rename(call.keeper, name)
+    unreachable = devices.rename(call.keeper, name)
     document, _ = _this_device(call)
     call.answer(
-        {"device": {**document, "name": name}, "later": later},
+        {"device": {**document, "name": name}, "later": unreachable},
         lambda paint: "" if call.quiet else paint.join("This device is called ", paint.bold(name), " from now on"),
     )
-    if later:
-        call.note(f"Sent with the next sync: {', '.join(later)}.")
+    if unreachable:
+        call.note(f"Sent with the next sync: {', '.join(unreachable)}.")
 
 
 def device_approve(call: Call) -> None:
     from holdfast.sync import devices
 
-    done = devices.approve(call.keeper, call.parsed.need("fingerprint"), admin=call.parsed.flag("admin"))
+    approved = devices.approve(call.keeper, call.parsed.need("fingerprint"), admin=call.parsed.flag("admin"))
     call.answer(
-        {"approved": done._asdict()},
+        {"approved": approved._asdict()},
         lambda paint: "" if call.quiet else paint.join(
-            paint.green("Approved "), paint.bold(done.name), " for the vault at ", done.remote
+            paint.green("Approved "), paint.bold(approved.name), " for the vault at ", approved.remote
         ),
     )  # fmt: skip
     call.note("It learns this with its next sync: holdfast sync")
@@ -168,51 +170,58 @@ def device_approve(call: Call) -> None:
 def device_remove(call: Call) -> None:
     from holdfast.sync import devices
 
-    done = devices.remove(call.keeper, call.parsed.need("name"))
-    verb = "asked to join, and was declined" if done.declined else "was removed"
+    removal = devices.remove(call.keeper, call.parsed.need("name"))
+    verb = "asked to join, and was declined" if removal.declined else "was removed"
     call.answer(
-        {"removed": done._asdict()},
+        {"removed": removal._asdict()},
         lambda paint: "" if call.quiet else paint.join(
-            paint.bold(done.name), f" {verb}", paint.dim(f" at {', '.join(done.remotes)}")
+            paint.bold(removal.name), f" {verb}", paint.dim(f" at {', '.join(removal.remotes)}")
         ),
     )  # fmt: skip
-    if not done.declined:
+    if not removal.declined:
         call.note("What it has written stays; it cannot read what is written from now on.")
 
 
 def device_admit(call: Call) -> None:
     from holdfast.sync import accept_late
 
-    done = accept_late.admit(call.keeper, call.parsed.need("name"))
-    call.answer({"admitted": done._asdict()}, lambda paint: _paint_admitted(paint, done, quiet=call.quiet))
-    if done.left:
-        which = "1 push of it was" if done.left == 1 else f"{done.left:,} pushes of it were"
+    acceptance = accept_late.admit(call.keeper, call.parsed.need("name"))
+    call.answer(
+        {"admitted": acceptance._asdict()}, lambda paint: _paint_admitted(paint, acceptance, quiet=call.quiet)
+    )
+    if acceptance.left:
+        pushes = "1 push of it was" if acceptance.left == 1 else f"{acceptance.left:,} pushes of it were"
         call.note(
-            f"{which} not accepted: unreadable, not signed by that device, or based on events missing here."
+            f"{pushes} not accepted: unreadable, not signed by that device, or based on events missing here."
             " Left at the remote."
         )
 
 
-def _paint_admitted(paint: Paint, done: LateAcceptance, *, quiet: bool) -> Painted | str:
+def _paint_admitted(paint: Paint, acceptance: LateAcceptance, *, quiet: bool) -> Painted | str:
     if quiet:
         return ""
-    if not done.events:
-        return paint.join("Nothing of ", paint.bold(done.name), " is held back" if not done.left else " was accepted")
-    counts = f" {count(done.events, 'event')} of {count(done.sessions, 'session')} by "
+    if not acceptance.events:
+        return paint.join(
+            "Nothing of ", paint.bold(acceptance.name), " is held back" if not acceptance.left else " was accepted"
+        )
+    counts = f" {count(acceptance.events, 'event')} of {count(acceptance.sessions, 'session')} by "
     return paint.join(
-        paint.green("Accepted"), counts, paint.bold(done.name), paint.dim(f" at {', '.join(done.remotes)}")
+        paint.green("Accepted"),
+        counts,
+        paint.bold(acceptance.name),
+        paint.dim(f" at {', '.join(acceptance.remotes)}"),
     )
 
 
 def device_recovery_code(call: Call) -> None:
     from holdfast.sync import devices
 
-    made = devices.recovery_code(call.keeper, call.parsed.text("remote"))
-    call.answer({"recovery_code": made.code, "remote": made.remote}, lambda paint: paint.plain(made.code))
+    recovery = devices.recovery_code(call.keeper, call.parsed.text("remote"))
+    call.answer({"recovery_code": recovery.code, "remote": recovery.remote}, lambda paint: paint.plain(recovery.code))
     call.note(
         "Write it on paper and keep it safe: it is shown this once, and whoever has it can read everything.\n"
-        f"When all devices are lost: holdfast remote add {made.remote} URL --recover"
-        + ("\nThe earlier code is no longer valid." if made.renewed else "")
+        f"When all devices are lost: holdfast remote add {recovery.remote} URL --recover"
+        + ("\nThe earlier code is no longer valid." if recovery.renewed else "")
     )
 
 
@@ -223,8 +232,8 @@ def people_add(call: Call) -> None:
     from holdfast.sync import people
 
     person = people.add(call.keeper.home, call.parsed.need("email"), call.parsed.need("key"))
-    known = len(person.keys) + len(person.devices)
-    more = f", with {known} keys" if known > 1 else ""
+    key_count = len(person.keys) + len(person.devices)
+    more = f", with {key_count} keys" if key_count > 1 else ""
     call.answer(
         {"person": _person_document(person)},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person.email), f" is known{more}"),
@@ -236,8 +245,10 @@ def people_add(call: Call) -> None:
 def people_list(call: Call) -> None:
     from holdfast.sync import people
 
-    known = people.load(call.keeper.home)
-    call.answer({"people": [_person_document(person) for person in known]}, lambda paint: _paint_people(paint, known))
+    persons = people.load(call.keeper.home)
+    call.answer(
+        {"people": [_person_document(person) for person in persons]}, lambda paint: _paint_people(paint, persons)
+    )
 
 
 def _person_document(person: Person) -> dict[str, object]:
@@ -254,11 +265,11 @@ def _fingerprint(device: str) -> str:
     return spell_words(bytes.fromhex(device))
 
 
-def _paint_people(paint: Paint, known: Sequence[Person]) -> Painted:
-    if not known:
+def _paint_people(paint: Paint, persons: Sequence[Person]) -> Painted:
+    if not persons:
         return paint.dim("Nobody is known yet: holdfast people add EMAIL KEY")
     lines: list[str] = []
-    for person in known:
+    for person in persons:
         lines.append(paint.bold(person.email))
         lines += [paint.join("  ", paint.dim(key)) for key in person.keys]
         lines += [paint.join("  offers from ", paint.dim(_fingerprint(device))) for device in person.devices]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.cli.call import Call, public_path, put
+from holdfast.cli.call import Call, public_path, write_output
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Failed, HoldfastError, Invalid, Usage
 from holdfast.core.wording import count, one_line
@@ -35,7 +35,7 @@ def import_(call: Call) -> int:
     )  # fmt: skip
     code = call.failed([failure] if failure is not None else [])
     for imported in results:
-        _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(results) > 1 else "")
+        _print_notes(call, imported.notes, about=f"{_path_name(imported.path)} " if len(results) > 1 else "")
     # The notes have reported them, file by file.
     call.keeper.recorder.tally.redacted.clear()
     call.print_notes()
@@ -59,7 +59,7 @@ def _paint_imports(paint: Paint, results: list[Imported], *, quiet: bool) -> Pai
         elif not quiet:
             assert imported.session is not None
             origin = paint.dim(f"{imported.format or 'hand-made'} → {imported.session[:8]}")
-            lines.append(paint.join(imported.result, f"  {_named(imported.path)} ", origin))
+            lines.append(paint.join(imported.result, f"  {_path_name(imported.path)} ", origin))
     return Painted("\n".join(lines))
 
 
@@ -85,7 +85,7 @@ def export(call: Call) -> None:
     elif paths:
         call.note(f"Written: {', '.join(paths)}")
     else:
-        put(rules.write(document).decode())
+        write_output(rules.write(document).decode())
     _print_notes(call, notes)
     call.print_notices()
 
@@ -111,7 +111,7 @@ def convert(call: Call) -> None:
              "notes": _notes_document(notes)}, lambda _: "",
         )  # fmt: skip
     elif not paths:
-        put(target.write(document).decode())
+        write_output(target.write(document).decode())
     _print_notes(call, notes)
     if paths:
         call.note(f"Written: {', '.join(paths)}")
@@ -161,7 +161,7 @@ def _print_schema(call: Call, name: str) -> None:
 
         call.answer({"format": name, "schema": json.loads(text)}, lambda _: "")
     else:
-        put(text.decode())
+        write_output(text.decode())
 
 
 def _paint_verdicts(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -> Painted:
@@ -170,15 +170,17 @@ def _paint_verdicts(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -
         if verdict.problems:
             lines.append(
                 paint.join(
-                    paint.bold(_named(verdict.path)),
+                    paint.bold(_path_name(verdict.path)),
                     paint.dim(f"  {verdict.format or 'no format'}"),
                 )
             )
             for problem in verdict.problems:
                 lines += _paint_problem(paint, problem)
-    wrong = sum(not verdict.valid for verdict in verdicts)
-    if wrong:
-        lines.append(paint.red(f"{wrong} of {count(len(verdicts), 'file')} {'is' if wrong == 1 else 'are'} invalid."))
+    invalid = sum(not verdict.valid for verdict in verdicts)
+    if invalid:
+        lines.append(
+            paint.red(f"{invalid} of {count(len(verdicts), 'file')} {'is' if invalid == 1 else 'are'} invalid.")
+        )
     elif not quiet:
         lines.append(paint.green(f"{count(len(verdicts), 'file')} checked: valid."))
     return Painted("\n".join(lines))
@@ -186,16 +188,16 @@ def _paint_verdicts(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -
 
 def _paint_problem(paint: Paint, problem: FileProblem) -> list[Painted]:
     mark = paint.red("error  ") if problem.severity == "error" else paint.yellow("warning")
-    where = problem.path
+    location = problem.path
     if problem.line is not None and not problem.message.startswith(f"line {problem.line}:"):
-        where += f" (line {problem.line})"
-    where, message, cells = paint.plain(where), paint.plain(problem.message), paint.width - 11
-    glued = f"{where}  ".replace(" ", _NO_BREAK)
-    if paint.width_of(glued + message.partition(" ")[0]) > cells:
-        broken = [*wrap(where, cells), *wrap(message, cells)]
+        location += f" (line {problem.line})"
+    location, message, cells = paint.plain(location), paint.plain(problem.message), paint.width - 11
+    unbroken = f"{location}  ".replace(" ", _NO_BREAK)
+    if paint.width_of(unbroken + message.partition(" ")[0]) > cells:
+        lines = [*wrap(location, cells), *wrap(message, cells)]
     else:
-        broken = wrap(glued + message, cells)
-    first, *rest = (Painted(line.replace(_NO_BREAK, " ")) for line in broken)
+        lines = wrap(unbroken + message, cells)
+    first, *rest = (Painted(line.replace(_NO_BREAK, " ")) for line in lines)
     return [paint.join("  ", mark, "  ", first), *(Painted(" " * 11 + line) for line in rest)]
 
 
@@ -209,17 +211,22 @@ def recover(call: Call) -> int:
     recovered_files = recover(call.keeper, path)
     if not any(recovered.has_content for recovered in recovered_files):
         raise _nothing_recovered(path, recovered_files)
-    sessions, more, failed = _start_sessions(call, recovered_files) if call.parsed.flag("start") else ({}, {}, {})
+    sessions, extra_notes, failed = (
+        _start_sessions(call, recovered_files) if call.parsed.flag("start") else ({}, {}, {})
+    )
     if failed and not sessions and len(recovered_files) == 1:
         raise failed[0]
-    files = [_recovered_document(recovered, more.get(number, [])) for number, recovered in enumerate(recovered_files)]
+    files = [
+        _recovered_document(recovered, extra_notes.get(number, []))
+        for number, recovered in enumerate(recovered_files)
+    ]
     call.answer(
         {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
         lambda paint: _paint_recovered_files(paint, path, recovered_files, sessions, quiet=call.quiet),
     )
     for number, recovered in enumerate(recovered_files):
-        about = f"{_named(recovered.path)} " if len(recovered_files) > 1 else ""
-        _print_notes(call, [*recovered.notes, *more.get(number, [])], about=about)
+        about = f"{_path_name(recovered.path)} " if len(recovered_files) > 1 else ""
+        _print_notes(call, [*recovered.notes, *extra_notes.get(number, [])], about=about)
         if number in failed:
             call.note(f"{about}could not start a session from it: {failed[number].message}")
     if call.parsed.flag("start"):
@@ -234,7 +241,7 @@ def _start_sessions(
     from holdfast.formats.recover_files import start
 
     sessions: dict[int, str] = {}
-    more: dict[int, list[FormatNote]] = {}
+    extra_notes: dict[int, list[FormatNote]] = {}
     failed: dict[int, HoldfastError] = {}
     for number, recovered in enumerate(recovered_files):
         if not recovered.has_content or (recovered.whole and len(recovered_files) > 1):
@@ -244,8 +251,8 @@ def _start_sessions(
         except HoldfastError as error:
             failed[number] = error
         else:
-            more[number] = [note for note in notes if note not in recovered.notes]
-    return sessions, more, failed
+            extra_notes[number] = [note for note in notes if note not in recovered.notes]
+    return sessions, extra_notes, failed
 
 
 def _nothing_recovered(path: str, recovered_files: list[RecoveredFile]) -> HoldfastError:
@@ -259,11 +266,11 @@ def _nothing_recovered(path: str, recovered_files: list[RecoveredFile]) -> Holdf
     )
 
 
-def _recovered_document(recovered: RecoveredFile, more: list[FormatNote]) -> dict[str, object]:
+def _recovered_document(recovered: RecoveredFile, extra_notes: list[FormatNote]) -> dict[str, object]:
     return {
         "path": public_path(recovered.path), "format": None if recovered.rules is None else recovered.rules.name,
         "whole": recovered.whole, "document": recovered.document,
-        "notes": _notes_document([*recovered.notes, *more]), "lost_from": recovered.lost_from,
+        "notes": _notes_document([*recovered.notes, *extra_notes]), "lost_from": recovered.lost_from,
         "known": recovered.known, "error": None if recovered.error is None else recovered.error.message,
         "hint": None if recovered.error is None else recovered.error.hint,
     }  # fmt: skip
@@ -299,13 +306,13 @@ def _paint_recovered(paint: Paint, recovered: RecoveredFile, session: str | None
             # What could not be opened may well be sound.
             verdict = "not read" if isinstance(recovered.error, Failed) else "lost"
             return paint.join(paint.red(verdict), f"  {_failure(recovered.error, recovered.path)}")
-        return paint.join(paint.red("lost"), f"  {_named(recovered.path)}: nothing in it is complete")
+        return paint.join(paint.red("lost"), f"  {_path_name(recovered.path)}: nothing in it is complete")
     verdict = paint.green("whole") if recovered.whole else paint.yellow("recovered")
-    lines = [paint.join(verdict, f"  {_named(recovered.path)} ", paint.dim(f"({format_name})"))]
+    lines = [paint.join(verdict, f"  {_path_name(recovered.path)} ", paint.dim(f"({format_name})"))]
     if not quiet:
         lines += [paint.plain(f"  {line}") for line in _recovered_details(recovered)]
     if recovered.known is not None:
-        lines += [paint.plain(f"  {line}") for line in _log_lines(recovered, started=session is not None)]
+        lines += [paint.plain(f"  {line}") for line in _known_session_lines(recovered, started=session is not None)]
         if recovered.rules is not None and not recovered.whole:
             lines.append(paint.dim(f"  holdfast mirror on {recovered.rules.name} writes its file again"))
     elif session is not None:
@@ -313,14 +320,14 @@ def _paint_recovered(paint: Paint, recovered: RecoveredFile, session: str | None
     return Painted("\n".join(lines))
 
 
-def _log_lines(recovered: RecoveredFile, *, started: bool) -> list[str]:
+def _known_session_lines(recovered: RecoveredFile, *, started: bool) -> list[str]:
     """What the log knows of the session, and whether the file knows more."""
     show = f"holdfast show {recovered.known}"
     if recovered.more is None:
         return [f"the log has this session{'' if recovered.whole else ', and nothing is lost'}: {show}"]
     if started:
         return [f"the log has this session, and now also what only this file had: {show}"]
-    name = _named(recovered.path)
+    name = _path_name(recovered.path)
     merge = f"holdfast import {name}" if recovered.whole else f"holdfast recover {name} --start"
     return [f"the log has this session ({show}), but this file has more", f"{merge} merges them"]
 
@@ -399,7 +406,7 @@ def _paint_migrations(paint: Paint, results: list[Migrated], *, quiet: bool) -> 
 _MAX_NOTES = 50
 
 
-def _named(path: str) -> str:
+def _path_name(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
@@ -407,7 +414,7 @@ def _failure(error: HoldfastError, path: str) -> str:
     """Why a file was not read, and what to do, for a line that has named it."""
     from holdfast.formats.discover import reason
 
-    message = f"{_named(path)}: {reason(error, path)}"
+    message = f"{_path_name(path)}: {reason(error, path)}"
     return message if error.hint is None else f"{message}. {error.hint}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call, write_output
 from holdfast.cli.clock import Clock, stamp
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.envelope import Event, event_document
@@ -29,8 +29,8 @@ def history(call: Call) -> None:
     from holdfast.formats.archives import FOLDER, Archives, archives
 
     words, keeper, at = call.parsed, call.keeper, call.at
-    asked = words.integer("limit")
-    limit = round(keeper.settings.number("history.limit")) if asked is None else asked
+    limit_option = words.integer("limit")
+    limit = round(keeper.settings.number("history.limit")) if limit_option is None else limit_option
     since, everywhere = call.since, words.flag("all_projects")
     search, status = words.text("search"), words.text("status")
     rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere, at=at)
@@ -45,7 +45,7 @@ def history(call: Call) -> None:
     if archived.unknown:
         folder = "/".join(FOLDER)
         call.note(f"{count(archived.unknown, 'more archive')} in {folder}: holdfast import {folder}")
-    if asked is None and len(rows) == limit:
+    if limit_option is None and len(rows) == limit:
         call.note(f"Showing the latest {limit:,}; --limit N shows more.")
 
 
@@ -63,9 +63,9 @@ def _history_table(
     from holdfast.cli.session_parts import status_word
 
     columns = [
-        Column("Session"), Column("Alias", weight=1, least=17, most=32), Column("Goal", weight=4, least=16),
-        Column("Status"), Column("Done", "right"), Column("Worked", "right"),
-        Column("Project", weight=1, least=8, most=24), Column("Age", "right"),
+        Column("Session"), Column("Alias", weight=1, min_width=17, max_width=32),
+        Column("Goal", weight=4, min_width=16), Column("Status"), Column("Done", "right"), Column("Worked", "right"),
+        Column("Project", weight=1, min_width=8, max_width=24), Column("Age", "right"),
     ]  # fmt: skip
     cells: list[list[str]] = [
         [paint.bold(row.id[:8]), paint.dim(alias), row.goal,
@@ -75,30 +75,30 @@ def _history_table(
     ]  # fmt: skip
     left_out = {1} if not any(aliases) else set()
     left_out |= set() if everywhere else {6}
-    cells = [[cell for place, cell in enumerate(line) if place not in left_out] for line in cells]
-    columns = [column for place, column in enumerate(columns) if place not in left_out]
+    cells = [[cell for index, cell in enumerate(line) if index not in left_out] for line in cells]
+    columns = [column for index, column in enumerate(columns) if index not in left_out]
     return paint.table(cells, columns)
 
 
 def _alias_of(call: Call, row: Row) -> str:
     """The first id that a format has for it, else the name that a hand-made file gave it."""
     names = (row.aliases.orchestrator, row.aliases.timer, row.aliases.contract, row.aliases.craft)
-    known = next((name for name in names if name and name != row.id), None)
+    alias = next((name for name in names if name and name != row.id), None)
     store = call.keeper.existing_store()
-    state = None if known or store is None else store.state(row.id)
-    return known or ("" if state is None else next(iter(other_names(state)), ""))
+    state = None if alias or store is None else store.state(row.id)
+    return alias or ("" if state is None else next(iter(other_names(state)), ""))
 
 
 def _no_history(call: Call, paint: Paint) -> Painted:
     words = call.parsed
     search = words.text("search")
-    where = "" if words.flag("all_projects") else " in this project"
-    wider = "" if words.flag("all_projects") else " (--all-projects looks further)"
+    scope = "" if words.flag("all_projects") else " in this project"
+    hint = "" if words.flag("all_projects") else " (--all-projects looks further)"
     if search is not None:
-        return paint.plain(f"Nothing found for {search!r}{where}{wider}.")
+        return paint.plain(f"Nothing found for {search!r}{scope}{hint}.")
     if words.text("status") or words.text("since") or words.globals.at:
-        return paint.plain(f"No such session{where}{wider}.")
-    return paint.join(f"No sessions{where} yet. Start one: ", paint.bold("holdfast start GOAL"))
+        return paint.plain(f"No such session{scope}{hint}.")
+    return paint.join(f"No sessions{scope} yet. Start one: ", paint.bold("holdfast start GOAL"))
 
 
 # ── log ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +133,7 @@ def _log_table(paint: Paint, events: Sequence[Event]) -> Painted:
     if not paint.tty:  # programs that filter lines need them whole, and nothing else
         paint = Paint(_MAX_LINE, paint.colour, ascii_only=paint.ascii_only)
     columns = [
-        Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1, most=16),
+        Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1, max_width=16),
         Column(titles[3], weight=6),
     ]  # fmt: skip
     rows: list[list[str]] = [[stamp(event.at), event.type, event.actor, describe_event(event)] for event in events]
@@ -156,7 +156,7 @@ def stats(call: Call) -> None:
     if call.parsed.flag("csv") and not call.json:
         from holdfast.sessions.hours.table import csv_of
 
-        put(csv_of(hours.by, hours.lines, type(hours.total)))
+        write_output(csv_of(hours.by, hours.lines, type(hours.total)))
         return
     call.answer(
         {"by": by, "lines": hours.lines, "total": hours.total},
@@ -177,19 +177,19 @@ def _paint_hours(paint: Paint, hours: Table) -> Painted:
     lines = [line for line in hours.lines if isinstance(line, Line)]
     shown = worked_days(lines) if hours.by == "day" else lines
     left_out = len(lines) - len(shown)
-    rest = "\n" + paint.dim(count(left_out, "day") + " without worked time not shown") if left_out else ""
-    return Painted(_session_hours(paint, hours.by, shown, total) + rest)
+    remark = "\n" + paint.dim(count(left_out, "day") + " without worked time not shown") if left_out else ""
+    return Painted(_session_hours(paint, hours.by, shown, total) + remark)
 
 
 def _session_hours(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Painted:
-    most = max((line.working_ms for line in lines), default=0) or 1
+    longest = max((line.working_ms for line in lines), default=0) or 1
     columns = [
-        Column(by.capitalize(), weight=2, least=10), Column("Sessions", "right"), Column("Worked", "right"),
-        Column("", least=12), Column("Kept", "right"), Column("Discarded", "right"), Column("Hill"),
+        Column(by.capitalize(), weight=2, min_width=10), Column("Sessions", "right"), Column("Worked", "right"),
+        Column("", min_width=12), Column("Kept", "right"), Column("Discarded", "right"), Column("Hill"),
     ]  # fmt: skip
     rows: list[list[str]] = [
         [line.key or _NONE, f"{line.sessions:,}", format_duration(line.working_ms),
-         paint.bar(line.working_ms / most, 12) if paint.tty else "",
+         paint.bar(line.working_ms / longest, 12) if paint.tty else "",
          f"{line.kept:,}" if line.kept else "", f"{line.discarded:,}" if line.discarded else "",
          "" if line.hill is None else _hill(paint, line.hill)]
         for line in lines
@@ -203,7 +203,7 @@ def _session_hours(paint: Paint, by: str, lines: Sequence[Line], total: Line) ->
 
 def _agent_hours(paint: Paint, lines: Sequence[AgentLine], total: AgentLine, names: Mapping[str, str]) -> Painted:
     columns = [
-        Column("Type", weight=2, least=8), Column("Agents", weight=2, least=6), Column("Sessions", "right"),
+        Column("Type", weight=2, min_width=8), Column("Agents", weight=2, min_width=6), Column("Sessions", "right"),
         Column("Runs", "right"), Column("Time", "right"), Column("Tokens", "right"), Column("Failures", "right"),
     ]  # fmt: skip
     rows: list[list[str]] = [
@@ -241,7 +241,7 @@ def report(call: Call) -> None:
     if call.json:
         call.answer({"format": form, "report": text}, lambda _: "")
     else:
-        put(text)
+        write_output(text)
 
 
 # ── project ────────────────────────────────────────────────────────────────────────────────────────────
@@ -251,18 +251,18 @@ def project_list(call: Call) -> None:
     from holdfast.workspace import projects
 
     store = call.keeper.existing_store()
-    known = [] if store is None else projects.list_projects(store)
+    known_projects = [] if store is None else projects.list_projects(store)
     rows = [
         (
             project.name,
             str(project.sessions),
             ", ".join(map(files.display_path, project.paths)) or "on another device",
         )
-        for project in known
+        for project in known_projects
     ]
-    columns = [Column("Project", least=12), Column("Sessions", "right"), Column("Where", weight=1)]
+    columns = [Column("Project", min_width=12), Column("Sessions", "right"), Column("Where", weight=1)]
     call.answer(
-        {"projects": [project._asdict() for project in known]},
+        {"projects": [project._asdict() for project in known_projects]},
         lambda paint: paint.table(rows, columns) if rows else paint.dim("There are no sessions yet."),
     )
 
@@ -272,10 +272,10 @@ def project_reconnect(call: Call) -> None:
 
     reconnected = projects.reconnect(call.keeper, call.parsed.need("old_path"))
     number = count(sum(project.sessions for project in reconnected), "session")
-    here = files.display_path(call.keeper.place.main)
+    path = files.display_path(call.keeper.place.main)
     call.answer(
         {"projects": [project._asdict() for project in reconnected], "path": call.keeper.place.main},
-        lambda paint: "" if call.quiet else paint.plain(f"Reconnected: {number} of this project, now at {here}"),
+        lambda paint: "" if call.quiet else paint.plain(f"Reconnected: {number} of this project, now at {path}"),
     )
 
 
@@ -289,7 +289,7 @@ def archive(call: Call) -> None:
 
 def unarchive(call: Call) -> None:
     session = call.keeper.unarchive(call.parsed.need("id"), at=call.at)
-    call.done(session.document(), lambda paint: paint.join("Taken out ", paint.bold(session.id[:8])))
+    call.done(session.document(), lambda paint: paint.join("Unarchived ", paint.bold(session.id[:8])))
 
 
 # ── delete ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -331,14 +331,14 @@ def why(call: Call) -> None:
     call.answer(document, lambda paint: _paint_why(paint, answer))
 
 
-def _project_path(written: str, root: str) -> str:
+def _project_path(text: str, root: str) -> str:
     """A path as the project has it; the name of a commit stays as it is."""
-    from holdfast.cli.commands.work import inside
+    from holdfast.cli.commands.work import relative_path
 
-    path, colon, number = written.rpartition(":")
+    path, colon, number = text.rpartition(":")
     if colon and number.isdecimal() and os.path.lexists(path):
-        return f"{inside(path, root)}:{number}"
-    return inside(written, root) if os.path.lexists(written) else written
+        return f"{relative_path(path, root)}:{number}"
+    return relative_path(text, root) if os.path.lexists(text) else text
 
 
 def _paint_why(paint: Paint, answer: WhyAnswer) -> Painted:
@@ -353,11 +353,14 @@ def _paint_why(paint: Paint, answer: WhyAnswer) -> Painted:
 def _paint_origin(paint: Paint, origin: ChangeOrigin) -> list[str]:
     word = {"certain": paint.green, "likely": paint.plain}.get(origin.certainty, paint.yellow)(origin.certainty)
     head = paint.join("  ", word, "  ", paint.bold(origin.goal), "  ", paint.dim(origin.id[:8]))
-    talk = f"conversation {origin.conversation}" if origin.conversation else "no conversation"
-    return [paint.cut(head, paint.width), *(f"    {line}" for line in _wrapped(paint, f"{talk}; {origin.because}"))]
+    conversation = f"conversation {origin.conversation}" if origin.conversation else "no conversation"
+    return [
+        paint.cut(head, paint.width),
+        *(f"    {line}" for line in _wrap_indented(paint, f"{conversation}; {origin.because}")),
+    ]
 
 
-def _wrapped(paint: Paint, words: str) -> list[str]:
+def _wrap_indented(paint: Paint, words: str) -> list[str]:
     from holdfast.cli.cells import wrap
 
     return list(wrap(paint.plain(words), paint.width - 4))

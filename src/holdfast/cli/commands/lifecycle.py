@@ -68,13 +68,13 @@ def pause(call: Call) -> None:
     document = session.document(at=call.at)
     paused = [document, *(other.document(at=call.at) for other in others)]
 
-    def shown(paint: Paint) -> Painted:
+    def paint_paused(paint: Paint) -> Painted:
         lines = [
             paint.join(paint.yellow("Paused "), paint.bold(session.id[:8]), "  ", session.goal) for session in paused
         ]
         return Painted("\n".join(lines))
 
-    call.done(document, shown, **({"others": paused[1:]} if others else {}))
+    call.done(document, paint_paused, **({"others": paused[1:]} if others else {}))
 
 
 # ── resume ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,14 +86,14 @@ def resume(call: Call) -> None:
     reference, device = call.parsed.text("id"), call.parsed.text("device")
     force = call.parsed.flag("force")
     if reference is not None:
-        _take_up(call, call.keeper.session(reference), device=device, force=force)
+        _resume_session(call, call.keeper.session(reference), device=device, force=force)
     elif device is not None:
-        _take_up(call, _left_on_device(call, device), device=device, force=force)
+        _resume_session(call, _unfinished_on_device(call, device), device=device, force=force)
     elif (current := call.keeper.current()) is not None:
         _resume_others(call, current)
-        _take_up(call, current, force=force)
+        _resume_session(call, current, force=force)
     else:
-        _take_up_latest(call, force=force)
+        _resume_latest(call, force=force)
 
 
 def _resume_others(call: Call, current: SessionHandle) -> None:
@@ -108,10 +108,10 @@ def _resume_others(call: Call, current: SessionHandle) -> None:
 
 def continue_(call: Call) -> None:
     _sync_first(call)
-    _take_up_latest(call)
+    _resume_latest(call)
 
 
-def _take_up_latest(call: Call, *, force: bool = False) -> None:
+def _resume_latest(call: Call, *, force: bool = False) -> None:
     """The unfinished session that was worked on last, whether the log has it or a file of the project."""
     from holdfast.formats import project_files
 
@@ -121,10 +121,10 @@ def _take_up_latest(call: Call, *, force: bool = False) -> None:
         raise NotFound("there is no unfinished session here", hint=_no_session_hint(call))
     if file is None:
         assert stored is not None
-        _take_up(call, stored, force=force)
+        _resume_session(call, stored, force=force)
         return
     session = call.keeper.session(project_files.import_file(call.keeper, file))
-    _take_up(call, session, force=force, file=file)
+    _resume_session(call, session, force=force, file=file)
 
 
 def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
@@ -145,23 +145,25 @@ def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
             continue  # a note names it
         if file.error is not None:
             raise project_files.answer(call.keeper, file)
-        why = project_files.doubt(call.keeper, file)
-        if why is None or _confirms_file(call, file, why):
+        reason = project_files.doubt(call.keeper, file)
+        if reason is None or _confirms_file(call, file, reason):
             return file
         if stored is None:
             raise Refused(
-                f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {why}",
+                f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {reason}",
                 hint="To continue it: holdfast continue --yes",
                 file=file.shell_path,
             )
     return None
 
 
-def _confirms_file(call: Call, file: ProjectFile, why: str) -> bool:
+def _confirms_file(call: Call, file: ProjectFile, reason: str) -> bool:
     if call.parsed.globals.yes:
         return True
-    asked = f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {why}. Go on with it? [y/N]"
-    return (call.ask(asked) or "").lower() in ("y", "yes")
+    question = (
+        f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {reason}. Go on with it? [y/N]"
+    )
+    return (call.ask(question) or "").lower() in ("y", "yes")
 
 
 def _no_session_hint(call: Call) -> str:
@@ -176,7 +178,7 @@ def _sync_first(call: Call) -> None:
         call.note(sentence)
 
 
-def _left_on_device(call: Call, device: str) -> SessionHandle:
+def _unfinished_on_device(call: Call, device: str) -> SessionHandle:
     from holdfast.sessions.history import unfinished_by
 
     session = unfinished_by(call.keeper, device)
@@ -188,7 +190,7 @@ def _left_on_device(call: Call, device: str) -> SessionHandle:
     return call.keeper.session(session)
 
 
-def _take_up(
+def _resume_session(
     call: Call,
     session: SessionHandle,
     *,
@@ -207,7 +209,7 @@ def _take_up(
     notes = notes if continued is None else [continued, *notes]
     document = session.document(at=call.at)
     text = session.briefing(reader="person", at=call.at)
-    more = {
+    extra = {
         "interrupted": [lost.id for lost in resumed.interrupted],
         "unknown": [lost.id for lost in resumed.unknown],
         "files": [{"path": file.path, "action": file.action, "agent": file.agent, "state": file.landing}
@@ -215,8 +217,8 @@ def _take_up(
         "ground": [difference._asdict() for difference in resumed.differences],
     }  # fmt: skip
     if notes:
-        more["notes"] = notes
-    call.done(document, lambda paint: paint.plain(text, lines=True), **more)
+        extra["notes"] = notes
+    call.done(document, lambda paint: paint.plain(text, lines=True), **extra)
     for sentence in notes:
         call.note(sentence)
     for difference in resumed.differences:
@@ -336,16 +338,16 @@ def worked(call: Call) -> None:
     _correct_time(call, "worked", "Worked ")
 
 
-def _correct_time(call: Call, which: str, word: str) -> None:
+def _correct_time(call: Call, kind: str, verb: str) -> None:
     words = call.parsed
     since, until = call.moment(words.need("since")), call.moment(words.need("until"))
     assert since is not None
     assert until is not None
     session = _named_or_current(call)
-    correct = session.worked if which == "worked" else session.away
+    correct = session.worked if kind == "worked" else session.away
     correct(since, until, words.text("reason"), at=call.at)
     document = session.document(at=call.at)
-    call.done(document, lambda paint: paint.join(paint.yellow(word), f"for {format_duration(until - since)}"))
+    call.done(document, lambda paint: paint.join(paint.yellow(verb), f"for {format_duration(until - since)}"))
 
 
 def _named_or_current(call: Call) -> SessionHandle:
@@ -385,9 +387,9 @@ def fork(call: Call) -> None:
 def briefing(call: Call) -> None:
     words = call.parsed
     session = call.session_to_read()
-    longest = words.integer("max_chars")
-    if longest is not None and longest < 200:
+    max_chars = words.integer("max_chars")
+    if max_chars is not None and max_chars < 200:
         raise Invalid("--max-chars must be at least 200")
     reader = words.text("reader") or "person"
-    text = session.briefing(reader=reader, max_chars=longest or 10_000, at=call.at)
+    text = session.briefing(reader=reader, max_chars=max_chars or 10_000, at=call.at)
     call.answer({"briefing": text, "for": reader, "id": session.id}, lambda paint: paint.plain(text, lines=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call, write_output
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.times import format_time
 
@@ -25,13 +25,15 @@ def mirror_on(call: Call) -> None:
 
 def _keep_current(call: Call, name: str) -> bool | None:
     """Ask whether the current session stays current if a mirrored file holds another; None if nothing was asked."""
-    if call.parsed.globals.yes or not call.asks():
+    if call.parsed.globals.yes or not call.can_ask():
         return None
     stays = call.keeper.mirrors.current_stays(name)
     if stays is None:
         return None
-    which = "was worked on before the current one. Keep the current one" if stays else "is newer. Continue that one"
-    answer = call.ask(f"The {name} file holds another session, which {which}? [Y/n]")
+    difference = (
+        "was worked on before the current one. Keep the current one" if stays else "is newer. Continue that one"
+    )
+    answer = call.ask(f"The {name} file holds another session, which {difference}? [Y/n]")
     return stays if (answer or "y").lower() in ("y", "yes") else not stays
 
 
@@ -63,8 +65,13 @@ def _mirror_document(mirrored: MirrorStatus) -> dict[str, object]:
         "last_written": None if mirrored.last_written is None else format_time(mirrored.last_written),
         "changed_outside": mirrored.changed_outside,
         "rejected": [
-            {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": format_time(bad.at)}
-            for bad in mirrored.rejected
+            {
+                "path": rejection.path,
+                "aside": rejection.aside,
+                "reason": rejection.reason,
+                "at": format_time(rejection.at),
+            }
+            for rejection in mirrored.rejected
         ],
         "held": [{"path": path, "reason": reason} for path, reason in mirrored.left_alone.items()],
         "trouble": mirrored.failure,
@@ -93,7 +100,7 @@ def _paint_mirrors(paint: Paint, mirrors: list[MirrorStatus], line: str | None, 
         if mirrored.changed_outside:
             lines.append(paint.yellow("  changed outside Holdfast"))
         lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in mirrored.left_alone.items()]
-        lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in mirrored.rejected]
+        lines += [paint.red(f"  {rejection.aside}: {rejection.reason}") for rejection in mirrored.rejected]
         if mirrored.failure is not None:
             lines.append(paint.red(f"  could not be written: {mirrored.failure}"))
     return Painted("\n".join(lines))
@@ -119,7 +126,7 @@ def cycle(call: Call) -> None:
     elif path is not None:
         call.note(f"Written: {path}")
     else:
-        put(cycle.markdown(current))
+        write_output(cycle.markdown(current))
 
 
 # ── contract ───────────────────────────────────────────────────────────────────────────────────────────
@@ -129,10 +136,12 @@ def contract_acknowledge(call: Call) -> None:
     from holdfast.formats.contract import commands
 
     spec, agent = call.parsed.need("spec"), call.parsed.text("agent")
-    made = commands.acknowledge(call.keeper, spec, agent, at=call.at)
+    acknowledgment = commands.acknowledge(call.keeper, spec, agent, at=call.at)
     call.answer(
-        {"acknowledgment": made},
-        lambda paint: "" if call.quiet else paint.plain(f"{made.agent} acknowledged version {made.version}"),
+        {"acknowledgment": acknowledgment},
+        lambda paint: (
+            "" if call.quiet else paint.plain(f"{acknowledgment.agent} acknowledged version {acknowledgment.version}")
+        ),
     )
 
 
@@ -157,4 +166,4 @@ def contract_summary(call: Call) -> None:
     if call.json:
         call.answer({"summary": text}, lambda _: "")
     else:
-        put(commands.as_markdown(text))
+        write_output(commands.as_markdown(text))

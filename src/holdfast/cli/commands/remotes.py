@@ -41,67 +41,67 @@ def remote_add(call: Call) -> None:
     from holdfast.sync import devices, remote_setup
 
     parsed = call.parsed
-    done = remote_setup.add(
+    added = remote_setup.add(
         call.keeper, parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
         expected=parsed.text("vault"), code=_recovery_code(call) if parsed.flag("recover") else None,
     )  # fmt: skip
-    fingerprint = devices.public(call.keeper).words
+    fingerprint = devices.public_keys(call.keeper).words
     call.answer(
-        {"remote": _remote_document(remote_setup.status_of(call.keeper, done.remote)), "what": done.outcome,
-         "held": done.waiting, "fingerprint": fingerprint},
-        lambda paint: "" if call.quiet else _paint_added(paint, done, fingerprint, recovered=parsed.flag("recover")),
+        {"remote": _remote_document(remote_setup.status_of(call.keeper, added.remote)), "what": added.outcome,
+         "held": added.waiting, "fingerprint": fingerprint},
+        lambda paint: "" if call.quiet else _paint_added(paint, added, fingerprint, recovered=parsed.flag("recover")),
     )  # fmt: skip
-    for sentence in _next_steps(done):
+    for sentence in _next_steps(added):
         call.note(sentence)
 
 
 def _recovery_code(call: Call) -> str:
     """Ask for the recovery code: never on the command line, which others can see."""
-    written = (
+    code = (
         call.ask("Recovery code:") if sys.stdin.isatty() and not call.json else sys.stdin.readline(_MAX_CODE_LENGTH)
     )
-    if not written or not written.strip():
+    if not code or not code.strip():
         raise Invalid(
             "no recovery code was given", hint="Type it when asked, or give it as a line of standard input."
         )
-    return written.strip()
+    return code.strip()
 
 
-def _paint_added(paint: Paint, done: AddedRemote, fingerprint: str, *, recovered: bool) -> Painted:
-    name = paint.bold(done.remote.name)
-    if done.outcome == "founded":
+def _paint_added(paint: Paint, added: AddedRemote, fingerprint: str, *, recovered: bool) -> Painted:
+    name = paint.bold(added.remote.name)
+    if added.outcome == "founded":
         first = paint.join(paint.green("Founded a vault"), " at ", name)
-    elif done.outcome == "asked":
+    elif added.outcome == "asked":
         first = paint.join(paint.green("Asked to join the vault"), " at ", name)
     else:
         first = paint.join(
             paint.green("Recovered the vault" if recovered else "Joined the vault again"), " at ", name
         )
-    lines = [first, paint.join(paint.dim("  vault        "), done.words)]
-    if done.outcome == "asked":
+    lines = [first, paint.join(paint.dim("  vault        "), added.words)]
+    if added.outcome == "asked":
         lines.append(paint.join(paint.dim("  this device  "), fingerprint))
         lines.append(paint.plain("On a device that belongs to the vault:"))
         lines.append(paint.join("  ", paint.cyan(f"holdfast device approve {fingerprint}")))
     return Painted("\n".join(lines))
 
 
-def _next_steps(done: AddedRemote) -> list[str]:
+def _next_steps(added: AddedRemote) -> list[str]:
     from holdfast.sync.remotes.index import caveat
 
-    name = done.remote.name
+    name = added.remote.name
     steps = {
         "founded": "holdfast sync sends what is recorded here.\n"
                    "For the day when all devices are lost: holdfast device recovery-code",
         "asked": "Once that is done: holdfast sync",
         "member": "holdfast sync fetches its sessions.",
     }  # fmt: skip
-    sentences = [steps[done.outcome]]
-    if (known := caveat(done.remote.url)) is not None:
+    sentences = [steps[added.outcome]]
+    if (warning := caveat(added.remote.url)) is not None:
         sentences.append(
-            f"{known}\nTo reach other devices without that, use s3:, git:, or a folder: that is synchronised."
+            f"{warning}\nTo reach other devices without that, use s3:, git:, or a folder: that is synchronised."
         )
-    if done.waiting:
-        sessions = "1 earlier session stays" if done.waiting == 1 else f"{done.waiting:,} earlier sessions stay"
+    if added.waiting:
+        sessions = "1 earlier session stays" if added.waiting == 1 else f"{added.waiting:,} earlier sessions stay"
         sentences.append(
             f"{sessions} on this device until you have made sure that the vault is yours: compare its words with\n"
             f"holdfast device show on another of your devices, then: holdfast remote confirm {name} WORDS"
@@ -115,10 +115,11 @@ def _next_steps(done: AddedRemote) -> list[str]:
 def remote_list(call: Call) -> None:
     from holdfast.sync import remote_setup
 
-    known = remote_setup.all_statuses(call.keeper)
+    statuses = remote_setup.all_statuses(call.keeper)
     now = call.keeper.now()
     call.answer(
-        {"remotes": [_remote_document(met) for met in known]}, lambda paint: _paint_remotes(paint, known, now)
+        {"remotes": [_remote_document(status) for status in statuses]},
+        lambda paint: _paint_remotes(paint, statuses, now),
     )
 
 
@@ -127,7 +128,7 @@ def remote_confirm(call: Call) -> None:
 
     name, expected = call.parsed.need("name"), call.parsed.text("words")
     remote = remote_list.find(call.keeper.home, name)
-    if expected is None and not _same_words(call, remote_setup.vault_words(remote.vault)):
+    if expected is None and not _confirm_words(call, remote_setup.vault_words(remote.vault)):
         raise Refused(
             "nothing was confirmed",
             hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
@@ -142,7 +143,7 @@ def remote_confirm(call: Call) -> None:
     )  # fmt: skip
 
 
-def _same_words(call: Call, words: str) -> bool:
+def _confirm_words(call: Call, words: str) -> bool:
     """Ask the person, if there is one."""
     if call.json or not sys.stdin.isatty():
         return False
@@ -161,42 +162,45 @@ def remote_remove(call: Call) -> None:
     call.note(f"What was sent stays at {removed.url}, and what was received stays here.")
 
 
-def _remote_document(met: RemoteStatus) -> dict[str, object]:
+def _remote_document(status: RemoteStatus) -> dict[str, object]:
     from holdfast.sync.remotes.index import caveat
 
     return {
-        "name": met.remote.name, "url": met.remote.url, "vault": met.remote.vault, "words": met.words,
-        "status": met.status, "projects": list(met.remote.projects),
-        "last_sync": None if met.last_sync is None else format_time(met.last_sync), "error": met.error,
-        "caveat": caveat(met.remote.url),
-        "kind": met.remote.kind, "session": met.remote.session, "confirmed": met.confirmed, "held": met.waiting,
+        "name": status.remote.name, "url": status.remote.url, "vault": status.remote.vault, "words": status.words,
+        "status": status.status, "projects": list(status.remote.projects),
+        "last_sync": None if status.last_sync is None else format_time(status.last_sync), "error": status.error,
+        "caveat": caveat(status.remote.url),
+        "kind": status.remote.kind, "session": status.remote.session, "confirmed": status.confirmed,
+        "held": status.waiting,
     }  # fmt: skip
 
 
-def _paint_remotes(paint: Paint, known: Sequence[RemoteStatus], now: int) -> Painted:
+def _paint_remotes(paint: Paint, statuses: Sequence[RemoteStatus], now: int) -> Painted:
     from holdfast.sync.remote_list import rejoining
     from holdfast.sync.remotes.index import caveat
 
-    if not known:
+    if not statuses:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
-    for met in known:
-        lines.append(paint.join(paint.bold(met.remote.name), "  ", met.remote.url))
-        when = "never synced" if met.last_sync is None else f"synced {ago(now - met.last_sync)}"
-        scope = ", only one project's sessions" if met.remote.projects else ""
-        shared = f", session {met.remote.session[:8]} that was shared with you" if met.remote.session else scope
-        lines.append(paint.join("  ", paint.dim(f"{_STATUSES.get(met.status, met.status)}, {when}{shared}")))
-        if met.remote.kind == "vault":
-            lines.append(paint.join("  ", paint.dim(met.words)))
-        if met.waiting:
-            pending = f"{count(met.waiting, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
+    for status in statuses:
+        lines.append(paint.join(paint.bold(status.remote.name), "  ", status.remote.url))
+        when = "never synced" if status.last_sync is None else f"synced {ago(now - status.last_sync)}"
+        scope = ", only one project's sessions" if status.remote.projects else ""
+        shared = f", session {status.remote.session[:8]} that was shared with you" if status.remote.session else scope
+        lines.append(paint.join("  ", paint.dim(f"{_STATUSES.get(status.status, status.status)}, {when}{shared}")))
+        if status.remote.kind == "vault":
+            lines.append(paint.join("  ", paint.dim(status.words)))
+        if status.waiting:
+            pending = (
+                f"{count(status.waiting, 'earlier session')} held back: holdfast remote confirm {status.remote.name}"
+            )
             lines.append(paint.join("  ", paint.yellow(pending)))
-        if met.status == "other-keys":
-            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(met.remote)}")))
-        if (warning := caveat(met.remote.url)) is not None:
+        if status.status == "other-keys":
+            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(status.remote)}")))
+        if (warning := caveat(status.remote.url)) is not None:
             lines += [paint.join("  ", paint.yellow(line)) for line in wrap(warning, paint.width - 2)]
-        if met.error:
-            lines.append(paint.join("  ", paint.red(met.error)))
+        if status.error:
+            lines.append(paint.join("  ", paint.red(status.error)))
     return Painted("\n".join(lines))
 
 
@@ -205,8 +209,8 @@ def _paint_remotes(paint: Paint, known: Sequence[RemoteStatus], now: int) -> Pai
 
 _MAX_SESSIONS = 3
 _BAR_WIDTH = 30
-_DRAWN_AFTER = 0.7  # seconds: what is over sooner needs no bar
-_DRAWN_EVERY = 0.1
+_BAR_DELAY = 0.7  # seconds: what is over sooner needs no bar
+_BAR_INTERVAL = 0.1
 
 
 def sync(call: Call) -> int:
@@ -214,12 +218,14 @@ def sync(call: Call) -> int:
 
     bar = _SyncBar(call)
     try:
-        done = sync(call.keeper, call.parsed.text("remote"), progress=bar.draw, put_back=call.parsed.flag("put_back"))
+        result = sync(
+            call.keeper, call.parsed.text("remote"), progress=bar.draw, put_back=call.parsed.flag("put_back")
+        )
     finally:
         bar.clear()
-    failed = [_of_remote(name, error) for name, error in done.failed.items()]
-    if not failed or done.reached or call.json:
-        _report_sync(call, done, failed)
+    failed = [_with_remote_name(name, error) for name, error in result.failed.items()]
+    if not failed or result.reached or call.json:
+        _report_sync(call, result, failed)
     for error in failed[1:]:
         call.note(error.message + (f" ({error.hint})" if error.hint else ""))
     if failed and not call.json:
@@ -227,33 +233,33 @@ def sync(call: Call) -> int:
     return failed[0].exit_code if failed else 0
 
 
-def _report_sync(call: Call, done: SyncResult, failed: Sequence[HoldfastError]) -> None:
-    report = done.report
-    remotes = [{"name": name, "error": None} for name in done.reached]
-    remotes += [{"name": name, "error": error.message} for name, error in done.failed.items()]
+def _report_sync(call: Call, result: SyncResult, failed: Sequence[HoldfastError]) -> None:
+    report = result.report
+    remotes = [{"name": name, "error": None} for name in result.reached]
+    remotes += [{"name": name, "error": error.message} for name, error in result.failed.items()]
     call.answer(
         {
-            "pushed": report.pushed, "pulled": report.pulled, "conflicts": done.conflicts,
+            "pushed": report.pushed, "pulled": report.pulled, "conflicts": result.conflicts,
             "rejected": [refused._asdict() for refused in report.rejected],
             "notes": report.notes, "remotes": remotes,
-            "sessions": [session._asdict() for session in done.sessions],
+            "sessions": [session._asdict() for session in result.sessions],
             "deleted": [{"session": deleted.session, "device": deleted.device} for deleted in report.deleted],
         },
-        lambda paint: _paint_sync(paint, done, quiet=call.quiet),
+        lambda paint: _paint_sync(paint, result, quiet=call.quiet),
         error=failed[0] if failed else None,
     )  # fmt: skip
     for sentence in report.notes:
         call.note(sentence)
-    if done.conflicts:
-        disputed = [session.id[:8] for session in done.sessions if session.conflicts]
+    if result.conflicts:
+        disputed = [session.id[:8] for session in result.sessions if session.conflicts]
         where = ", ".join(f"holdfast conflicts {name}" for name in disputed[:_MAX_SESSIONS])
         more = f", and in {len(disputed) - _MAX_SESSIONS} more sessions" if len(disputed) > _MAX_SESSIONS else ""
-        call.note(f"{count(done.conflicts, 'conflict')} to look at: {where}{more}")
+        call.note(f"{count(result.conflicts, 'conflict')} to look at: {where}{more}")
     call.print_notices()
 
 
-def _paint_sync(paint: Paint, done: SyncResult, *, quiet: bool) -> Painted:
-    sent, received = done.report.pushed, done.report.pulled
+def _paint_sync(paint: Paint, result: SyncResult, *, quiet: bool) -> Painted:
+    sent, received = result.report.pushed, result.report.pulled
     lines: list[str] = []
     if not quiet:
         counts = [f"sent {sent:,}"] if sent else []
@@ -261,14 +267,14 @@ def _paint_sync(paint: Paint, done: SyncResult, *, quiet: bool) -> Painted:
         lines.append(paint.plain(f"{', '.join(counts).capitalize()}." if counts else "Nothing new."))
         lines += [
             paint.cut(paint.join("  ", paint.dim(session.id[:8]), "  ", session.goal), paint.width)
-            for session in done.sessions[:_MAX_SESSIONS]
+            for session in result.sessions[:_MAX_SESSIONS]
         ]
-        if len(done.sessions) > _MAX_SESSIONS:
-            lines.append(paint.dim(f"  and {count(len(done.sessions) - _MAX_SESSIONS, 'more session')}"))
-    alike: dict[tuple[str, str], list[str]] = {}
-    for refused in done.report.rejected:
-        alike.setdefault((refused.device, refused.reason), []).append(refused.pack)
-    for (device, reason), packs in alike.items():
+        if len(result.sessions) > _MAX_SESSIONS:
+            lines.append(paint.dim(f"  and {count(len(result.sessions) - _MAX_SESSIONS, 'more session')}"))
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for refused in result.report.rejected:
+        by_reason.setdefault((refused.device, refused.reason), []).append(refused.pack)
+    for (device, reason), packs in by_reason.items():
         whose = f" from {device}" if device else ""
         times = f", {len(packs):,} times" if len(packs) > 1 else ""
         where = f" ({packs[0]}{', …' if len(packs) > 1 else ''})" if packs[0] else ""
@@ -276,7 +282,7 @@ def _paint_sync(paint: Paint, done: SyncResult, *, quiet: bool) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _of_remote(name: str, error: HoldfastError) -> HoldfastError:
+def _with_remote_name(name: str, error: HoldfastError) -> HoldfastError:
     """The same error, with the remote it is about."""
     error.message = f"{name}: {error.message}"
     error.operation = "sync"
@@ -288,18 +294,20 @@ class _SyncBar:
 
     def __init__(self, call: Call) -> None:
         self._paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
-        self._wanted = self._paint.tty and not call.json and not call.quiet
-        self._next = monotonic() + _DRAWN_AFTER
+        self._enabled = self._paint.tty and not call.json and not call.quiet
+        self._next = monotonic() + _BAR_DELAY
         self._shown = False
 
     def draw(self, done: int, total: int, label: str) -> None:
         now = monotonic()
-        if not self._wanted or now < self._next:
+        if not self._enabled or now < self._next:
             return
-        self._next = now + _DRAWN_EVERY
+        self._next = now + _BAR_INTERVAL
         paint = self._paint
-        far = paint.join(paint.bar(done / total, _BAR_WIDTH), f" {done:,} of {total:,} ") if total else f"{done:,} "
-        sys.stderr.write(f"\r\x1b[2K{paint.cut(paint.join(far, paint.dim(label)), paint.width - 1)}")
+        progress = (
+            paint.join(paint.bar(done / total, _BAR_WIDTH), f" {done:,} of {total:,} ") if total else f"{done:,} "
+        )
+        sys.stderr.write(f"\r\x1b[2K{paint.cut(paint.join(progress, paint.dim(label)), paint.width - 1)}")
         sys.stderr.flush()
         self._shown = True
 
@@ -339,9 +347,9 @@ def conflicts(call: Call) -> None:
     unresolved = [entry.conflict.id for entry in disagreements if entry.conflict.chosen is None]
     if unresolved:
         current = call.keeper.current(at=call.at) if reference is None else None
-        which = "" if current is not None else f" {session.id[:8]}"
-        resolve = f"holdfast resolve {unresolved[0]} --take N{which}"
-        call.note(f"Choose with: {resolve}. To go on separately: holdfast fork{which}")
+        session_argument = "" if current is not None else f" {session.id[:8]}"
+        resolve = f"holdfast resolve {unresolved[0]} --take N{session_argument}"
+        call.note(f"Choose with: {resolve}. To go on separately: holdfast fork{session_argument}")
     elif reference is None and call.at is None and not call.json:
         others = [f"holdfast conflicts {name[:8]}" for name in disputed(call.keeper)[:_MAX_SESSIONS]]
         if others:
@@ -356,24 +364,24 @@ def _paint_conflict(paint: Paint, disagreement: ShownConflict, clock: Clock) -> 
     conflict = disagreement.conflict
     word = paint.red("open") if conflict.chosen is None else paint.green("settled")
     lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
-    of_each = zip(conflict.values, disagreement.sides, disagreement.devices, strict=True)
-    for number, (item, side, device) in enumerate(of_each, start=1):
+    values = zip(conflict.values, disagreement.sides, disagreement.devices, strict=True)
+    for number, (item, side, device) in enumerate(values, start=1):
         mark = ("stands" if conflict.chosen is None else "chosen") if number == disagreement.stands else ""
-        source = f"{device}, {clock.ago(item.at)}" + (_side_words(side) if side else "")
+        source = f"{device}, {clock.ago(item.at)}" + (_side_text(side) if side else "")
         lines.append(
-            paint.cut(paint.join(f"  {number}. {_spell_value(item.value)}", paint.green(f"  {mark}" if mark else "")),
+            paint.cut(paint.join(f"  {number}. {_value_text(item.value)}", paint.green(f"  {mark}" if mark else "")),
                       paint.width)
         )  # fmt: skip
         lines.append(paint.cut(paint.join("     ", paint.dim(source)), paint.width))
     return Painted("\n".join(lines))
 
 
-def _side_words(side: Side) -> str:
+def _side_text(side: Side) -> str:
     at_work = f", {', '.join(side.agents)} at work" if side.agents else ""
     return f", {percent(side.progress)} done there{at_work}"
 
 
-def _spell_value(value: Json) -> str:
+def _value_text(value: Json) -> str:
     """A value in a line."""
     return " ".join(value.split()) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
@@ -393,7 +401,7 @@ def resolve(call: Call) -> None:
         lambda paint: paint.cut(
             paint.join(
                 paint.green("Settled "), paint.bold(conflict.id), f"  {conflict.field}: ",
-                _spell_value(conflict.values[take - 1].value),
+                _value_text(conflict.values[take - 1].value),
             ),
             paint.width,
         ),

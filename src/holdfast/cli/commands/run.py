@@ -24,7 +24,7 @@ def run(call: Call) -> int:
         call.note(f"holdfast: {text}")
 
     session = call.keeper.session()
-    ran = session.run(
+    result = session.run(
         words.rest,
         agent_id=words.text("agent"),
         type=words.text("type"),
@@ -35,22 +35,22 @@ def run(call: Call) -> int:
         announce=announce,
         environ=call.environ,
     )
-    if ran.later:
-        announce(f"the server is away: the result of {ran.agent_id} is kept here, and recorded when it is back")
-    if ran.unrecorded is not None:
-        notes.append(f"not everything about {ran.agent_id} could be recorded: {ran.unrecorded.message}")
+    if result.later:
+        announce(f"the server is away: the result of {result.agent_id} is kept here, and recorded when it is back")
+    if result.unrecorded is not None:
+        notes.append(f"not everything about {result.agent_id} could be recorded: {result.unrecorded.message}")
         if not call.json:  # said even when asked to be quiet: something is missing from the log
             sys.stderr.write(str(call.paint.plain(f"holdfast: {notes[-1]}")) + "\n")
     call.print_notes()
     if call.json:
-        sys.stderr.write(encode({"holdfast": VERSION, **_result(session, ran), "notes": notes}))
-    return ran.code
+        sys.stderr.write(encode({"holdfast": VERSION, **_result(session, result), "notes": notes}))
+    return result.code
 
 
-def _result(session: SessionHandle, ran: session_run.RunResult) -> dict[str, object]:
+def _result(session: SessionHandle, result: session_run.RunResult) -> dict[str, object]:
     try:
         document = session.document()
     except HoldfastError:
-        return {"session": None, "agent": None, "exit_code": ran.code}
-    agent = next((agent for agent in reversed(document.agents) if agent.id == ran.agent_id), None)
-    return {"session": document, "agent": agent, "exit_code": ran.code}
+        return {"session": None, "agent": None, "exit_code": result.code}
+    agent = next((agent for agent in reversed(document.agents) if agent.id == result.agent_id), None)
+    return {"session": document, "agent": agent, "exit_code": result.code}

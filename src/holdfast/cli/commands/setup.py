@@ -50,35 +50,35 @@ def init(call: Call) -> int:
 
     for name in _named_agents(call):
         title(name)  # raises for an unknown name, before anything is asked or done
-    where = call.agent_dirs()
-    setups = find(call.keeper, where)
-    wanted = _choices(call, setups)
-    done = _set_up(call, setups, wanted)
-    if wanted.connect:
-        setups = find(call.keeper, where)
+    dirs = call.agent_dirs()
+    setups = find(call.keeper, dirs)
+    choices = _choices(call, setups)
+    outcome = _set_up(call, setups, choices)
+    if choices.connect:
+        setups = find(call.keeper, dirs)
     notes = project_files.notes(call.keeper, at_work=call.keeper.current() is not None, foreign=True)
     call.answer(
         {
             "agents": [public_agent(setup) for setup in setups],
-            "connections": [public_connection(connected) for connected in done.connected],
+            "connections": [public_connection(connected) for connected in outcome.connected],
             "mirrors": [mirrored.format for mirrored in call.keeper.mirrors.status()],
-            "backfill": None if done.backfilled is None else [
+            "backfill": None if outcome.backfilled is None else [
                 {"agent": backfilled.agent, "sessions": backfilled.sessions, "grown": backfilled.grown,
                  "working_ms": backfilled.worked}
-                for backfilled in done.backfilled
+                for backfilled in outcome.backfilled
             ],
-            "problems": [error.message + (f" ({error.hint})" if error.hint else "") for error in done.problems],
-            "next": done.next,
+            "problems": [error.message + (f" ({error.hint})" if error.hint else "") for error in outcome.problems],
+            "next": outcome.next,
             **({"notes": notes} if notes else {}),
         },
         lambda paint: (
-            Painted("") if call.quiet else _paint_outcome(paint, call.keeper.place.root, setups, done, notes)
+            Painted("") if call.quiet else _paint_outcome(paint, call.keeper.place.root, setups, outcome, notes)
         ),
-        error=done.problems[0] if done.problems else None,
+        error=outcome.problems[0] if outcome.problems else None,
     )  # fmt: skip
-    call.failed(done.problems)
+    call.failed(outcome.problems)
     call.print_notices()
-    return 1 if done.problems else 0
+    return 1 if outcome.problems else 0
 
 
 # ── what is wanted ───────────────────────────────────────────────────────────────────────────────────────
@@ -86,7 +86,7 @@ def init(call: Call) -> int:
 
 def _named_agents(call: Call) -> list[str]:
     """The agents of `--connect`, given one by one or with commas."""
-    words = [word for given in call.parsed.texts("connect") for word in given.split(",") if word]
+    words = [word for argument in call.parsed.texts("connect") for word in argument.split(",") if word]
     return [] if words == [_NONE] else list(dict.fromkeys(words))
 
 
@@ -94,8 +94,8 @@ def _choices(call: Call, setups: list[AgentSetup]) -> InitChoices:
     from holdfast.cli.commands.connect import agents_table
 
     yes = call.parsed.globals.yes
-    asks = not yes and not call.json and sys.stdin.isatty()
-    if asks:
+    interactive = not yes and not call.json and sys.stdin.isatty()
+    if interactive:
         call.note(agents_table(call.paint, setups))
     ready = [setup.name for setup in setups if setup.ready]
     connect: list[str] | None = None
@@ -103,19 +103,19 @@ def _choices(call: Call, setups: list[AgentSetup]) -> InitChoices:
         connect = _named_agents(call)
     elif yes:
         connect = ready
-    elif asks:
+    elif interactive:
         connect = _ask_which(call, setups, ready)
     mirrors: list[str] | None = None
     if call.parsed.texts("mirror"):
         mirrors = [name for name in dict.fromkeys(call.parsed.texts("mirror")) if name != _NONE]
-    elif asks:
+    elif interactive:
         mirrors = _ask_formats(call)
     backfill: bool | None = None
     if call.parsed.text("backfill") is not None:
         backfill = call.parsed.text("backfill") == "yes"
     elif yes:
         backfill = True
-    elif asks:
+    elif interactive:
         backfill = _says_yes(call, "Add past conversations of these agents? [Y/n]")
     return InitChoices(connect, mirrors, backfill)
 
@@ -140,14 +140,14 @@ def _ask_which(call: Call, setups: list[AgentSetup], ready: list[str]) -> list[s
 
 
 def _ask_formats(call: Call) -> list[str]:
-    on = {mirrored.format for mirrored in call.keeper.mirrors.status()}
-    left = [name for name in FORMAT_NAMES if name not in on]
-    while left:
-        question = f"Mirror sessions to files of these formats? [{', '.join(left)}; Enter for none]"
+    mirrored_formats = {mirrored.format for mirrored in call.keeper.mirrors.status()}
+    formats = [name for name in FORMAT_NAMES if name not in mirrored_formats]
+    while formats:
+        question = f"Mirror sessions to files of these formats? [{', '.join(formats)}; Enter for none]"
         words = _read_answer(call, question).replace(",", " ").lower().split()
         if words in ([], ["n"], ["no"], [_NONE]):
             return []
-        if set(words) <= set(left):
+        if set(words) <= set(formats):
             return words
     return []
 
@@ -170,12 +170,12 @@ def _read_answer(call: Call, question: str) -> str:
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOutcome:
-    connected, problems = _connect_agents(call, setups, wanted.connect or [])
+def _set_up(call: Call, setups: list[AgentSetup], choices: InitChoices) -> InitOutcome:
+    connected, problems = _connect_agents(call, setups, choices.connect or [])
     mirrors: list[str] = []
-    on = {mirrored.format for mirrored in call.keeper.mirrors.status()} if wanted.mirrors else set()
-    for name in wanted.mirrors or []:
-        if name in on:
+    mirrored_formats = {mirrored.format for mirrored in call.keeper.mirrors.status()} if choices.mirrors else set()
+    for name in choices.mirrors or []:
+        if name in mirrored_formats:
             continue  # already on: running this again is no error
         try:
             call.keeper.mirrors.switch_on(name)
@@ -183,7 +183,7 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
         except HoldfastError as error:
             problems.append(error)
     backfilled: list[BackfillResult] | None = None
-    if wanted.backfill:
+    if choices.backfill:
         from holdfast.conversations.backfill.run import backfill, unread
 
         try:
@@ -195,7 +195,7 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
             problems += unread(backfilled)
         except HoldfastError as error:
             problems.append(error)
-    return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(setups, wanted))
+    return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(setups, choices))
 
 
 def _connect_agents(
@@ -217,29 +217,31 @@ def _connect_agents(
     return done, problems
 
 
-def _next_commands(setups: list[AgentSetup], wanted: InitChoices) -> list[str]:
+def _next_commands(setups: list[AgentSetup], choices: InitChoices) -> list[str]:
     """The commands for what was left open."""
     from holdfast.conversations.connect.detect import commands
 
-    left: list[str] = []
-    if wanted.connect is None:
-        left += commands(setups) or ["holdfast connect AGENT"]
-    if wanted.mirrors is None:
-        left.append("holdfast mirror on FORMAT")
-    if wanted.backfill is None:
-        left.append("holdfast backfill")
-    return left
+    next_commands: list[str] = []
+    if choices.connect is None:
+        next_commands += commands(setups) or ["holdfast connect AGENT"]
+    if choices.mirrors is None:
+        next_commands.append("holdfast mirror on FORMAT")
+    if choices.backfill is None:
+        next_commands.append("holdfast backfill")
+    return next_commands
 
 
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _paint_outcome(paint: Paint, root: str, setups: list[AgentSetup], done: InitOutcome, notes: list[str]) -> Painted:
+def _paint_outcome(
+    paint: Paint, root: str, setups: list[AgentSetup], outcome: InitOutcome, notes: list[str]
+) -> Painted:
     from holdfast.cli.commands.connect import agents_table
 
     lines: list[str] = [paint.heading("Holdfast", root), agents_table(paint, setups), ""]
     mark = "*" if paint.ascii_only else "✓"
-    for connected in done.connected:
+    for connected in outcome.connected:
         title = next(agent.title for agent in setups if agent.name == connected.agent)
         lines.append(
             paint.join(
@@ -249,16 +251,16 @@ def _paint_outcome(paint: Paint, root: str, setups: list[AgentSetup], done: Init
         )
         for sentence in connected.obstacles:
             lines += [paint.yellow(f"  {line}") for line in wrap(paint.plain(sentence), paint.width - 2)]
-    lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in done.mirrors]
-    if done.backfilled is not None:
-        sessions = sum(backfilled.sessions for backfilled in done.backfilled)
+    lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in outcome.mirrors]
+    if outcome.backfilled is not None:
+        sessions = sum(backfilled.sessions for backfilled in outcome.backfilled)
         summary = f" {count(sessions, 'past session')} added" if sessions else " nothing new in past conversations"
         lines.append(paint.join(paint.green(mark), summary))
     lines += [paint.plain(sentence, lines=True) for sentence in notes]
-    if done.next:
+    if outcome.next:
         lines.append(paint.plain("What you can do:"))
-        lines += [paint.join("  ", paint.cyan(command)) for command in done.next]
-    elif not done.problems:
+        lines += [paint.join("  ", paint.cyan(command)) for command in outcome.next]
+    elif not outcome.problems:
         lines.append(paint.dim("Work as usual; holdfast status shows where you are."))
     return Painted("\n".join(lines))
 
@@ -269,12 +271,12 @@ def _paint_outcome(paint: Paint, root: str, setups: list[AgentSetup], done: Init
 def config_get(call: Call) -> None:
     from holdfast.workspace import settings
 
-    which = settings.find_setting(call.parsed.need("name"))
-    value = _value_of(call, which.name)
-    call.answer({"name": which.name, "value": value}, lambda paint: paint.plain(str(value)))
+    setting = settings.find_setting(call.parsed.need("name"))
+    value = _effective_value(call, setting.name)
+    call.answer({"name": setting.name, "value": value}, lambda paint: paint.plain(str(value)))
 
 
-def _value_of(call: Call, name: str) -> int | float | str | bool:
+def _effective_value(call: Call, name: str) -> int | float | str | bool:
     """The value that holds here. What the time limit does depends on the timer's mirror, unless it is set."""
     if name == "timer.timeout_action":
         return "pause" if call.keeper.limit_rule().pauses else "remind"
@@ -284,30 +286,30 @@ def _value_of(call: Call, name: str) -> int | float | str | bool:
 def config_set(call: Call) -> None:
     from holdfast.workspace import settings
 
-    which = settings.find_setting(call.parsed.need("name"))
-    value = settings.parse(which, call.parsed.need("value"))
-    settings.change(call.keeper.home.config, which, value)
+    setting = settings.find_setting(call.parsed.need("name"))
+    value = settings.parse(setting, call.parsed.need("value"))
+    settings.change(call.keeper.home.config, setting, value)
     call.answer(
-        {"name": which.name, "value": value},
-        lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {value}"),
+        {"name": setting.name, "value": value},
+        lambda paint: "" if call.quiet else paint.plain(f"{setting.name} = {value}"),
     )
 
 
 def config_unset(call: Call) -> None:
     from holdfast.workspace import settings
 
-    which = settings.find_setting(call.parsed.need("name"))
-    settings.change(call.keeper.home.config, which, None)
+    setting = settings.find_setting(call.parsed.need("name"))
+    settings.change(call.keeper.home.config, setting, None)
     call.answer(
-        {"name": which.name, "value": which.default},
-        lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {which.default}, the default"),
+        {"name": setting.name, "value": setting.default},
+        lambda paint: "" if call.quiet else paint.plain(f"{setting.name} = {setting.default}, the default"),
     )
 
 
 def config_list(call: Call) -> None:
     from holdfast.workspace import settings
 
-    chosen = {setting.name: _value_of(call, setting.name) for setting in settings.SETTINGS}
+    chosen = {setting.name: _effective_value(call, setting.name) for setting in settings.SETTINGS}
     documents = [
         {"name": setting.name, "value": chosen[setting.name], "default": setting.default, "about": setting.about}
         for setting in settings.SETTINGS
@@ -317,7 +319,7 @@ def config_list(call: Call) -> None:
         for error in call.keeper.settings_problems()
     ]
     rows = [(setting.name, str(chosen[setting.name]), setting.about) for setting in settings.SETTINGS]
-    columns = [Column("Setting", least=26), Column("Value", "right"), Column("", weight=1, style="dim")]
+    columns = [Column("Setting", min_width=26), Column("Value", "right"), Column("", weight=1, style="dim")]
     call.answer({"settings": documents, "problems": problems}, lambda paint: paint.table(rows, columns))
 
 
@@ -330,10 +332,10 @@ _INDENT = 20
 
 
 def doctor(call: Call) -> int:
-    asked = call.parsed.flag("repair")
+    repair = call.parsed.flag("repair")
     call.keeper.agent_dirs = call.agent_dirs()
-    checks, done = call.keeper.doctor(repair=asked)
-    repaired = done if asked else None
+    checks, repairs = call.keeper.doctor(repair=repair)
+    repaired = repairs if repair else None
     document: dict[str, object] = {"checks": checks}
     if repaired is not None:
         document["repaired"] = repaired

@@ -8,7 +8,7 @@ from collections import Counter
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.cli.spelling import shown, value_of
+from holdfast.cli.spelling import parse_value, quoted
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.times import LATEST, format_time
 from holdfast.core.wording import count
@@ -33,50 +33,51 @@ def share(call: Call) -> None:
 
     session = call.keeper.session(call.parsed.need("id"))
     goal = session.document().goal
-    done = shares.share(
+    result = shares.share(
         call.keeper, session.id, call.parsed.need("with_"), write=not call.parsed.flag("read_only"),
         expires=_expires(call), name=call.parsed.text("remote"),
     )  # fmt: skip
     clock = Clock(call.keeper.now())
     call.answer(
         {"share": {
-            "session": session.id, "with": done.email, "remote": done.remote, "url": done.url, "write": done.write,
-            "expires": None if done.expires is None else format_time(done.expires),
+            "session": session.id, "with": result.email, "remote": result.remote, "url": result.url,
+            "write": result.write,
+            "expires": None if result.expires is None else format_time(result.expires),
         }},
-        lambda paint: "" if call.quiet else _paint_share(paint, done, goal or session.id[:8], clock),
+        lambda paint: "" if call.quiet else _paint_share(paint, result, goal or session.id[:8], clock),
     )  # fmt: skip
     call.note(
-        f"There they accept it with: holdfast accept {done.url}\n"
+        f"There they accept it with: holdfast accept {result.url}\n"
         "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key.\n"
-        f"They are shown this device's words, to compare with you: {done.words}"
+        f"They are shown this device's words, to compare with you: {result.words}"
     )
 
 
-def _paint_share(paint: Paint, done: ShareResult, goal: str, clock: Clock) -> Painted:
-    how = "to read and write" if done.write else "to read"
-    until = "" if done.expires is None else f", until {clock.at(done.expires)}"
-    return paint.join(paint.green("Shared "), goal, " with ", paint.bold(done.email), f", {how}{until}")
+def _paint_share(paint: Paint, result: ShareResult, goal: str, clock: Clock) -> Painted:
+    how = "to read and write" if result.write else "to read"
+    until = "" if result.expires is None else f", until {clock.at(result.expires)}"
+    return paint.join(paint.green("Shared "), goal, " with ", paint.bold(result.email), f", {how}{until}")
 
 
 def _expires(call: Call) -> int | None:
     """A length of time from now, a time, or a day: then until it is over here."""
-    written = call.parsed.text("expires")
-    if written is None:
+    text = call.parsed.text("expires")
+    if text is None:
         return None
     try:
-        span = value_of("span", (), written, "--expires", "share")
+        span = parse_value("span", (), text, "--expires", "share")
         assert isinstance(span, int)
         moment = call.keeper.now() + span
     except Invalid:
         try:
-            moment = _end_of_day(written) if _DAY.fullmatch(written) else call.moment(written) or 0
+            moment = _end_of_day(text) if _DAY.fullmatch(text) else call.moment(text) or 0
         except Invalid:
             raise Invalid(
-                f"--expires: {shown(written)} is neither a length of time nor a time",
+                f"--expires: {quoted(text)} is neither a length of time nor a time",
                 hint="Write it as 7d, 12h, 30m or 2w, as a day such as 2027-01-31, or as RFC 3339.",
             ) from None
     if moment > LATEST:
-        raise Invalid(f"--expires: {shown(written)} is too far away", hint="Leave it out for a share without end.")
+        raise Invalid(f"--expires: {quoted(text)} is too far away", hint="Leave it out for a share without end.")
     return moment
 
 
@@ -102,11 +103,13 @@ def accept(call: Call) -> None:
     if call.parsed.flag("list"):
         _list_offers(call, shares.offers(call.keeper, url=url, keys=keys))
         return
-    if name is None and call.asks():
+    if name is None and call.can_ask():
         name = _choose_offer(call, shares.offers(call.keeper, url=url, keys=keys))
-    done = shares.accept(call.keeper, url=url, keys=keys, name=name)
+    accepted_shares = shares.accept(call.keeper, url=url, keys=keys, name=name)
     # By the whole id: the beginning of one may be that of another.
-    accepted_sessions = [(accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in done]
+    accepted_sessions = [
+        (accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in accepted_shares
+    ]
     call.answer(
         {"sessions": [
             {"id": accepted.session, "goal": document.goal, "status": document.status, "remote": accepted.remote,
@@ -115,17 +118,17 @@ def accept(call: Call) -> None:
         ]},
         lambda paint: _paint_accepted(paint, accepted_sessions),
     )  # fmt: skip
-    if any(accepted.writes and not accepted.admitted for accepted in done):
+    if any(accepted.writes and not accepted.admitted for accepted in accepted_shares):
         call.note("Others receive what you write once a device of theirs has synced, and then yours.")
-    if any(not accepted.writes for accepted in done):
+    if any(not accepted.writes for accepted in accepted_shares):
         call.note("To continue a read-only session in your own copy: holdfast fork ID")
 
 
 def _url_and_name(call: Call) -> tuple[str | None, str | None]:
     """The address, which has a scheme, and the offer's name, in either order."""
-    given = [word for word in (call.parsed.text("url"), call.parsed.text("offer")) if word is not None]
-    urls = [word for word in given if ":" in word]
-    names = [word for word in given if ":" not in word]
+    words = [word for word in (call.parsed.text("url"), call.parsed.text("offer")) if word is not None]
+    urls = [word for word in words if ":" in word]
+    names = [word for word in words if ":" not in word]
     if len(urls) > 1 or len(names) > 1:
         raise Invalid(
             "accept takes one address and one offer", hint="holdfast accept --list shows the offers' names."
@@ -219,11 +222,11 @@ def revoke(call: Call) -> None:
     from holdfast.sync import shares
 
     session, email = call.keeper.session(call.parsed.need("id")), call.parsed.need("from_").strip()
-    done = shares.revoke(call.keeper, session.id, email)
+    remotes = shares.revoke(call.keeper, session.id, email)
     call.answer(
-        {"revoked": {"session": session.id, "from": email, "remotes": done}},
+        {"revoked": {"session": session.id, "from": email, "remotes": remotes}},
         lambda paint: "" if call.quiet else paint.join(
-            "Taken back from ", paint.bold(email), paint.dim(f" at {', '.join(done)}")
+            "No longer shared with ", paint.bold(email), paint.dim(f" at {', '.join(remotes)}")
         ),
     )  # fmt: skip
     call.note("What they have already read cannot be taken back; they cannot read what is written from now on.")
@@ -260,28 +263,28 @@ def redact(call: Call) -> None:
 
 
 def _paint_outgoing(paint: Paint, outgoing: OutgoingPreview) -> Painted:
-    news = sum(not text.sent for text in outgoing.texts)
+    new_texts = sum(not text.sent for text in outgoing.texts)
     lines = [
         paint.plain(
             f"{count(outgoing.events, 'event')} would leave this device with the next sync,"
-            f" with {count(news, 'new text')}."
+            f" with {count(new_texts, 'new text')}."
             if outgoing.events
             else "Nothing new would leave this device with the next sync."
         )
     ]
-    rows = [row for texts in _grouped(outgoing.texts) for row in _text_rows(texts)]
+    rows = [row for texts in _group_texts(outgoing.texts) for row in _text_rows(texts)]
     titles = ("What", "", "Text") if paint.tty else ("", "", "")
     columns = [Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1)]
     if rows:
         lines.append(paint.table(rows, columns))
     if outgoing.secrets:
         places = Counter(outgoing.secrets)
-        counts = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
+        counts = ", ".join(f"{number} {secret.kind} in {secret.where}" for secret, number in sorted(places.items()))
         lines.append(paint.join(paint.yellow("Would be removed first: "), counts))
     return Painted("\n".join(lines))
 
 
-def _grouped(texts: list[OutgoingText]) -> list[list[OutgoingText]]:
+def _group_texts(texts: list[OutgoingText]) -> list[list[OutgoingText]]:
     groups: dict[str, list[OutgoingText]] = {name: [] for name in _ORDER}
     for outgoing in texts:
         groups.setdefault(outgoing.where.partition(".")[0], []).append(outgoing)

@@ -42,9 +42,9 @@ def store_show(call: Call) -> None:
 
 
 def _store_document(status: store_admin.StoreStatus) -> dict[str, object]:
-    where = status.address
+    address = status.address
     return {
-        "kind": where.kind, "url": where.url, "there": status.there, "version": status.version,
+        "kind": address.kind, "url": address.url, "there": status.there, "version": status.version,
         "sessions": status.sessions, "events": status.events, "bytes": status.bytes, "server": status.server,
         "vault": status.vault, "person": status.person, "people": list(status.people),
         "partitions": status.partitions,
@@ -71,7 +71,7 @@ def _store_facts(status: store_admin.StoreStatus) -> list[tuple[str, str]]:
     return [
         ("kind", f"PostgreSQL {status.server}, tables of version {status.version}"),
         ("vault", status.vault or ""), ("person", status.person or ""), ("people", ", ".join(status.people)),
-        ("line", _connection(status)), ("sessions", f"{status.sessions:,} that you see"),
+        ("connection", _connection(status)), ("sessions", f"{status.sessions:,} that you see"),
         ("events", f"{events}, in {count(status.partitions or 0, 'partition')}"),
         ("size", f"{_size(status.bytes or 0)} in all vaults"),
     ]  # fmt: skip
@@ -97,32 +97,35 @@ def _size(size: int) -> str:
 
 def store_init(call: Call) -> None:
     parsed = call.parsed
-    made = store_admin.init(
+    result = store_admin.init(
         Home(home(call.environ)), call.url(parsed.need("url")), vault=parsed.text("vault"),
         admit=parsed.texts("admit"), partitions=parsed.integer("partitions"),
     )  # fmt: skip
     call.answer(
-        {"store": {"kind": made.address.kind, "url": made.address.url, "vault": made.vault}, "done": made.done},
-        lambda paint: "" if call.quiet else _paint_created(paint, made),
+        {
+            "store": {"kind": result.address.kind, "url": result.address.url, "vault": result.vault},
+            "done": result.done,
+        },
+        lambda paint: "" if call.quiet else _paint_created(paint, result),
     )
-    call.note(_next_step(made))
+    call.note(_next_step(result))
 
 
-def _paint_created(paint: Paint, made: store_admin.SetUpResult) -> Painted:
-    where = made.address.path or made.address.url
-    if not made.done:
-        return paint.join("The store is already set up: ", paint.bold(where))
-    vault = "" if made.vault is None else f", vault {made.vault}"
-    lines: list[str] = [paint.join(paint.green("The store is set up: "), paint.bold(where), paint.dim(vault))]
-    lines += [paint.join("  ", paint.dim(name)) for name in made.done]
+def _paint_created(paint: Paint, result: store_admin.SetUpResult) -> Painted:
+    location = result.address.path or result.address.url
+    if not result.done:
+        return paint.join("The store is already set up: ", paint.bold(location))
+    vault = "" if result.vault is None else f", vault {result.vault}"
+    lines: list[str] = [paint.join(paint.green("The store is set up: "), paint.bold(location), paint.dim(vault))]
+    lines += [paint.join("  ", paint.dim(name)) for name in result.done]
     return Painted("\n".join(lines))
 
 
-def _next_step(made: store_admin.SetUpResult) -> str:
-    if made.address.path is not None:
-        return f"Use it: {_switch_command(made.address)}"
+def _next_step(result: store_admin.SetUpResult) -> str:
+    if result.address.path is not None:
+        return f"Use it: {_switch_command(result.address)}"
     return (
-        f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(made.address)}'\n"
+        f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(result.address)}'\n"
         "Their passwords belong in ~/.pgpass. To copy what is here: holdfast store copy home URL"
     )
 
@@ -150,14 +153,16 @@ def store_admit(call: Call) -> None:
 
 def store_dismiss(call: Call) -> None:
     person = call.parsed.need("person")
-    to = call.parsed.text("hand_over_to")
-    given = store_admin.dismiss(call.keeper, person, to)
+    successor = call.parsed.text("hand_over_to")
+    handed_over = store_admin.dismiss(call.keeper, person, successor)
     call.answer(
-        {"dismissed": person, "handed_over": given},
+        {"dismissed": person, "handed_over": handed_over},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " was removed from the vault"),
     )
-    left = "What they made stays" if to is None else f"{to} has {count(given, 'session')} of theirs"
-    call.note(f"{left}, and they cannot see it. Their role can still connect to the database.")
+    summary = (
+        "What they made stays" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
+    )
+    call.note(f"{summary}, and they cannot see it. Their role can still connect to the database.")
 
 
 def store_partition(call: Call) -> None:
@@ -178,51 +183,51 @@ def store_partition(call: Call) -> None:
 
 
 def store_share(call: Call) -> None:
-    done = store_admin.share(
-        call.keeper, call.parsed.need("id"), _whom(call), writes=not call.parsed.flag("read_only")
+    result = store_admin.share(
+        call.keeper, call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
     )
-    call.answer(_shares_document(done), lambda paint: "" if call.quiet else _paint_shares(paint, done))
+    call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
 
 
 def store_unshare(call: Call) -> None:
-    done = store_admin.unshare(call.keeper, call.parsed.need("id"), _whom(call))
-    call.answer(_shares_document(done), lambda paint: "" if call.quiet else _paint_shares(paint, done))
+    result = store_admin.unshare(call.keeper, call.parsed.need("id"), _recipient(call))
+    call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
     call.note("What they have already read cannot be taken back.")
 
 
-def _whom(call: Call) -> str | None:
+def _recipient(call: Call) -> str | None:
     """A person; None means everyone."""
     person, everyone = call.parsed.text("person"), call.parsed.flag("everyone")
     if (person is None) != everyone:
-        wrong = "PERSON and --everyone cannot be used together" if everyone else "PERSON is missing"
+        problem = "PERSON and --everyone cannot be used together" if everyone else "PERSON is missing"
         operation = " ".join(call.parsed.path)
-        raise Usage(wrong, hint="Name one member, or say --everyone for all of the vault.", operation=operation)
+        raise Usage(problem, hint="Name one member, or say --everyone for all of the vault.", operation=operation)
     return person
 
 
-def _shares_document(done: store_admin.StoreShares) -> dict[str, object]:
+def _shares_document(result: store_admin.StoreShares) -> dict[str, object]:
     shares = [
-        {"person": given.person, "everyone": given.person is None, "write": given.writes} for given in done.shares
+        {"person": grant.person, "everyone": grant.person is None, "write": grant.writes} for grant in result.shares
     ]
-    return {"session": done.session, "shares": shares}
+    return {"session": result.session, "shares": shares}
 
 
-def _paint_shares(paint: Paint, done: store_admin.StoreShares) -> Painted:
-    name = paint.bold(done.goal or done.session[:8])
-    if not done.shares:
+def _paint_shares(paint: Paint, result: store_admin.StoreShares) -> Painted:
+    name = paint.bold(result.goal or result.session[:8])
+    if not result.shares:
         return paint.join(name, " is not shared")
-    return paint.join(name, " is shared with ", ", ".join(_share_texts(done.shares)))
+    return paint.join(name, " is shared with ", ", ".join(_share_texts(result.shares)))
 
 
 def _share_texts(shares: Sequence[ShareGrant]) -> list[str]:
-    return [f"{given.person or 'everyone in the vault'} ({_RIGHTS[given.writes]})" for given in shares]
+    return [f"{grant.person or 'everyone in the vault'} ({_RIGHTS[grant.writes]})" for grant in shares]
 
 
 # ── store_copy ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 _BAR_WIDTH = 30
-_DRAWN_EVERY = 0.05
+_BAR_INTERVAL = 0.05
 _STEPS = {
     "checking": "checking {} of the source",
     "copying": "copying their events",
@@ -231,11 +236,11 @@ _STEPS = {
 
 
 def store_copy(call: Call) -> int:
-    own = Home(home(call.environ))
+    own_home = Home(home(call.environ))
     source, target = call.url(call.parsed.need("source")), call.url(call.parsed.need("target"))
     bar = _CopyBar(call)
     try:
-        done = store_admin.copy(own, source, target, bar.draw)
+        result = store_admin.copy(own_home, source, target, bar.draw)
     except KeyboardInterrupt:
         bar.clear()
         raise Interrupted(
@@ -244,34 +249,34 @@ def store_copy(call: Call) -> int:
         ) from None
     finally:
         bar.clear()
-    left = done.copied.left_out
-    error = store_admin.incomplete(left, "copied", "run the same command again", file=done.target.url)
+    left_out = result.copied.left_out
+    error = store_admin.incomplete(left_out, "copied", "run the same command again", file=result.target.url)
     call.answer(
         {"copied": {
-            "from": done.source.url, "to": done.target.url, "sessions": done.copied.sessions,
-            "events": done.copied.events,
-        }, "verified": done.copied.sessions, "left_out": _left_out_documents(left)},
-        lambda paint: "" if call.quiet else _paint_copy(paint, done),
+            "from": result.source.url, "to": result.target.url, "sessions": result.copied.sessions,
+            "events": result.copied.events,
+        }, "verified": result.copied.sessions, "left_out": _left_out_documents(left_out)},
+        lambda paint: "" if call.quiet else _paint_copy(paint, result),
         error=error,
     )  # fmt: skip
-    _note_how_to_switch(call, own, done)
-    return _end_with(call, left, error)
+    _note_how_to_switch(call, own_home, result)
+    return _report_left_out(call, left_out, error)
 
 
-def _paint_copy(paint: Paint, done: store_admin.MoveResult) -> Painted:
-    events, sessions = done.copied.events, done.copied.sessions
+def _paint_copy(paint: Paint, result: store_admin.MoveResult) -> Painted:
+    events, sessions = result.copied.events, result.copied.sessions
     first = paint.green(f"Copied {count(events, 'event')}") if events else paint.plain("Nothing new to copy")
     same = f"; {count(sessions, 'session')} compared, the same in both" if sessions else ""
-    return paint.join(first, same, paint.dim(f"  {done.target.url}"))
+    return paint.join(first, same, paint.dim(f"  {result.target.url}"))
 
 
-def _note_how_to_switch(call: Call, own: Home, done: store_admin.MoveResult) -> None:
-    target = done.target
-    how = "unset HOLDFAST_STORE" if target.path == own.store else _switch_command(target)
-    call.note(f"To go on there: {how}")
+def _note_how_to_switch(call: Call, own_home: Home, result: store_admin.MoveResult) -> None:
+    target = result.target
+    command = "unset HOLDFAST_STORE" if target.path == own_home.store else _switch_command(target)
+    call.note(f"To go on there: {command}")
     if isinstance(target, PostgresAddress) and target.hides:
         call.note("Its password belongs in ~/.pgpass, not in this command.")
-    agents = store_admin.connected_agents(own)
+    agents = store_admin.connected_agents(own_home)
     if agents:
         call.note(
             f"Hooks of agents stay with the store they were connected to; then: holdfast connect {' '.join(agents)}"
@@ -284,28 +289,28 @@ class _CopyBar:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
-        self._wanted = not call.json and not call.quiet
+        self._enabled = not call.json and not call.quiet
         self._announced: set[str] = set()
         self._shown = False
         self._next = 0.0
 
-    def draw(self, far: Progress) -> None:
-        if not self._wanted:
+    def draw(self, progress: Progress) -> None:
+        if not self._enabled:
             return
-        step = _STEPS[far.doing].format(count(far.of, "session"))
+        step = _STEPS[progress.doing].format(count(progress.of, "session"))
         if not self._paint.tty:
-            if far.doing not in self._announced:
-                self._announced.add(far.doing)
+            if progress.doing not in self._announced:
+                self._announced.add(progress.doing)
                 self._call.note(step)
             return
         now = monotonic()
-        if now < self._next and far.done < far.of:
+        if now < self._next and progress.done < progress.of:
             return
-        self._next = now + _DRAWN_EVERY
-        share = far.done / far.of if far.of else 1.0
+        self._next = now + _BAR_INTERVAL
+        share = progress.done / progress.of if progress.of else 1.0
         paint = self._paint
-        whole = paint.join(paint.bar(share, _BAR_WIDTH), f" {int(share * 100):3d}%  ", paint.dim(step))
-        sys.stderr.write(f"\r\x1b[2K{paint.cut(whole, paint.width - 1)}")
+        line = paint.join(paint.bar(share, _BAR_WIDTH), f" {int(share * 100):3d}%  ", paint.dim(step))
+        sys.stderr.write(f"\r\x1b[2K{paint.cut(line, paint.width - 1)}")
         sys.stderr.flush()
         self._shown = True
 
@@ -321,57 +326,59 @@ class _CopyBar:
 
 def backup(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
-    left = call.keeper.backup(path)
+    left_out = call.keeper.backup(path)
     size = os.path.getsize(path)
-    error = store_admin.incomplete(left, "backed up", "make another backup", file=path)
+    error = store_admin.incomplete(left_out, "backed up", "make another backup", file=path)
     call.answer(
-        {"file": path, "bytes": size, "left_out": _left_out_documents(left)},
+        {"file": path, "bytes": size, "left_out": _left_out_documents(left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
         error=error,
     )
-    return _end_with(call, left, error)
+    return _report_left_out(call, left_out, error)
 
 
 def restore(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
-    done = call.keeper.restore(path, erase=call.parsed.globals.yes)
-    erasing = [copied for copied in done.left_out if copied.reason in (ERASES, DISPLACES, SPEAKS)]
+    result = call.keeper.restore(path, erase=call.parsed.globals.yes)
+    erasing = [copied for copied in result.left_out if copied.reason in (ERASES, DISPLACES, SPEAKS)]
     if erasing:
-        named = ", ".join(f"{copied.session[:8]} ({shorten(copied.goal or '', 60)})" for copied in erasing)
+        sessions = ", ".join(f"{copied.session[:8]} ({shorten(copied.goal or '', 60)})" for copied in erasing)
         question = (
-            f"The backup deletes, erases or displaces something in {named}, or has events of your devices. "
+            f"The backup deletes, erases or displaces something in {sessions}, or has events of your devices. "
             "Apply that here, too? Type yes:"
         )
         if call.ask(question) == "yes":
-            more = call.keeper.restore(path, erase=True)
-            done = more._replace(events=done.events + more.events)
+            erased = call.keeper.restore(path, erase=True)
+            result = erased._replace(events=result.events + erased.events)
         else:
             call.note("To apply that, run the same command with --yes")
-    error = store_admin.incomplete(done.left_out, "restored", "run the same command again", file=path)
+    error = store_admin.incomplete(result.left_out, "restored", "run the same command again", file=path)
     call.answer(
-        {"file": path, "restored": done.events, "left_out": _left_out_documents(done.left_out)},
-        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(done.events, "event")),
+        {"file": path, "restored": result.events, "left_out": _left_out_documents(result.left_out)},
+        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(result.events, "event")),
         error=error,
     )
-    return _end_with(call, done.left_out, error)
+    return _report_left_out(call, result.left_out, error)
 
 
 # ── left_out ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _left_out_documents(left: Sequence[NotCopied]) -> list[dict[str, str]]:
-    return [{"session": rest.session, "reason": rest.reason} for rest in left]
+def _left_out_documents(left_out: Sequence[NotCopied]) -> list[dict[str, str]]:
+    return [{"session": session.session, "reason": session.reason} for session in left_out]
 
 
-def _end_with(call: Call, left: Sequence[NotCopied], error: HoldfastError | None) -> int:
+def _report_left_out(call: Call, left_out: Sequence[NotCopied], error: HoldfastError | None) -> int:
     """Print a line for each, with `--quiet` too; then the error, which a JSON document already has."""
     if error is None:
         return 0
     if call.json:
         return error.exit_code
     paint = paint_for(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
-    for rest in left:
-        goal = f"  {one_line(rest.goal)}" if rest.goal else ""
-        line = paint.join(paint.yellow("left out "), paint.plain(f"{rest.session}{goal}: {one_line(rest.reason)}"))
+    for session in left_out:
+        goal = f"  {one_line(session.goal)}" if session.goal else ""
+        line = paint.join(
+            paint.yellow("left out "), paint.plain(f"{session.session}{goal}: {one_line(session.reason)}")
+        )
         sys.stderr.write(f"{line}\n")
     raise error

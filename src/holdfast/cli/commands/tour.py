@@ -64,111 +64,111 @@ print("tester: wrote test_search.py, 2 checks passed")
 
 
 def tour(call: Call) -> int:
-    begun = monotonic()
+    began = monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-tour-", ignore_cleanup_errors=True) as scratch:
         tour = Tour(call, os.path.realpath(scratch))
         try:
             tour.prepare(("plan.md", PLAN), ("indexer.py", INDEXER), ("tester.py", TESTER))
-            _walk_through(tour)
+            _run_steps(tour)
         except TourFailed as failed:
             tour.report(str(failed), passed=False)
         finally:
             tour.close()
-    return tour.sum_up(monotonic() - begun)
+    return tour.print_summary(monotonic() - began)
 
 
 # ── the walk ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _walk_through(tour: Tour) -> None:
+def _run_steps(tour: Tour) -> None:
     at = tour.minutes_ago
-    tour.say("A session begins with a goal. All of this is real, in a scratch directory.")
+    tour.explain("A session begins with a goal. All of this is real, in a scratch directory.")
     tour.holdfast("start", GOAL, "--scope", "search", *at(75))
-    tour.say("Its plan is a checklist in Markdown; YAML and JSON do as well.")
+    tour.explain("Its plan is a checklist in Markdown; YAML and JSON do as well.")
     tour.holdfast("plan", "import", "plan.md", *at(74))
-    tour.say("Agents report what they do, and decisions are kept with their reasons.")
+    tour.explain("Agents report what they do, and decisions are kept with their reasons.")
     tour.holdfast("agent", "start", "scout", "--type", "reader", "--task", "Read the code", *at(73))
     tour.holdfast("agent", "done", "scout", "--summary", "Notes are plain files", *at(69))
     tour.holdfast("decide", "Plain search", "--option", "FTS5", "--why", "Few notes", *at(68))
     tour.holdfast("task", "done", "choose", *at(67))
-    tour.say("Lunch is a pause, not work; --at lets the hour pass in a moment.")
+    tour.explain("Lunch is a pause, not work; --at lets the hour pass in a moment.")
     tour.holdfast("pause", "Lunch", *at(66))
     tour.holdfast("resume", "--quiet", *at(3))
-    tour.say("An agent that joins now reads the briefing and knows where things stand.")
+    tour.explain("An agent that joins now reads the briefing and knows where things stand.")
     tour.holdfast("briefing", "--for", "agent", "--max-chars", "800")
-    tour.say("`run` makes any command an agent: its output, its exit code, a record of both.")
+    tour.explain("`run` makes any command an agent: its output, its exit code, a record of both.")
     tour.holdfast("run", "--agent", "indexer", "--task", "Write it", "--", tour.python, "indexer.py")
     tour.holdfast("file", "search.py", "--action", "created", "--agent", "indexer")
     tour.holdfast("task", "done", "search", "--artifact", "search.py")
     _crash(tour)
-    tour.say("The work goes on where it stopped.")
+    tour.explain("The work goes on where it stopped.")
     tour.holdfast("run", "--agent", "tester-2", "--task", "Test it", "--", tour.python, "tester.py")
     tour.holdfast("file", "test_search.py", "--action", "modified", "--agent", "tester-2")
     tour.holdfast("task", "done", "test", "--artifact", "test_search.py")
-    tour.say("Where the time went.")
+    tour.explain("Where the time went.")
     tour.holdfast("timeline")
-    tour.say("Every event holds the hash of the one before it; doctor follows the chain.")
+    tour.explain("Every event holds the hash of the one before it; doctor follows the chain.")
     tour.holdfast("doctor")
     tour.check(
-        "the whole log verifies", true=all(item["status"] != "failed" for item in tour.ask("doctor")["checks"])
+        "the whole log verifies", true=all(item["status"] != "failed" for item in tour.ask_json("doctor")["checks"])
     )
-    tour.say("The session is done, and stays in history.")
+    tour.explain("The session is done, and stays in history.")
     tour.holdfast("stop")
-    last = tour.shown()
-    spent = last["time"]
+    session = tour.final_session()
+    time = session["time"]
     tour.check(
         "working and paused time add up to the time that passed",
-        true=last["status"] == "completed" and spent["working_ms"] + spent["paused_ms"] == spent["elapsed_ms"],
+        true=session["status"] == "completed" and time["working_ms"] + time["paused_ms"] == time["elapsed_ms"],
     )
     _recorded_by_hooks(tour)
 
 
 def _recorded_by_hooks(tour: Tour) -> None:
-    tour.say("With an agent connected, all of this is recorded automatically. Claude Code, for example:")
+    tour.explain("With an agent connected, all of this is recorded automatically. Claude Code, for example:")
     tour.holdfast("connect", "claude", "--quiet")
     tour.hook("SessionStart", source="startup", model="claude-opus")
     tour.hook("UserPromptSubmit", prompt="Let search ignore case")
-    with open(tour.inside("search.py"), "rb") as file:
+    with open(tour.project_path("search.py"), "rb") as file:
         before = file.read().decode()
     after = before.replace("word in text", "word.lower() in text.lower()")
-    with open(tour.inside("search.py"), "w", encoding="utf-8", newline="") as file:
+    with open(tour.project_path("search.py"), "w", encoding="utf-8", newline="") as file:
         file.write(after)
     tour.hook(
         "PostToolUse", tool_name="Edit", tool_use_id="t1",
-        tool_input={"file_path": tour.inside("search.py"), "old_string": "word in text",
+        tool_input={"file_path": tour.project_path("search.py"), "old_string": "word in text",
                     "new_string": "word.lower() in text.lower()"},
-        tool_response={"filePath": tour.inside("search.py"), "originalFile": before},
+        tool_response={"filePath": tour.project_path("search.py"), "originalFile": before},
     )  # fmt: skip
     tour.hook("PostToolUse", tool_name="Bash", tool_use_id="t2", tool_input={"command": "python test_search.py"})
     tour.hook("Stop", last_assistant_message="Done.")
     tour.holdfast("status")
-    session = tour.ask("status")["session"]
+    session = tour.ask_json("status")["session"]
     tour.check(
         "the session recorded itself: goal, file with its hashes, command",
         true=session["goal"] == "Let search ignore case"
         and [item["hash_before"] is not None for item in session["files"]] == [True]
         and session["commands"]["total"] == 1,
     )
-    answer = tour.answered("SessionStart", session_id="tomorrow", source="startup")
+    answer = tour.answered_hook("SessionStart", session_id="tomorrow", source="startup")
     context = answer["hookSpecificOutput"]["additionalContext"]
     tour.check(
         "opened again tomorrow, the agent receives the briefing",
         true="Let search ignore case" in context and "claude --resume tour" in context,
     )
     tour.holdfast("disconnect", "claude", "--quiet")
-    tour.check("its settings are as they were", true=not os.path.exists(tour.persons(".claude/settings.json")))
+    tour.check("its settings are as they were", true=not os.path.exists(tour.person_path(".claude/settings.json")))
 
 
 def _crash(tour: Tour) -> None:
-    tour.say("Now the worst case: kill -9 ends an agent in the middle, and Holdfast with it.")
-    victim = tour.begin("run", "--agent", "tester", "--task", "Test it", "--", tour.python, "tester.py")
-    tour.wait(lambda: os.path.exists(tour.inside("test_search.py")), "the agent's file")
+    tour.explain("Now the worst case: kill -9 ends an agent in the middle, and Holdfast with it.")
+    victim = tour.start_background("run", "--agent", "tester", "--task", "Test it", "--", tour.python, "tester.py")
+    tour.wait(lambda: os.path.exists(tour.project_path("test_search.py")), "the agent's file")
     tour.holdfast("file", "test_search.py", "--action", "created", "--agent", "tester")
-    tour.sign("go")
-    tour.wait(lambda: os.path.exists(os.path.join(tour.signs, "half")), "the agent's second write")
+    tour.signal_agent("go")
+    tour.wait(lambda: os.path.exists(os.path.join(tour.signals, "half")), "the agent's second write")
     before = tour.hashes()
     tour.kill(victim, int(tour.agent("tester")["pid"] or 0))
-    tour.say("Nothing could be recorded. On resume, Holdfast detects what happened.")
+    tour.explain("Nothing could be recorded. On resume, Holdfast detects what happened.")
     resumed = tour.holdfast("resume").splitlines()
     after = tour.hashes()
     tour.lost = len(set(before) - set(after))
@@ -206,12 +206,12 @@ class Tour:
         self._call = call
         self._paint: Paint = call.paint
         self._project = os.path.join(scratch, "notes")
-        self.signs = os.path.join(scratch, "signs")
+        self.signals = os.path.join(scratch, "signs")
         self._person = os.path.join(scratch, "person")
         self._env = _environment(call.environ, self._paint)
-        self._env.update(HOLDFAST_HOME=os.path.join(scratch, "home"), TOUR_SIGNS=self.signs)
+        self._env.update(HOLDFAST_HOME=os.path.join(scratch, "home"), TOUR_SIGNS=self.signals)
         # Whoever is connected on the tour is nobody's agent.
-        self._env.update(HOME=self._person, USERPROFILE=self._person, CLAUDE_CONFIG_DIR=self.persons(".claude"))
+        self._env.update(HOME=self._person, USERPROFILE=self._person, CLAUDE_CONFIG_DIR=self.person_path(".claude"))
         self._now = Wall().now()
         self.python = sys.executable
         self._steps: list[TourStep] = []
@@ -223,10 +223,10 @@ class Tour:
 
     def prepare(self, *contents: tuple[str, str]) -> None:
         """A project: with git, if it is there."""
-        for directory in (self._project, self.signs, self._person):
+        for directory in (self._project, self.signals, self._person):
             os.mkdir(directory)
         for name, content in contents:
-            with open(self.inside(name), "x", encoding="utf-8") as file:
+            with open(self.project_path(name), "x", encoding="utf-8") as file:
                 file.write(content)
         from shutil import which
 
@@ -246,15 +246,15 @@ class Tour:
                     process.kill()
             process.communicate()
 
-    def inside(self, name: str) -> str:
+    def project_path(self, name: str) -> str:
         return os.path.join(self._project, name)
 
-    def persons(self, name: str) -> str:
+    def person_path(self, name: str) -> str:
         """A path in the home of the person who takes the tour."""
         return os.path.join(self._person, name)
 
-    def sign(self, name: str) -> None:
-        with open(os.path.join(self.signs, name), "x", encoding="utf-8"):
+    def signal_agent(self, name: str) -> None:
+        with open(os.path.join(self.signals, name), "x", encoding="utf-8"):
             pass
 
     def minutes_ago(self, minutes: int) -> tuple[str, str]:
@@ -277,7 +277,7 @@ class Tour:
             raise TourFailed(f"`{command}` ended with exit code {step.code}")
         return step.output
 
-    def begin(self, *words: str) -> subprocess.Popen[str]:
+    def start_background(self, *words: str) -> subprocess.Popen[str]:
         command = self._command(words) + " &"
         self._prompt(command)
         self._steps.append(TourStep(command, 0, ""))
@@ -303,21 +303,21 @@ class Tour:
 
     def hook(self, event: str, **fields: object) -> str:
         """What Claude Code does with this event: run the command in its settings; gives what that answers."""
-        with open(self.persons(".claude/settings.json"), encoding="utf-8") as file:
+        with open(self.person_path(".claude/settings.json"), encoding="utf-8") as file:
             command: str = json.load(file)["hooks"][event][0]["hooks"][0]["command"]
         payload = {"session_id": "tour", "cwd": self._project, "hook_event_name": event, **fields}
         self._print(str(self._paint.dim(f"  Claude Code runs its hook: {event}")))
         shell = ["cmd", "/d", "/c"] if os.name == "nt" else ["/bin/sh", "-c"]
-        done = subprocess.run(  # noqa: S603 -- the line that we have just put there ourselves
+        process = subprocess.run(  # noqa: S603 -- the line that we have just put there ourselves
             [*shell, command], cwd=self._project, env=self._env, check=False, text=True, encoding="utf-8",
             errors="replace", input=json.dumps(payload), capture_output=True,
         )  # fmt: skip
-        self._steps.append(TourStep(f"hook: {event}", done.returncode, done.stdout))
-        if done.returncode != 0:
-            raise TourFailed(f"the hook of {event} ended with exit code {done.returncode}")
-        return done.stdout
+        self._steps.append(TourStep(f"hook: {event}", process.returncode, process.stdout))
+        if process.returncode != 0:
+            raise TourFailed(f"the hook of {event} ended with exit code {process.returncode}")
+        return process.stdout
 
-    def answered(self, event: str, **fields: object) -> Any:
+    def answered_hook(self, event: str, **fields: object) -> Any:
         """The same, of a hook that has something to say. On a machine that is busy it would rather say nothing than
         hold the agent up: then the agent is opened once more.
         """
@@ -334,7 +334,7 @@ class Tour:
                 raise TourFailed(f"{label} did not appear in {_TIMEOUT:.0f} s")
             time.sleep(0.01)
 
-    def ask(self, *words: str) -> Any:
+    def ask_json(self, *words: str) -> Any:
         """A question of the tour's own: run quietly, answered in JSON."""
         words = (*words, "--json")
         command = self._command(words)
@@ -344,16 +344,16 @@ class Tour:
         return json.loads(step.output)
 
     def hashes(self) -> list[str]:
-        self._session = self.ask("status")["session"]["id"]
-        return [event["hash"] for event in self.ask("log")["events"]]
+        self._session = self.ask_json("status")["session"]["id"]
+        return [event["hash"] for event in self.ask_json("log")["events"]]
 
     def agent(self, name: str) -> dict[str, Any]:
-        agents: list[dict[str, Any]] = self.ask("status")["session"]["agents"]
+        agents: list[dict[str, Any]] = self.ask_json("status")["session"]["agents"]
         return next((entry for entry in agents if entry["id"] == name), {"pid": None, "status": None})
 
-    def shown(self) -> dict[str, Any]:
-        self._events = len(self.ask("log", self._session)["events"])
-        session: dict[str, Any] = self.ask("show", self._session)["session"]
+    def final_session(self) -> dict[str, Any]:
+        self._events = len(self.ask_json("log", self._session)["events"])
+        session: dict[str, Any] = self.ask_json("show", self._session)["session"]
         return session
 
     def _argv(self, words: tuple[str, ...]) -> list[str]:
@@ -364,18 +364,18 @@ class Tour:
         return "holdfast " + shlex.join("python" if word == self.python else word for word in words).replace("'", '"')
 
     def _run(self, command: str, words: tuple[str, ...], *, merged: bool) -> TourStep:
-        done = subprocess.run(  # noqa: S603 -- Holdfast itself
+        process = subprocess.run(  # noqa: S603 -- Holdfast itself
             self._argv(words), cwd=self._project, env=self._env, check=False, text=True, encoding="utf-8",
             errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merged else subprocess.PIPE,
         )  # fmt: skip
-        step = TourStep(command, done.returncode, done.stdout)
+        step = TourStep(command, process.returncode, process.stdout)
         self._steps.append(step)
         return step
 
     # what the person sees
 
-    def say(self, sentence: str) -> None:
+    def explain(self, sentence: str) -> None:
         paint = self._paint
         self._print("\n" + "\n".join(paint.dim(line) for line in wrap(paint.plain(sentence), min(paint.width, 80))))
 
@@ -397,7 +397,7 @@ class Tour:
             sys.stdout.write(words + "\n")
             sys.stdout.flush()
 
-    def sum_up(self, seconds: float) -> int:
+    def print_summary(self, seconds: float) -> int:
         passed = all(passed for _, passed in self._checks) and bool(self._checks)
         document = {
             "tour": {
@@ -420,7 +420,7 @@ class Tour:
                 ("Kept", f"{self._events} events, {lost}, through a kill -9 in the middle"),
                 ("Resumed", "the dead agent detected, its files compared with the record"),
                 ("Counted", "work and lunch separately, to the millisecond"),
-                ("Heard", "a session that an agent's hooks recorded"),
+                ("Recorded", "a session that an agent's hooks recorded"),
                 ("Left behind", "nothing: the scratch directory is deleted"),
             ], indent=2),
             "",
@@ -435,11 +435,11 @@ class Tour:
 
 def _environment(environ: Mapping[str, str], paint: Paint) -> dict[str, str]:
     """Nobody's settings, of Holdfast or git; output as wide and as coloured as ours."""
-    kept = {name: value for name, value in environ.items() if not name.startswith(("HOLDFAST_", "GIT_"))}
+    variables = {name: value for name, value in environ.items() if not name.startswith(("HOLDFAST_", "GIT_"))}
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
-        kept.pop(name, None)
+        variables.pop(name, None)
     return {
-        **kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+        **variables, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
         "COLUMNS": str(min(paint.width, 100) - 2), "PYTHONIOENCODING": "ascii" if paint.ascii_only else "utf-8",
         "FORCE_COLOR" if paint.colour else "NO_COLOR": "1",
     }  # fmt: skip

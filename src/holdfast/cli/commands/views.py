@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call, write_output
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core import agents, tasks, view
@@ -53,10 +53,10 @@ def status(call: Call) -> None:
     state = session.state(at=at)
     document = session.described(state, now)
     others = _other_sessions(call, state) if at is None and reference == "@" else []
-    agents, ended = _silently_ended(state, document) if at is None else (frozenset[str](), [])
+    agents, ended = _ended_silently(state, document) if at is None else (frozenset[str](), [])
     silent = _ended_sentences(document, agents, ended)
-    more: dict[str, object] = {"others": others} if others else {}
-    answer = {"session": document, **more, **_with_notes([*call.keeper.notices, *files, *silent])}
+    extra: dict[str, object] = {"others": others} if others else {}
+    answer = {"session": document, **extra, **_with_notes([*call.keeper.notices, *files, *silent])}
     call.answer(answer, lambda paint: render_status(
         paint, document, Clock(now), hint=not call.quiet, lost_ids=agents, ended=ended, others=others,
         failed=failed_agents(state) if state.agents else None,
@@ -64,8 +64,8 @@ def status(call: Call) -> None:
     call.print_notices()
     for sentence in files:
         call.note(sentence)
-    waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
-    if at is None and waits:
+    unsent = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
+    if at is None and unsent:
         call.keeper.send_soon()  # what could not be sent when it was recorded is tried again
 
 
@@ -88,7 +88,7 @@ def _with_notes(notes: list[str]) -> dict[str, list[str]]:
     return {"notes": notes} if notes else {}
 
 
-def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
+def _ended_silently(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
     """The agents and the conversations that ended without a report."""
     if not document.agents and all(native.closed_at is not None for native in state.native.values()):
         return frozenset(), []
@@ -165,11 +165,11 @@ def show(call: Call) -> None:
     document = session.document(at=at)
     clock = Clock(call.keeper.now() if at is None else at)
 
-    from holdfast.cli.session_view import whole
+    from holdfast.cli.session_view import full_view
     from holdfast.core.display_names import with_device_labels
 
     shown = with_device_labels(document, session.state(at=at), session.guests())
-    call.answer({"session": document}, lambda paint: whole(paint, shown, clock, session.other_names()))
+    call.answer({"session": document}, lambda paint: full_view(paint, shown, clock, session.other_names()))
 
 
 # ── budget ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +204,7 @@ def _paint_budget(paint: Paint, session: Session, clock: Clock) -> Painted:
 
 
 def _tokens_by_agent(paint: Paint, session: Session) -> Painted:
-    from holdfast.cli.session_parts import inset, progress
+    from holdfast.cli.session_parts import indented, progress
 
     by_agent = with_readable_names(session).context.by_agent
     total = max(sum(by_agent.values()), 1)
@@ -212,8 +212,8 @@ def _tokens_by_agent(paint: Paint, session: Session) -> Painted:
         [agent, f"{tokens:,}", progress(paint, tokens / total, 20)]
         for agent, tokens in sorted(by_agent.items(), key=lambda item: (-item[1], item[0]))
     ]
-    columns = [Column("", weight=1, least=8), Column("", "right"), Column("", "left" if paint.tty else "right")]
-    return inset(paint, lambda inner: inner.table(rows, columns))
+    columns = [Column("", weight=1, min_width=8), Column("", "right"), Column("", "left" if paint.tty else "right")]
+    return indented(paint, lambda inner: inner.table(rows, columns))
 
 
 # ── timeline ───────────────────────────────────────────────────────────────────────────────────────────
@@ -231,7 +231,7 @@ def timeline(call: Call) -> None:
     stop = _end_of(state, now)
 
     def human(paint: Paint) -> Painted:
-        goal = title(paint, view.text_value(state, "goal") or "", most=2)
+        goal = title(paint, view.text_value(state, "goal") or "", max_lines=2)
         return Painted(f"{goal}\n\n{chart(paint, _timeline_chart(state, work, stop))}")
 
     call.answer({"timeline": _timeline_document(state, work, stop)} if call.json else {}, human)
@@ -255,7 +255,7 @@ def _timeline_chart(state: State, work: WorkTime, stop: int) -> TimelineChart:
         until=stop,
         live=view.ended_at(state) is None,
         pauses=tuple(
-            TimelinePause(rest.kind, rest.since, rest.since + rest.length, rest.reason) for rest in work.pauses
+            TimelinePause(pause.kind, pause.since, pause.since + pause.length, pause.reason) for pause in work.pauses
         ),
         lanes=tuple(
             TimelineLane(
@@ -277,9 +277,9 @@ def _timeline_document(state: State, work: WorkTime, stop: int) -> dict[str, obj
         "ended_at": None if end is None else format_time(end),
         "elapsed_ms": work.elapsed, "working_ms": work.working, "paused_ms": work.paused,
         "pauses": [
-            {"kind": rest.kind, "reason": rest.reason, "started_at": format_time(rest.since),
-             "ended_at": None if rest.until is None else format_time(rest.until), "duration_ms": rest.length}
-            for rest in work.pauses
+            {"kind": pause.kind, "reason": pause.reason, "started_at": format_time(pause.since),
+             "ended_at": None if pause.until is None else format_time(pause.until), "duration_ms": pause.length}
+            for pause in work.pauses
         ],
         "agents": [
             {"id": agent.id, "type": agent.type, "task": agent.task, "status": agents.status_of(agent),
@@ -307,10 +307,10 @@ def watch(call: Call) -> None:
         return
     from holdfast.cli.watch.loop import watch
 
-    watch(call.open_keeper, call.paint, only=only, prepare=lambda keeper: _know_agent_dirs(call, keeper))
+    watch(call.open_keeper, call.paint, only=only, prepare=lambda keeper: _set_agent_dirs(call, keeper))
 
 
-def _know_agent_dirs(call: Call, keeper: Keeper) -> None:
+def _set_agent_dirs(call: Call, keeper: Keeper) -> None:
     """A keeper for a long life, that knows where agents keep their things."""
     keeper.agent_dirs = call.agent_dirs(keeper)
 
@@ -345,8 +345,9 @@ def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alon
     from holdfast.core.wording import percent
 
     columns = [
-        Column("Session"), Column("Goal", weight=4, least=16), Column("Status"), Column("Done", "right"),
-        Column("Worked", "right"), Column("Project", weight=1, least=8, most=24), Column("Waits for you", weight=3),
+        Column("Session"), Column("Goal", weight=4, min_width=16), Column("Status"), Column("Done", "right"),
+        Column("Worked", "right"), Column("Project", weight=1, min_width=8, max_width=24),
+        Column("Waits for you", weight=3),
     ]  # fmt: skip
     rows: list[list[str]] = [
         [paint.bold(card.session.id[:8]), card.session.goal, status_word(paint, card.session),
@@ -372,30 +373,30 @@ def ui(call: Call) -> None:
         raise missing_extra("the dashboard", "ui")
     from holdfast.web.serve import Dashboard
 
-    where = call.agent_dirs()
+    dirs = call.agent_dirs()
     with call.open_keeper() as keeper:
         # Report an unreadable store here, in the terminal: a page would only be empty.
         keeper.home.refuse_impossible()
         keeper.existing_store()
-    dashboard = Dashboard(lambda: _dashboard_keeper(call, where), call.parsed.integer("port"))
+    dashboard = Dashboard(lambda: _dashboard_keeper(call, dirs), call.parsed.integer("port"))
     if call.json:
         api, token = f"{dashboard.plain}/api/v1", dashboard.secrets.token
         call.answer({"url": dashboard.address, "api": api, "token": token}, lambda _: "")
     else:
-        put(f"Holdfast's dashboard: {dashboard.address}\n")
+        write_output(f"Holdfast's dashboard: {dashboard.address}\n")
         call.note("Do not share the address. Ctrl-C stops the server.")
     if call.parsed.flag("no_open"):
         dashboard.serve()
         return
     from holdfast.web import browser
 
-    with browser.opened(dashboard, call.keeper.home.path, call.note):
+    with browser.browser_opened(dashboard, call.keeper.home.path, call.note):
         dashboard.serve()
 
 
-def _dashboard_keeper(call: Call, where: AgentDirs) -> Keeper:
+def _dashboard_keeper(call: Call, dirs: AgentDirs) -> Keeper:
     """One more keeper of the same place; it looks at mirrored files before everything it does."""
     keeper = call.open_keeper()
     keeper.collect_mode = "each"
-    keeper.agent_dirs = where
+    keeper.agent_dirs = dirs
     return keeper

@@ -33,12 +33,12 @@ def _report_agent(call: Call, agent_: AgentHandle, event: str | None = None) -> 
     session = agent_.session
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    place = place_of(state.agents.values(), agent_.id, agent_.ref)
-    agent = document.agents[place]
-    name = with_readable_names(document).agents[place].id
+    index = index_of(state.agents.values(), agent_.id, agent_.ref)
+    agent = document.agents[index]
+    name = with_readable_names(document).agents[index].id
     call.done(document, lambda paint: paint.join(paint.bold(name), "  ", _agent_status(agent)), agent=agent)
     if event is not None:
-        _note_which(call, state, state.agents.values(), place, event, agents.status_of)
+        _note_ambiguous_id(call, state, state.agents.values(), index, event, agents.status_of)
 
 
 def _agent_status(agent: Agent) -> str:
@@ -120,9 +120,9 @@ def agent_list(call: Call) -> None:
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = disambiguating_labels(state, state.agents.values())
+    labels = disambiguating_labels(state, state.agents.values())
     call.answer(
-        {"agents": document.agents}, lambda paint: agents_table(paint, with_readable_names(document).agents, apart)
+        {"agents": document.agents}, lambda paint: agents_table(paint, with_readable_names(document).agents, labels)
     )
 
 
@@ -132,24 +132,24 @@ def agent_list(call: Call) -> None:
 _Entry = TypeVar("_Entry", AgentState, TaskState)
 
 
-def place_of(entries: Iterable[_Entry], id_: str, ref: str | None) -> int:
+def index_of(entries: Iterable[_Entry], id_: str, ref: str | None) -> int:
     """The index of an entry in the document, which has the same order: by `ref`, else the newest of its id."""
-    matches = [(place, entry) for place, entry in enumerate(entries) if entry.id == id_]
-    return next((place for place, entry in matches if entry.ref == ref), matches[-1][0])
+    matches = [(index, entry) for index, entry in enumerate(entries) if entry.id == id_]
+    return next((index for index, entry in matches if entry.ref == ref), matches[-1][0])
 
 
-def _note_which(
-    call: Call, state: State, entries: Iterable[_Entry], place: int, event: str, status_of: Callable[[_Entry], str]
+def _note_ambiguous_id(
+    call: Call, state: State, entries: Iterable[_Entry], index: int, event: str, status_of: Callable[[_Entry], str]
 ) -> None:
     """Print which one was meant, if the same command would now mean another."""
-    known = list(entries)
-    own, kind = known[place], event.partition(".")[0]
-    others = [item for item in known if item.id == own.id and item is not own]
+    all_entries = list(entries)
+    entry, kind = all_entries[index], event.partition(".")[0]
+    others = [item for item in all_entries if item.id == entry.id and item is not entry]
     if any(allows(TABLES[kind], status_of(other), event) for other in others):
-        device = disambiguating_labels(state, known)[place]
+        device = disambiguating_labels(state, all_entries)[index]
         call.note(
-            f"There are {len(others) + 1} {kind}s {own.id}. This was {device}'s "
-            f"({shorten(str(own.made.value), 60)}); run the command again for the next one."
+            f"There are {len(others) + 1} {kind}s {entry.id}. This was {device}'s "
+            f"({shorten(str(entry.made.value), 60)}); run the command again for the next one."
         )
 
 
@@ -160,12 +160,12 @@ def _report_task(call: Call, session: SessionHandle, task_id: str, event: str | 
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
     names = task_names(state.tasks.values())
-    place = place_of(state.tasks.values(), id_of(names, task_id), session.moved)
-    task = document.tasks[place]
+    index = index_of(state.tasks.values(), id_of(names, task_id), session.moved)
+    task = document.tasks[index]
     name = names.get(task.id, task.id)
     call.done(document, lambda paint: paint.join(paint.bold(name), "  ", task.status, "  ", task.text), task=task)
     if event is not None:
-        _note_which(call, state, state.tasks.values(), place, event, tasks.status_of)
+        _note_ambiguous_id(call, state, state.tasks.values(), index, event, tasks.status_of)
 
 
 def _move_task(call: Call, verb: Callable[..., SessionHandle], event: str) -> None:
@@ -178,10 +178,10 @@ def _move_task(call: Call, verb: Callable[..., SessionHandle], event: str) -> No
 def task_add(call: Call) -> None:
     words = call.parsed
     session = call.keeper.session()
-    given = session.add_task(
+    task_id = session.add_task(
         words.need("text"), task_id=words.text("id"), phase=words.text("phase"), agent=words.text("agent"), at=call.at
     )
-    _report_task(call, session, given)
+    _report_task(call, session, task_id)
 
 
 def task_start(call: Call) -> None:
@@ -210,9 +210,9 @@ def task_list(call: Call) -> None:
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = disambiguating_labels(state, state.tasks.values())
+    labels = disambiguating_labels(state, state.tasks.values())
     call.answer(
-        {"tasks": document.tasks}, lambda paint: tasks_table(paint, with_readable_names(document).tasks, apart)
+        {"tasks": document.tasks}, lambda paint: tasks_table(paint, with_readable_names(document).tasks, labels)
     )
 
 
@@ -269,13 +269,13 @@ def _paint_phase(paint: Paint, name: str, tasks: Sequence[Task]) -> Painted:
     done = sum(task.status == "completed" for task in tasks)
     counted = sum(task.status != "dropped" for task in tasks)
     lines = [paint.heading(name, f"{done} of {counted}")]
-    room = min(max((paint.width_of(task.id) for task in tasks), default=0), 24)
+    id_width = min(max((paint.width_of(task.id) for task in tasks), default=0), 24)
     for task in tasks:
-        id_ = paint.cut(task.id, room)
-        aside = f"  ({task.outcome})" if task.outcome and task.status == "blocked" else ""
+        id_ = paint.cut(task.id, id_width)
+        outcome = f"  ({task.outcome})" if task.outcome and task.status == "blocked" else ""
         line = paint.join(
-            "  ", _task_mark(paint, task.status), " ", paint.dim(id_), " " * (room - paint.width_of(id_)), "  ",
-            task.text, paint.dim(aside),
+            "  ", _task_mark(paint, task.status), " ", paint.dim(id_), " " * (id_width - paint.width_of(id_)), "  ",
+            task.text, paint.dim(outcome),
         )  # fmt: skip
         lines.append(paint.cut(line, paint.width))
     return Painted("\n".join(lines))
@@ -308,8 +308,10 @@ def decide(call: Call) -> None:
         at=call.at,
     )
     document = session.document(at=call.at)
-    made = document.decisions[-1]
-    call.done(document, lambda paint: paint.join(paint.green("Decided "), paint.bold(made.chosen)), decision=made)
+    decision = document.decisions[-1]
+    call.done(
+        document, lambda paint: paint.join(paint.green("Decided "), paint.bold(decision.chosen)), decision=decision
+    )
 
 
 # ── note ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -339,15 +341,17 @@ def file(call: Call) -> None:
     words = call.parsed
     root = call.keeper.place.root
     session = call.keeper.session()
-    session.changed(inside(words.need("path"), root), words.need("action"), agent=words.text("agent"), at=call.at)
+    session.changed(
+        relative_path(words.need("path"), root), words.need("action"), agent=words.text("agent"), at=call.at
+    )
     document = session.document(at=call.at)
     change = document.files[-1]
     call.done(document, lambda paint: paint.join(change.action, " ", paint.bold(change.path)), file=change)
 
 
-def inside(path: str, root: str) -> str:
+def relative_path(path: str, root: str) -> str:
     """The path relative to the project: people name files from where they stand."""
-    if not os.path.isabs(path) and not os.path.lexists(path) and not _was_here(path, root):
+    if not os.path.isabs(path) and not os.path.lexists(path) and not _is_deleted_file(path, root):
         return path  # as a program names it: relative to the project
     full = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
     relative = os.path.relpath(full, root)
@@ -356,14 +360,14 @@ def inside(path: str, root: str) -> str:
     return relative.replace(os.sep, "/")
 
 
-def _was_here(path: str, root: str) -> bool:
+def _is_deleted_file(path: str, root: str) -> bool:
     """Whether a file that is not here is meant to have been here: deleted, and not there in the project either."""
     try:
-        here = os.path.realpath(os.curdir)
+        directory = os.path.realpath(os.curdir)
     except FileNotFoundError:  # the working directory was removed
         return False
-    within = here == root or here.startswith(root + os.sep)
-    return within and not os.path.lexists(os.path.join(root, path))
+    in_project = directory == root or directory.startswith(root + os.sep)
+    return in_project and not os.path.lexists(os.path.join(root, path))
 
 
 # ── context ────────────────────────────────────────────────────────────────────────────────────────────

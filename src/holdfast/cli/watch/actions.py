@@ -65,13 +65,13 @@ class BackgroundCall:
         self._open, self._prepare, self._wake = open_keeper, prepare, wake
         self._result = ""
         self._error: BaseException | None = None
-        self._over = threading.Event()
+        self._ended = threading.Event()
         # A daemon thread, so that the person can leave: the store records an action as a whole or not at all.
         threading.Thread(target=self._run, name="action", daemon=True).start()
 
-    def over(self, within: float = 0.0) -> bool:
+    def ended(self, seconds: float = 0.0) -> bool:
         """Whether it has ended; waits up to `within` seconds."""
-        return self._over.wait(within)
+        return self._ended.wait(seconds)
 
     def result(self) -> str:
         """The sentences to show; raises the error of an action that failed."""
@@ -88,5 +88,5 @@ class BackgroundCall:
                     raise explain_outage(keeper, error) from None
         except BaseException as error:  # noqa: BLE001 (raised by `result`, where it can be shown)
             self._error = error
-        self._over.set()
+        self._ended.set()
         self._wake()

@@ -27,9 +27,9 @@ class WatchData:
     def __init__(self, keeper: Keeper, only: str | None) -> None:
         self.keeper = keeper
         self._only = only
-        self._file: int | None = None
+        self._inode: int | None = None
         # Of one session at a time: the events read so far, and where in the log they end.
-        self._of: str | None = None
+        self._session: str | None = None
         self._events: deque[EventLine] = deque(maxlen=_MAX_EVENTS)
         self._last: Position | None = None
 
@@ -38,13 +38,13 @@ class WatchData:
         """Whether one session was asked for."""
         return self._only is not None
 
-    def everything(self, scene: Scene) -> Scene:
+    def read_all(self, scene: Scene) -> Scene:
         """All sessions as they are now."""
         self.reopen()
         cards = overview.current_cards(self.keeper) if self._only is None else self._card_if_any(self._only)
         return self._with_events(self._with_cards(scene, cards))
 
-    def changed(self, scene: Scene, sessions: Collection[str]) -> Scene:
+    def read_changed(self, scene: Scene, sessions: Collection[str]) -> Scene:
         """The sessions there are now, in their order; only `sessions` and those that differ are read."""
         self.reopen()
         if self._only is not None:
@@ -59,7 +59,7 @@ class WatchData:
                 cards += self._card_if_any(row.id)
         return self._with_events(self._with_cards(scene, sorted(cards, key=lambda card: not card.attention)))
 
-    def some(self, scene: Scene, sessions: Collection[str | None]) -> Scene:
+    def read_some(self, scene: Scene, sessions: Collection[str | None]) -> Scene:
         """These sessions as they are now, the others as they were."""
         self.reopen()
         return self._with_events(
@@ -88,10 +88,10 @@ class WatchData:
         place = min(scene.place, len(cards) - 1)
         chosen = cards[place].session.id if cards else None
         page = "list" if scene.page == "detail" else scene.page
-        message = scene.message if scene.prompt is not None else ActionResult(self._what_happened(chosen_before))
+        message = scene.message if scene.prompt is not None else ActionResult(self._status_sentence(chosen_before))
         return scene._replace(cards=cards, chosen=chosen, page=page, scroll=0, message=message)
 
-    def _what_happened(self, session: str) -> str:
+    def _status_sentence(self, session: str) -> str:
         try:
             status = overview.session_card(self.keeper, session).session.status
         except NotFound:
@@ -100,14 +100,14 @@ class WatchData:
 
     def _with_events(self, scene: Scene) -> Scene:
         if scene.chosen is not None:
-            self._read_on(scene.chosen)
+            self._read_new_events(scene.chosen)
         events = tuple(self._events) if scene.chosen is not None else ()
         return scene._replace(now=self.keeper.now(), events=events)
 
-    def _read_on(self, session: str) -> None:
+    def _read_new_events(self, session: str) -> None:
         """Read what was added to the end of the log; events that arrive late and belong further up are not shown."""
-        if session != self._of:
-            self._of, self._last = session, None
+        if session != self._session:
+            self._session, self._last = session, None
             self._events.clear()
         store = self.keeper.existing_store()
         if store is None:
@@ -128,17 +128,17 @@ class WatchData:
         path = self.keeper.address.path
         if path is None:
             return  # the store itself notices what a server does
-        file: int | None = None
+        inode: int | None = None
         try:
-            file = os.stat(path).st_ino
+            inode = os.stat(path).st_ino
         except OSError as error:
-            if self._file is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
-                why = (error.strerror or "the system gave no reason").lower()
+            if self._inode is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
+                reason = (error.strerror or "the system gave no reason").lower()
                 raise Failed(
-                    f"the store cannot be read ({why})",
+                    f"the store cannot be read ({reason})",
                     hint="Showing the last known state; updates resume when the store can be read.",
                     file=path,
                 ) from None
-        if file != self._file:
+        if inode != self._inode:
             self.keeper.close()
-            self._file, self._of = file, None
+            self._inode, self._session = inode, None

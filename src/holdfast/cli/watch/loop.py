@@ -12,7 +12,7 @@ from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watch.actions import BackgroundCall, syncs_first
 from holdfast.cli.watch.data import WatchData
 from holdfast.cli.watch.keys import KeyReader
-from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, press, ticks
+from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, handle_key, time_passes
 from holdfast.cli.watch.view import frame
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import open_pause
@@ -40,24 +40,24 @@ class Screen:
 
     def draw(self, lines: Sequence[Painted], cursor: tuple[int, int] | None, size: os.terminal_size) -> str:
         """The text that brings the screen to these lines and this cursor (row and cell); empty if it is there."""
-        out: list[str] = []
+        parts: list[str] = []
         if size != self._size:
             # A terminal that was resized has moved its lines about.
-            out.append("\x1b[0m\x1b[2J")
+            parts.append("\x1b[0m\x1b[2J")
             self._size, self._lines = size, [Painted("")] * size.lines
-        wanted = [self._paint.cut(line, size.columns) for line in lines[: size.lines]]
-        wanted += [Painted("")] * (size.lines - len(wanted))
-        for row, (line, shown) in enumerate(zip(wanted, self._lines, strict=True), start=1):
-            if line != shown:
+        new_lines = [self._paint.cut(line, size.columns) for line in lines[: size.lines]]
+        new_lines += [Painted("")] * (size.lines - len(new_lines))
+        for row, (line, old_line) in enumerate(zip(new_lines, self._lines, strict=True), start=1):
+            if line != old_line:
                 # After a full line there is nothing to erase, and erasing would remove its last character.
-                rest = "" if self._paint.width_of(line) >= size.columns else "\x1b[K"
-                out.append(f"\x1b[{row};1H{line}\x1b[0m{rest}")
-        self._lines = wanted
-        if out or cursor != self._cursor:
-            out.append("\x1b[?25l" if cursor is None else f"\x1b[{cursor[0] + 1};{cursor[1] + 1}H\x1b[?25h")
+                erase = "" if self._paint.width_of(line) >= size.columns else "\x1b[K"
+                parts.append(f"\x1b[{row};1H{line}\x1b[0m{erase}")
+        self._lines = new_lines
+        if parts or cursor != self._cursor:
+            parts.append("\x1b[?25l" if cursor is None else f"\x1b[{cursor[0] + 1};{cursor[1] + 1}H\x1b[?25h")
         self._cursor = cursor
         # Hidden while lines are written, or it would be seen to jump.
-        return ("\x1b[?25l" if len(out) > 1 else "") + "".join(out)
+        return ("\x1b[?25l" if len(parts) > 1 else "") + "".join(parts)
 
 
 _ESCAPE_TIMEOUT: Final = 0.05  # seconds after which Escape is a key and not the beginning of one
@@ -73,15 +73,15 @@ def watch(
 ) -> None:
     """Show every unfinished session, or one, until the person leaves."""
     terminal = own_terminal()
-    news = _PendingChanges(terminal.wake)
-    with open_keeper() as keeper, ChangeFeed(open_keeper, news.add):
+    pending = _PendingChanges(terminal.wake)
+    with open_keeper() as keeper, ChangeFeed(open_keeper, pending.add):
         keeper.collect_mode = "each"  # this process runs for long
         keeper.patience = 0.05  # `ChangeFeed` drains the spool, and has time for it
         loop = _Loop(
             WatchData(keeper, only),
             terminal,
             paint,
-            news,
+            pending,
             lambda action: BackgroundCall(open_keeper, action, prepare, terminal.wake),
         )
         loop.refresh()  # raises for an unreadable store before anything is drawn
@@ -124,10 +124,10 @@ class _Loop:
         data: WatchData,
         terminal: Terminal,
         paint: Paint,
-        news: _PendingChanges,
+        pending: _PendingChanges,
         start: Callable[[KeyAction], BackgroundCall],
     ) -> None:
-        self._data, self._terminal, self._paint, self._news = data, terminal, paint, news
+        self._data, self._terminal, self._paint, self._pending_changes = data, terminal, paint, pending
         self._start = start
         # The action under way, its message, and whether the person wants to leave nevertheless.
         self._running: BackgroundCall | None = None
@@ -155,24 +155,24 @@ class _Loop:
                 raise Interrupted(f"ended by {signal_name(signals.stop)}")
             if signals.redraw:
                 self._screen.forget()
-            if self._running is not None and self._running.over():
+            if self._running is not None and self._running.ended():
                 self._finish(self._running)
-            if not self._pressed(signals.typed):
+            if not self._handle_keys(signals.typed):
                 return
             self._refresh_or_show_error()
 
-    def _pressed(self, typed: bytes) -> bool:
+    def _handle_keys(self, typed: bytes) -> bool:
         """Handle typed keys; False when the person leaves."""
         now = monotonic()
         keys = self._keys.feed(typed) if typed else []
         if typed:
             self._typed_at = now
         elif now - self._typed_at >= _ESCAPE_TIMEOUT:
-            keys = self._keys.settle()
+            keys = self._keys.settle_escape()
         for key in keys:
             if key.name == "ctrl-l":
                 self._screen.forget()  # another program has written on it
-            self._scene, action = press(self._scene, key, self._page)
+            self._scene, action = handle_key(self._scene, key, self._page)
             if action is None:
                 self._leaving = False
             elif action.verb != "quit":
@@ -181,9 +181,9 @@ class _Loop:
                 return False
             else:
                 self._leaving = True
-                self._say(
+                self._show_message(
                     ActionResult(
-                        "The last action is still running.", "Press q again to leave without waiting.", wrong=True
+                        "The last action is still running.", "Press q again to leave without waiting.", is_error=True
                     )
                 )
         return True
@@ -191,36 +191,38 @@ class _Loop:
     def _run_action(self, action: KeyAction) -> None:
         """Start the action; most end before another key could be pressed."""
         if self._running is not None:
-            self._say(ActionResult("The last action is still running.", "Wait until it ends.", wrong=True))
+            self._show_message(
+                ActionResult("The last action is still running.", "Wait until it ends.", is_error=True)
+            )
             return
         try:
             self._data.reopen()  # events must go to the store that is shown
         except HoldfastError as error:
-            self._say(_failed(error))
+            self._show_message(_failed(error))
             return
         self._running, self._wait_message = self._start(action), _WAITING
         if syncs_first(self._data.keeper, action):
             self._wait_message = _SYNCING
-            self._say(_SYNCING)
+            self._show_message(_SYNCING)
             self._draw()
-        if self._running.over(_MESSAGE_DELAY):
+        if self._running.ended(_MESSAGE_DELAY):
             self._finish(self._running)
         else:
-            self._say(self._wait_message)
+            self._show_message(self._wait_message)
 
     def _finish(self, call: BackgroundCall) -> None:
         """Show the result or the error; after an error, the typed text stays."""
         self._running, self._leaving = None, False
         prompt, action = self._scene.prompt, call.action
         try:
-            self._say(ActionResult(call.result()))
+            self._show_message(ActionResult(call.result()))
             if prompt is not None and (prompt.verb, prompt.session, prompt.line.text) == action:
                 self._scene = self._scene._replace(prompt=None)
         except HoldfastError as error:
-            self._say(_failed(error))
+            self._show_message(_failed(error))
         self._full_refresh_at = 0.0
 
-    def _say(self, message: ActionResult) -> None:
+    def _show_message(self, message: ActionResult) -> None:
         self._scene = self._scene._replace(message=message)
 
     def _refresh_or_show_error(self) -> None:
@@ -229,35 +231,35 @@ class _Loop:
             self.refresh()
         except HoldfastError as error:
             self._failure = _failed(error)
-            self._say(self._failure)
+            self._show_message(self._failure)
             self._full_refresh_at = self._next_read_at = monotonic() + _RETRY_DELAY
             self._tick_at = None
 
     def refresh(self) -> None:
-        now, news = monotonic(), self._news.take()
-        if news is not None:
-            self._changed |= news.sessions
-            if news.other_changes:
+        now, changes = monotonic(), self._pending_changes.take()
+        if changes is not None:
+            self._changed |= changes.sessions
+            if changes.other_changes:
                 self._full_refresh_at = min(self._full_refresh_at, self._next_read_at)
         full = now >= self._full_refresh_at
         if full or (self._changed and now >= self._next_read_at):
             if full:
-                self._scene = self._data.everything(self._scene)
+                self._scene = self._data.read_all(self._scene)
                 self._full_refresh_at = now + _FULL_REFRESH_INTERVAL
             else:
-                self._scene = self._data.changed(self._scene, self._changed)
+                self._scene = self._data.read_changed(self._scene, self._changed)
             self._changed = frozenset()
-            took = monotonic() - now + self._draw_seconds
+            busy_seconds = monotonic() - now + self._draw_seconds
             # However much changes, most of the time is left to other programs.
-            self._next_read_at = now + took + min(9 * took, 1.0)
+            self._next_read_at = now + busy_seconds + min(9 * busy_seconds, 1.0)
             if self._failure is not None and self._scene.message is self._failure:
                 self._scene = self._scene._replace(message=None)
             self._failure = None
-        elif news is not None and news.sessions:
+        elif changes is not None and changes.sessions:
             # Among hundreds, the rest and the order can wait.
-            self._scene = self._data.some(self._scene, news.sessions)
+            self._scene = self._data.read_some(self._scene, changes.sessions)
         elif self._scene.chosen != self._shown or (self._tick_at is not None and now >= self._tick_at):
-            self._scene = self._data.some(self._scene, (self._scene.chosen,))
+            self._scene = self._data.read_some(self._scene, (self._scene.chosen,))
         else:
             return
         self._shown = self._scene.chosen
@@ -265,34 +267,34 @@ class _Loop:
 
     def _next_tick(self, began: float) -> float | None:
         card = self._scene.card
-        if card is None or not ticks(card):
+        if card is None or not time_passes(card):
             return None
         now = monotonic()
-        spent = card.session.time
-        moving = spent.working_ms if open_pause(card.session) is None else spent.paused_ms
-        second: float = 1.0 - moving % 1000 / 1000
+        time = card.session.time
+        growing_ms = time.working_ms if open_pause(card.session) is None else time.paused_ms
+        second: float = 1.0 - growing_ms % 1000 / 1000
         return now + max(second + 0.005, 20 * (now - began + self._draw_seconds))
 
     def _timeout(self) -> float:
         now = monotonic()
-        until = [self._full_refresh_at if not self._changed else min(self._full_refresh_at, self._next_read_at)]
+        deadlines = [self._full_refresh_at if not self._changed else min(self._full_refresh_at, self._next_read_at)]
         if self._tick_at is not None:
-            until.append(self._tick_at)
-        if self._keys.unsettled:
-            until.append(self._typed_at + _ESCAPE_TIMEOUT)
-        return max(min(until) - now, 0.0)
+            deadlines.append(self._tick_at)
+        if self._keys.is_ambiguous:
+            deadlines.append(self._typed_at + _ESCAPE_TIMEOUT)
+        return max(min(deadlines) - now, 0.0)
 
     def _draw(self) -> None:
         began, size = monotonic(), self._terminal.size()
         if self._running is not None and self._scene.message is None:
-            self._say(self._wait_message)
-        drawn = frame(self._paint, self._scene, size)
-        self._scene, self._page = self._scene._replace(scroll=drawn.scroll), drawn.page
-        changed = self._screen.draw(drawn.lines, drawn.cursor, size)
+            self._show_message(self._wait_message)
+        watch_frame = frame(self._paint, self._scene, size)
+        self._scene, self._page = self._scene._replace(scroll=watch_frame.scroll), watch_frame.page
+        changed = self._screen.draw(watch_frame.lines, watch_frame.cursor, size)
         self._draw_seconds = monotonic() - began
         if changed:
             self._terminal.write(changed)
 
 
 def _failed(error: HoldfastError) -> ActionResult:
-    return ActionResult(f"{error.message[:1].upper()}{error.message[1:]}.", error.hint or "", wrong=True)
+    return ActionResult(f"{error.message[:1].upper()}{error.message[1:]}.", error.hint or "", is_error=True)

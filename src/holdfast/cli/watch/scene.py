@@ -37,7 +37,7 @@ class ActionResult(NamedTuple):
 
     text: str
     hint: str = ""
-    wrong: bool = False
+    is_error: bool = False
 
 
 class Scene(NamedTuple):
@@ -69,19 +69,19 @@ class Scene(NamedTuple):
         return self._replace(chosen=None if card is None else card.session.id)
 
 
-def ticks(card: SessionCard) -> bool:
+def time_passes(card: SessionCard) -> bool:
     """Whether its time is seen to pass: someone works, a person or an agent."""
     session = card.session
     if session.ended_at is not None:
         return False
-    rest = open_pause(session)
-    working = session.status == "in_progress" and rest is None
+    pause = open_pause(session)
+    working = session.status == "in_progress" and pause is None
     return working or any(agent.status == "running" and agent.id not in card.lost for agent in session.agents)
 
 
 _MAX_TYPED_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
 _TOO_LONG: Final = ActionResult(
-    "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", wrong=True
+    "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", is_error=True
 )
 _LETTERS: Final = {
     "j": "down", "k": "up", "l": "right", "h": "left", "g": "home", "G": "end", " ": "page down", "b": "page up",
@@ -96,10 +96,10 @@ class KeyAction(NamedTuple):
     text: str = ""
 
 
-def press(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, KeyAction | None]:
+def handle_key(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, KeyAction | None]:
     """`page` is how many lines of the detail are seen at once."""
     if scene.prompt is not None:
-        return _write(scene, scene.prompt, key)
+        return _edit_prompt(scene, scene.prompt, key)
     if key.name != "text":
         return _command(scene._replace(message=None), key.name, page)
     if len(key.text) > _MAX_TYPED_AT_ONCE:
@@ -110,11 +110,11 @@ def press(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, KeyAction
             return scene, action
         if scene.prompt is not None:
             rest = key.text[place + 1 :]
-            return _write(scene, scene.prompt, KeyPress("text", rest)) if rest else (scene, None)
+            return _edit_prompt(scene, scene.prompt, KeyPress("text", rest)) if rest else (scene, None)
     return scene, None
 
 
-def _write(scene: Scene, prompt: TextPrompt, key: KeyPress) -> tuple[Scene, KeyAction | None]:
+def _edit_prompt(scene: Scene, prompt: TextPrompt, key: KeyPress) -> tuple[Scene, KeyAction | None]:
     if key.name == "escape":
         return scene._replace(prompt=None, message=None), None
     if key.name == "enter":
@@ -135,11 +135,11 @@ def _command(scene: Scene, name: str, page: int) -> tuple[Scene, KeyAction | Non
         return (scene._replace(page="list") if name in ("escape", "enter", "left") else scene), None
     verb: Verb | None = next((verb for verb in get_args(Verb) if verb[0] == name), None)
     if verb is not None:
-        return _verb(scene, verb)
+        return _start_verb(scene, verb)
     return (_in_detail(scene, name, page) if scene.page == "detail" else _in_list(scene, name)), None
 
 
-def _verb(scene: Scene, verb: Verb) -> tuple[Scene, KeyAction | None]:
+def _start_verb(scene: Scene, verb: Verb) -> tuple[Scene, KeyAction | None]:
     card = scene.card
     if card is None:
         return scene._replace(
@@ -151,7 +151,7 @@ def _verb(scene: Scene, verb: Verb) -> tuple[Scene, KeyAction | None]:
     if verb == "pause" and not session_allows(session.status, "session.paused"):
         # Do not ask for the reason of a pause that is refused anyway.
         error = refusal("the session", session.status, "session.paused", session.id)
-        return scene._replace(message=ActionResult(error.message, error.hint or "", wrong=True)), None
+        return scene._replace(message=ActionResult(error.message, error.hint or "", is_error=True)), None
     return scene._replace(prompt=TextPrompt(verb, session.id)), None
 
 
@@ -177,7 +177,7 @@ def _in_list(scene: Scene, name: str) -> Scene:
 def _in_detail(scene: Scene, name: str, page: int) -> Scene:
     if name in ("escape", "left"):
         return scene._replace(page="list", scroll=0)
-    far = 1 << 30
-    step = {"down": 1, "up": -1, "page down": page, "page up": -page, "home": -far, "end": far}.get(name, 0)
+    end = 1 << 30
+    step = {"down": 1, "up": -1, "page down": page, "page up": -page, "home": -end, "end": end}.get(name, 0)
     # Drawing limits it to the last line.
     return scene._replace(scroll=max(scene.scroll + step, 0))

@@ -11,22 +11,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.cli.cells import wrap
-from holdfast.cli.clock import Clock, stamp, ticking
+from holdfast.cli.clock import Clock, stamp, with_seconds
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.session_parts import (
-    agents_line,
+    agents_short,
     agents_summary,
-    inset,
+    indented,
+    pause_line,
     progress,
-    resting,
     status_word,
-    tasks_line,
+    tasks_short,
     tasks_summary,
     title,
 )
-from holdfast.cli.session_view import whole
+from holdfast.cli.session_view import full_view
 from holdfast.cli.status_view import context_line
-from holdfast.cli.watch.keys import shown
+from holdfast.cli.watch.keys import visible_part
 from holdfast.cli.watch.scene import EventLine, Scene
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
@@ -36,7 +36,7 @@ from holdfast.sessions.overview import with_names
 if TYPE_CHECKING:
     from holdfast.sessions.overview import SessionCard
 
-_ROOMY: Final = 12  # lines from which nothing is shortened
+_ROOMY_LINES: Final = 12  # lines from which nothing is shortened
 _MAX_ROWS: Final = 100  # rows of one block, however large the screen is
 
 Block = tuple[
@@ -47,38 +47,38 @@ Block = tuple[
 def pane(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: int, room: int) -> list[Painted]:
     """The session in at most so many lines."""
     card = with_names(card)
-    session, clock, roomy = card.session, Clock(now), room >= _ROOMY
-    lines = _split_lines(title(paint, session.goal, most=2 if roomy else 1))
+    session, clock, roomy = card.session, Clock(now), room >= _ROOMY_LINES
+    lines = _split_lines(title(paint, session.goal, max_lines=2 if roomy else 1))
     lines.append(_status_line(paint, session))
     lines += attention(paint, card, 3 if roomy else 1)
     lines += _split_lines(paint.pairs(_facts(paint, session, clock)))
     lines = lines[:room]
     blocks = [
         (paint.heading("Agents", agents_summary(session.agents, limits(session.mode).agents, card.lost)),
-         len(session.agents), lambda most: agents_line(paint, session.agents, most, card.lost)),
+         len(session.agents), lambda most: agents_short(paint, session.agents, most, card.lost)),
         (paint.heading("Plan", tasks_summary(session.tasks)),
          sum(task.status not in ("completed", "dropped") for task in session.tasks),
-         lambda most: tasks_line(paint, session.tasks, most)),
+         lambda most: tasks_short(paint, session.tasks, most)),
         (paint.heading("Latest"), len(events), lambda most: _latest(paint, events[-most:], clock)),
     ]  # fmt: skip
-    filled = [block for block, some in zip(blocks, (session.agents, session.tasks, events), strict=True) if some]
-    return [*lines, *_shared(filled, room - len(lines), apart=roomy)][:room]
+    nonempty = [block for block, items in zip(blocks, (session.agents, session.tasks, events), strict=True) if items]
+    return [*lines, *_stack_blocks(nonempty, room - len(lines), spaced=roomy)][:room]
 
 
-def _shared(blocks: Sequence[Block], room: int, *, apart: bool) -> list[Painted]:
+def _stack_blocks(blocks: Sequence[Block], room: int, *, spaced: bool) -> list[Painted]:
     """Blocks one below the other: the room is dealt out row by row, and the first ones come first."""
-    cost = 2 if apart else 1  # the heading, and a blank line before it
+    cost = 2 if spaced else 1  # the heading, and a blank line before it
     blocks = blocks[: max(room // (cost + 1), 0)]
     left = room - cost * len(blocks)
-    given = [0] * len(blocks)
-    while left > 0 and any(given[index] < min(block[1], _MAX_ROWS) for index, block in enumerate(blocks)):
+    row_counts = [0] * len(blocks)
+    while left > 0 and any(row_counts[index] < min(block[1], _MAX_ROWS) for index, block in enumerate(blocks)):
         for index, block in enumerate(blocks):
-            if left > 0 and given[index] < min(block[1], _MAX_ROWS):
-                given[index], left = given[index] + 1, left - 1
+            if left > 0 and row_counts[index] < min(block[1], _MAX_ROWS):
+                row_counts[index], left = row_counts[index] + 1, left - 1
     lines: list[Painted] = []
-    for (heading, _, draw), most in zip(blocks, given, strict=True):
+    for (heading, _, draw), rows in zip(blocks, row_counts, strict=True):
         lines += [Painted("")] * (cost - 1) + [heading]
-        lines += _split_lines(draw(most)) if most else []
+        lines += _split_lines(draw(rows)) if rows else []
     return lines
 
 
@@ -87,41 +87,41 @@ def detail(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: in
     clock = Clock(now)
     waits = attention(paint, card, 99)
     lines = [*_split_lines(paint.pairs([("Clock", _clock(paint, card.session))])), *waits]
-    lines += [Painted(""), *_split_lines(whole(paint, card.session, clock)), Painted("")]
+    lines += [Painted(""), *_split_lines(full_view(paint, card.session, clock)), Painted("")]
     lines += _split_lines(paint.pairs([("Go on", card.resume)]))
     if events:
         lines += [Painted(""), paint.heading("Latest"), *_split_lines(_latest(paint, events, clock))]
     return lines
 
 
-def attention(paint: Paint, card: SessionCard, most: int) -> list[Painted]:
+def attention(paint: Paint, card: SessionCard, max_lines: int) -> list[Painted]:
     """What waits for the person."""
-    shown = card.attention if len(card.attention) <= most else card.attention[: max(most - 1, 1)]
-    lines = [paint.cut(paint.yellow(paint.join("! ", " ".join(line.split()))), paint.width) for line in shown]
-    left = len(card.attention) - len(shown)
-    return [*lines, paint.dim(f"  and {left:,} more")] if left and most > 1 else lines
+    visible_part = card.attention if len(card.attention) <= max_lines else card.attention[: max(max_lines - 1, 1)]
+    lines = [paint.cut(paint.yellow(paint.join("! ", " ".join(line.split()))), paint.width) for line in visible_part]
+    left = len(card.attention) - len(visible_part)
+    return [*lines, paint.dim(f"  and {left:,} more")] if left and max_lines > 1 else lines
 
 
 def list_time(session: Session) -> str:
     """Working time for a narrow column: `1:05`, hours and minutes."""
-    return ticking(session.time.working_ms).rpartition(":")[0]
+    return with_seconds(session.time.working_ms).rpartition(":")[0]
 
 
 def _status_line(paint: Paint, session: Session) -> Painted:
-    where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
+    details = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
     line = paint.join(
         status_word(paint, session), "  ", progress(paint, session.progress, _bar(paint), "normal"), "  ",
-        paint.dim(", ".join(part for part in where if part)),
+        paint.dim(", ".join(part for part in details if part)),
     )  # fmt: skip
     return paint.cut(line, paint.width)
 
 
 def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
-    begun = f"since {clock.at(session.started_at or session.created_at)}"
-    facts: list[tuple[str, str]] = [("Time", paint.join(_clock(paint, session), paint.dim(f", {begun}")))]
-    rest = resting(paint, session, clock)
-    if rest is not None:
-        facts.append(("", rest))
+    began = f"since {clock.at(session.started_at or session.created_at)}"
+    facts: list[tuple[str, str]] = [("Time", paint.join(_clock(paint, session), paint.dim(f", {began}")))]
+    pause = pause_line(paint, session, clock)
+    if pause is not None:
+        facts.append(("", pause))
     if session.context.tokens is not None:
         facts.append(("Context", context_line(paint, session, _bar(paint))))
     return facts
@@ -135,9 +135,11 @@ def _bar(paint: Paint) -> int:
 def _clock(paint: Paint, session: Session) -> Painted:
     time = session.time
     rest = "".join(
-        f", {ticking(ms)} {word}" for ms, word in zip(paused_and_away(time), ("paused", "away"), strict=True) if ms
+        f", {with_seconds(ms)} {word}"
+        for ms, word in zip(paused_and_away(time), ("paused", "away"), strict=True)
+        if ms
     )
-    return paint.join(paint.bold(ticking(time.working_ms)), f" worked{rest}")
+    return paint.join(paint.bold(with_seconds(time.working_ms)), f" worked{rest}")
 
 
 def _latest(paint: Paint, events: Sequence[EventLine], clock: Clock) -> Painted:
@@ -148,8 +150,8 @@ def _latest(paint: Paint, events: Sequence[EventLine], clock: Clock) -> Painted:
     for event in events:
         when = stamp(event.at)
         rows.append([when[11:] if when[:10] == today else clock.at(event.at), event.type, event.summary])
-    columns = [Column("", style="dim"), Column(""), Column("", weight=1, least=16)]
-    return inset(paint, lambda inner: inner.table(rows, columns))
+    columns = [Column("", style="dim"), Column(""), Column("", weight=1, min_width=16)]
+    return indented(paint, lambda inner: inner.table(rows, columns))
 
 
 def _split_lines(drawn: Painted) -> list[Painted]:
@@ -157,7 +159,7 @@ def _split_lines(drawn: Painted) -> list[Painted]:
 
 
 MIN_SIZE: Final = os.terminal_size((40, 10))
-_WIDE: Final = 120  # columns from which list and session stand side by side
+_WIDE_COLUMNS: Final = 120  # columns from which list and session stand side by side
 _MAX_MESSAGE_LINES: Final = 3  # for the result of a key
 _HELP: Final = (
     ("↑ ↓  j k", "up down j k", "the session above, below; in the detail, a line"),
@@ -182,17 +184,17 @@ class WatchFrame(NamedTuple):
     page: int = 10
 
 
-def frame(look: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
-    paint = Paint(size.columns, look.colour, ascii_only=look.ascii_only, tty=True)
+def frame(base: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
+    paint = Paint(size.columns, base.colour, ascii_only=base.ascii_only, tty=True)
     if size.columns < MIN_SIZE.columns or size.lines < MIN_SIZE.lines:
         return WatchFrame(_too_small(paint, size))
-    foot, cursor = _foot(paint, scene)
-    room = size.lines - 1 - len(foot)
+    footer, cursor = _footer(paint, scene)
+    room = size.lines - 1 - len(footer)
     scroll, right = 0, ""
     if scene.page == "help":
         body = _help(paint)
     elif scene.card is None:
-        body = _nothing(paint, scene)
+        body = _empty_page(paint, scene)
     elif scene.page == "detail":
         lines = detail(paint, scene.card, scene.events, scene.now)
         scroll = max(min(scene.scroll, len(lines) - room), 0)
@@ -200,20 +202,20 @@ def frame(look: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
         right = f"lines {scroll + 1}-{scroll + len(body)} of {len(lines)}" if len(lines) > room else ""
     else:
         body = _overview(paint, scene, room)
-        right = _tally(scene)
-    lines = [_head(paint, right), *body[:room]]
-    lines += [Painted("")] * (size.lines - len(foot) - len(lines))
+        right = _position_text(scene)
+    lines = [_header(paint, right), *body[:room]]
+    lines += [Painted("")] * (size.lines - len(footer) - len(lines))
     at = None if cursor is None else (size.lines - 1, cursor)
-    return WatchFrame([paint.cut(line, size.columns) for line in (*lines, *foot)], at, scroll, room)
+    return WatchFrame([paint.cut(line, size.columns) for line in (*lines, *footer)], at, scroll, room)
 
 
-def _head(paint: Paint, right: str) -> Painted:
+def _header(paint: Paint, right: str) -> Painted:
     name = paint.bold("holdfast watch")
     fitting = paint.cut(right, paint.width - paint.width_of(name) - 2)
     return paint.join(name, " " * (paint.width - paint.width_of(name) - paint.width_of(fitting)), paint.dim(fitting))
 
 
-def _tally(scene: Scene) -> str:
+def _position_text(scene: Scene) -> str:
     number = len(scene.cards)
     waiting = sum(bool(card.attention) for card in scene.cards)
     if scene.only:
@@ -227,10 +229,10 @@ def _overview(paint: Paint, scene: Scene, room: int) -> list[Painted]:
     assert card is not None
     if scene.only:
         return pane(paint, card, scene.events, scene.now, room)
-    if paint.width >= _WIDE:
+    if paint.width >= _WIDE_COLUMNS:
         return _side_by_side(paint, scene, room)
-    most = min(len(scene.cards), max(room // 3, 2))
-    listed = _list(paint, scene, most)
+    max_rows = min(len(scene.cards), max(room // 3, 2))
+    listed = _list(paint, scene, max_rows)
     rule = paint.dim(("-" if paint.ascii_only else "─") * paint.width)
     return [*listed, rule, *pane(paint, card, scene.events, scene.now, room - len(listed) - 1)]
 
@@ -253,15 +255,15 @@ def _narrowed(paint: Paint, width: int) -> Paint:
     return Paint(width, paint.colour, ascii_only=paint.ascii_only, tty=True)
 
 
-def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
+def _list(paint: Paint, scene: Scene, max_rows: int) -> list[Painted]:
     """At most so many sessions, with the chosen one among them."""
-    first = min(max(scene.place - most // 2, 0), max(len(scene.cards) - most, 0))
+    first = min(max(scene.place - max_rows // 2, 0), max(len(scene.cards) - max_rows, 0))
     columns = [
-        Column(""), Column("", weight=4, least=12), Column(""), Column("", "right"), Column("", "right"),
-        Column("", weight=1, least=6, most=20, style="dim"),
+        Column(""), Column("", weight=4, min_width=12), Column(""), Column("", "right"), Column("", "right"),
+        Column("", weight=1, min_width=6, max_width=20, style="dim"),
     ]  # fmt: skip
     rows: list[list[str]] = []
-    for place, card in enumerate(scene.cards[first : first + most], start=first):
+    for place, card in enumerate(scene.cards[first : first + max_rows], start=first):
         session = card.session
         goal = " ".join(session.goal.split())
         sign = paint.yellow("!") if card.attention else Painted(" ")
@@ -275,25 +277,25 @@ def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
     return [Painted(line) for line in table.split("\n")]
 
 
-def _foot(paint: Paint, scene: Scene) -> tuple[list[Painted], int | None]:
+def _footer(paint: Paint, scene: Scene) -> tuple[list[Painted], int | None]:
     """The result of the last key, then the line being written or the keys; and the cursor's cell in the last line."""
     lines: list[Painted] = []
     if scene.message is not None:
-        words = " ".join(f"{scene.message.text} {scene.message.hint}".split())
-        wrapped = wrap(paint.plain(words), paint.width)
+        text = " ".join(f"{scene.message.text} {scene.message.hint}".split())
+        wrapped = wrap(paint.plain(text), paint.width)
         if len(wrapped) > _MAX_MESSAGE_LINES:
             wrapped = [
                 *wrapped[: _MAX_MESSAGE_LINES - 1],
                 " ".join(wrapped[_MAX_MESSAGE_LINES - 1 : _MAX_MESSAGE_LINES + 1]),
             ]
-        style = paint.red if scene.message.wrong else paint.green
+        style = paint.red if scene.message.is_error else paint.green
         lines = [style(paint.cut(Painted(line), paint.width)) for line in wrapped]
     if scene.prompt is None:
         return [*lines, _keys(paint, scene)], None
     if scene.message is None:
         lines = [paint.dim(paint.cut(f"For {scene.prompt.session[:8]}: Enter sends, Esc cancels.", paint.width))]
     prompt = paint.bold(_WRITING[scene.prompt.verb])
-    written, cursor = shown(paint, scene.prompt.line, paint.width - paint.width_of(prompt))
+    written, cursor = visible_part(paint, scene.prompt.line, paint.width - paint.width_of(prompt))
     return [*lines, paint.join(prompt, written)], paint.width_of(prompt) + cursor
 
 
@@ -318,7 +320,7 @@ def _help(paint: Paint) -> list[Painted]:
     return [Painted(""), *(Painted(line) for line in table.split("\n"))]
 
 
-def _nothing(paint: Paint, scene: Scene) -> list[Painted]:
+def _empty_page(paint: Paint, scene: Scene) -> list[Painted]:
     lines: Sequence[Painted] = (
         [paint.plain("This session no longer exists.")]
         if scene.only

@@ -32,7 +32,7 @@ class EntryNode(NamedTuple):
     hash: str
     header: EntryHeader
     entry: MembershipEntry | None  # None: of an unknown kind, or malformed
-    above: int  # everything it follows, however far
+    ancestors: int  # everything it follows, however far
     generation: int  # the longest way from the founding entry
 
 
@@ -65,49 +65,49 @@ def trace(entries: Iterable[SignedEntry], vault: str, verified: set[str]) -> Anc
     numbers: dict[str, int] = {}
     keys: dict[str, PublicKeys] = {}
     named: dict[str, int] = {}  # by device: the entries that bring its keys
-    for own in sorted(generation, key=lambda name: (generation[name], name)):
-        header = headers[own]
-        above = 0
+    for entry_hash in sorted(generation, key=lambda name: (generation[name], name)):
+        header = headers[entry_hash]
+        ancestors = 0
         for parent in header.parents:
             if parent not in numbers:
-                rejected[own] = "it follows an entry that was rejected"
+                rejected[entry_hash] = "it follows an entry that was rejected"
                 break
-            above |= nodes[numbers[parent]].above | 1 << numbers[parent]
+            ancestors |= nodes[numbers[parent]].ancestors | 1 << numbers[parent]
         else:
             entry: MembershipEntry | None = None
-            if own == vault:
-                entry = founded_by(own, copies[own], verified)
+            if entry_hash == vault:
+                entry = founded_by(entry_hash, copies[entry_hash], verified)
                 reason = None if entry else "the founding entry is malformed, or its signature is wrong"
-            elif not named.get(header.by, 0) & above:
+            elif not named.get(header.by, 0) & ancestors:
                 reason = "its author was never let in"
-            elif not _genuine(own, copies[own], keys[header.by], verified):
+            elif not _genuine(entry_hash, copies[entry_hash], keys[header.by], verified):
                 reason = "its signature is wrong"
             else:
-                reason, entry = None, read(next(iter(copies[own])).payload)
+                reason, entry = None, read(next(iter(copies[entry_hash])).payload)
             if reason is not None:
-                rejected[own] = reason
+                rejected[entry_hash] = reason
                 continue
-            numbers[own] = len(nodes)
+            numbers[entry_hash] = len(nodes)
             if isinstance(entry, VaultFounded | Admit):
                 device = entry.device.id
                 keys[device] = entry.device
                 named[device] = named.get(device, 0) | 1 << len(nodes)
-            nodes.append(EntryNode(own, header, entry, above, generation[own]))
+            nodes.append(EntryNode(entry_hash, header, entry, ancestors, generation[entry_hash]))
     return Ancestry(nodes, numbers, keys, sorted(waiting), sorted(missing), sorted(rejected.items()))
 
 
 def _headers(copies: dict[str, set[SignedEntry]], vault: str, rejected: dict[str, str]) -> dict[str, EntryHeader]:
     headers = {}
-    for own, signed in copies.items():
+    for entry_hash, signed in copies.items():
         header = header_of(next(iter(signed)).payload)
         if header is None:
-            rejected[own] = "it is not a membership entry"
-        elif vault not in (own, header.vault):
-            rejected[own] = "it belongs to another vault"
-        elif own != vault and not header.parents:
-            rejected[own] = "it follows nothing"
+            rejected[entry_hash] = "it is not a membership entry"
+        elif vault not in (entry_hash, header.vault):
+            rejected[entry_hash] = "it belongs to another vault"
+        elif entry_hash != vault and not header.parents:
+            rejected[entry_hash] = "it follows nothing"
         else:
-            headers[own] = header
+            headers[entry_hash] = header
     return headers
 
 
@@ -116,33 +116,41 @@ def _order(
 ) -> tuple[dict[str, int], set[str], set[str]]:
     """The generation of each entry whose ancestors are all here; the waiting entries; and what is missing."""
     followers: dict[str, list[str]] = {}
-    open_parents = {own: len(header.parents) for own, header in headers.items()}
-    for own, header in headers.items():
+    missing_parents = {entry_hash: len(header.parents) for entry_hash, header in headers.items()}
+    for entry_hash, header in headers.items():
         for parent in header.parents:
-            followers.setdefault(parent, []).append(own)
+            followers.setdefault(parent, []).append(entry_hash)
     ready = [vault] if vault in headers else []
     generation = dict.fromkeys(ready, 0)
-    for own in ready:
-        for follower in followers.get(own, ()):
-            generation[follower] = max(generation.get(follower, 0), generation[own] + 1)
-            open_parents[follower] -= 1
-            if not open_parents[follower]:
+    for entry_hash in ready:
+        for follower in followers.get(entry_hash, ()):
+            generation[follower] = max(generation.get(follower, 0), generation[entry_hash] + 1)
+            missing_parents[follower] -= 1
+            if not missing_parents[follower]:
                 ready.append(follower)
-    doomed = list(rejected)
-    for own in doomed:
-        for follower in followers.get(own, ()):
+    to_reject = list(rejected)
+    for entry_hash in to_reject:
+        for follower in followers.get(entry_hash, ()):
             if follower not in rejected:
                 rejected[follower] = "it follows an entry that was rejected"
-                doomed.append(follower)
+                to_reject.append(follower)
     waiting = headers.keys() - set(ready) - rejected.keys()
-    missing = {parent for own in waiting for parent in headers[own].parents} - headers.keys() - rejected.keys()
-    return {own: generation[own] for own in ready if own not in rejected}, waiting, missing
+    missing = (
+        {parent for entry_hash in waiting for parent in headers[entry_hash].parents}
+        - headers.keys()
+        - rejected.keys()
+    )
+    return (
+        {entry_hash: generation[entry_hash] for entry_hash in ready if entry_hash not in rejected},
+        waiting,
+        missing,
+    )
 
 
-def founded_by(own: str, copies: set[SignedEntry], verified: set[str]) -> VaultFounded | None:
+def founded_by(entry_hash: str, copies: set[SignedEntry], verified: set[str]) -> VaultFounded | None:
     """The founding entry of a vault, if one of the copies is genuine."""
     for signed in copies:
-        known = own + signed.signature.hex()
+        known = entry_hash + signed.signature.hex()
         entry = read(signed.payload) if known in verified else founding_of(signed)
         if isinstance(entry, VaultFounded):
             verified.add(known)
@@ -150,10 +158,10 @@ def founded_by(own: str, copies: set[SignedEntry], verified: set[str]) -> VaultF
     return None
 
 
-def _genuine(own: str, copies: set[SignedEntry], keys: PublicKeys, verified: set[str]) -> bool:
+def _genuine(entry_hash: str, copies: set[SignedEntry], keys: PublicKeys, verified: set[str]) -> bool:
     """Whether one of the copies has a good signature: a planted bad copy must not displace an entry."""
     for signed in copies:
-        known = own + signed.signature.hex()
+        known = entry_hash + signed.signature.hex()
         if known in verified:
             return True
         if verify(keys.signing, ENTRY, signed.payload, signed.signature):
@@ -182,32 +190,38 @@ def over_size_limit(
     so ancestors of another device's entries are always kept. `ancestry` and `members` are of all entries together;
     `main` is the membership of our own vault, for entries of a share of it.
     """
-    together = {**known, **new}
-    headers = {name: header for name, signed in together.items() if (header := header_of(signed.payload))}
+    combined = {**known, **new}
+    headers = {name: header for name, signed in combined.items() if (header := header_of(signed.payload))}
     size_by_author: Counter[str] = Counter()
     for name, header in headers.items():
-        size_by_author[header.by] += len(together[name].payload)
+        size_by_author[header.by] += len(combined[name].payload)
     large = [author for author, size in size_by_author.items() if size > _MAX_OF_DEVICE]
     if not large:
         return {}
-    judged, last = members(), len(ancestry.nodes)
-    over: dict[str, str] = {}
+    membership, last = members(), len(ancestry.nodes)
+    excess: dict[str, str] = {}
     for author in large:
-        max_entries = _max_entries_of(author, judged, main)
-        if max_entries is None:
+        max_bytes = _max_bytes_of(author, membership, main)
+        if max_bytes is None:
             continue
         needed = followed(
             headers.get,
-            (own for own, header in headers.items() if header.by != author and not _is_guest(judged, header.by)),
+            (
+                entry_hash
+                for entry_hash, header in headers.items()
+                if header.by != author and not _is_guest(membership, header.by)
+            ),
         )
-        theirs = [name for name in new if headers[name].by == author]
-        size = size_by_author[author] - sum(len(new[name].payload) for name in theirs)
+        new_by_author = [name for name in new if headers[name].by == author]
+        size = size_by_author[author] - sum(len(new[name].payload) for name in new_by_author)
         # Those that others follow come first, and none comes before its own ancestors.
-        for name in sorted(theirs, key=lambda name: (name not in needed, ancestry.numbers.get(name, last), name)):
+        for name in sorted(
+            new_by_author, key=lambda name: (name not in needed, ancestry.numbers.get(name, last), name)
+        ):
             size += len(new[name].payload)
-            if size > max_entries and name not in needed:
-                over[name] = author
-    return over
+            if size > max_bytes and name not in needed:
+                excess[name] = author
+    return excess
 
 
 def over_missing_limit(
@@ -228,7 +242,7 @@ def over_missing_limit(
     }
     needed = followed(headers.get, (name for name, header in headers.items() if members.is_admin(header.by)))
     named: dict[str, set[str]] = {}
-    over: dict[str, str] = {}
+    excess: dict[str, str] = {}
     # What is kept already comes first.
     for name in sorted(headers, key=lambda name: (name in new, len(headers[name].parents), name)):
         by = headers[name].by
@@ -238,8 +252,8 @@ def over_missing_limit(
         if len(more) <= _MAX_MISSING:
             named[by] = more
         elif name in new:
-            over[name] = by
-    return over
+            excess[name] = by
+    return excess
 
 
 def followed(header_of: Callable[[str], EntryHeader | None], names: Iterable[str]) -> set[str]:
@@ -255,7 +269,7 @@ def followed(header_of: Callable[[str], EntryHeader | None], names: Iterable[str
     return ancestors
 
 
-def _max_entries_of(device: str, members: Membership, main: Membership | None) -> int | None:
+def _max_bytes_of(device: str, members: Membership, main: Membership | None) -> int | None:
     """How many bytes of entries are kept of a device; None: no limit."""
     within = members if main is None else main
     known = within.members.get(device) or within.removed.get(device)

@@ -122,7 +122,7 @@ class SignedHead(NamedTuple):
         return verify(signing, HEAD, self.payload, self.signature)
 
 
-def read(plain: bytes, vault: str, where: HeadName) -> SignedHead:
+def read(plain: bytes, vault: str, name: HeadName) -> SignedHead:
     """Read a head; `Invalid` unless it belongs under this name."""
     try:
         payload, signature = _read_signed.decode(plain)
@@ -134,7 +134,7 @@ def read(plain: bytes, vault: str, where: HeadName) -> SignedHead:
         head = _read.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise Invalid("it is not a valid head") from None
-    if head.vault != vault or head.counter != where.counter or life_tag(vault, head.writer) != where.life:
+    if head.vault != vault or head.counter != name.counter or life_tag(vault, head.writer) != name.life:
         raise Invalid("it belongs somewhere else")
     if not _in_order(head.packs):
         raise Invalid("its packs do not cover its pushes one after the other")

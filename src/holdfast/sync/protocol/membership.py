@@ -30,7 +30,7 @@ from holdfast.sync.protocol.entries import (
     Uninvite,
     VaultFounded,
 )
-from holdfast.sync.protocol.membership_rules import ADMIN, OWN, MembershipRules, MembershipVerdict
+from holdfast.sync.protocol.membership_rules import ADMIN, NOT_GUEST, MembershipRules, MembershipVerdict
 from holdfast.sync.protocol.sealing import recipient_tag
 from holdfast.workspace.keys.device_keys import PublicKeys, certifies, check_recipient
 
@@ -137,8 +137,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         Earlier versions let in devices that named another's signing key. Only one of them can have it: the one with
         the most rights counts as the author.
         """
-        alike = (device for device in self.everybody() if certifies(writer, device.keys.signing))
-        return max(alike, key=lambda device: (device.admin, device.kind != "guest"), default=None)
+        candidates = (device for device in self.everybody() if certifies(writer, device.keys.signing))
+        return max(candidates, key=lambda device: (device.admin, device.kind != "guest"), default=None)
 
     def signing_of(self, device: str) -> bytes | None:
         known = self.members.get(device) or self.removed.get(device)
@@ -162,8 +162,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
     def usable_keys(self) -> tuple[VaultKey, ...]:
         """Keys that only members have, the one to use first; empty when a new one has to be made."""
-        here = self.recipients()
-        return tuple(key for key in self.keys if not key.superseded and key.recipients <= here)
+        recipients = self.recipients()
+        return tuple(key for key in self.keys if not key.superseded and key.recipients <= recipients)
 
 
 def evaluate(entries: Iterable[SignedEntry], vault: str, *, verified: set[str] | None = None) -> Membership:
@@ -183,7 +183,7 @@ def evaluate(entries: Iterable[SignedEntry], vault: str, *, verified: set[str] |
     valid = sum(1 << number for number in bits(rules.authorised) if rules.valid(number, verdict))
     followed = 0
     for number in bits(valid):
-        followed |= nodes[number].above
+        followed |= nodes[number].ancestors
     founding = nodes[0].entry
     assert isinstance(founding, VaultFounded)
     members, removed = _devices(rules, verdict, valid)
@@ -212,17 +212,19 @@ def _admins(devices: Mapping[str, VaultMember | RemovedDevice]) -> set[str]:
     return {device for device, known in devices.items() if known.admin}
 
 
-def _tips(rules: MembershipRules, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
+def _tips(rules: MembershipRules, members: dict[str, VaultMember], unfollowed: int) -> tuple[str, ...]:
     """What a new entry follows: only few entries of a device without admin rights, which could make any number.
 
     Entries that no other entry follows count all the same, and are undone when their author is removed.
     """
     tips: list[str] = []
-    by: Counter[str] = Counter()
-    for hash_, author in sorted((rules.nodes[number].hash, rules.nodes[number].header.by) for number in bits(open_)):
-        by[author] += 1
+    count_by_author: Counter[str] = Counter()
+    for hash_, author in sorted(
+        (rules.nodes[number].hash, rules.nodes[number].header.by) for number in bits(unfollowed)
+    ):
+        count_by_author[author] += 1
         known = members.get(author)
-        if by[author] <= _MAX_TIPS or (known is not None and known.admin):
+        if count_by_author[author] <= _MAX_TIPS or (known is not None and known.admin):
             tips.append(hash_)
     return tuple(tips[:_MAX_PARENTS])
 
@@ -248,13 +250,13 @@ def _devices(
         if not live:
             counted = admissions & valid  # overtaken admissions gave no rights
             was_admin = any(rules.gives(number, ADMIN) for number in bits(counted))
-            own = any(rules.gives(number, OWN) for number in bits(counted or admissions))
+            not_guest = any(rules.gives(number, NOT_GUEST) for number in bits(counted or admissions))
             removed[device] = RemovedDevice(
-                first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
+                first.device, name, cuts.get(device, {}), was_admin, "device" if not_guest else "guest"
             )
             continue
         best = max(
-            live, key=lambda admission: (rules.gives(admission, ADMIN), rules.gives(admission, OWN), admission)
+            live, key=lambda admission: (rules.gives(admission, ADMIN), rules.gives(admission, NOT_GUEST), admission)
         )
         entry = rules.nodes[best].entry
         kind, invite = (entry.role, entry.invite) if isinstance(entry, Admit) else ("device", None)
@@ -269,23 +271,23 @@ def _devices(
 def _cuts(rules: MembershipRules, valid: int) -> dict[str, Cut]:
     """By device, the largest cut of each stream. A device's removal of itself counts only if it is the only one."""
     cuts: dict[str, Cut] = {}
-    own: dict[str, Cut] = {}
-    judged: set[str] = set()
+    departures: dict[str, Cut] = {}
+    removed_by_others: set[str] = set()
     for number in bits(valid):
         entry = rules.nodes[number].entry
         if isinstance(entry, Remove | Restore):
-            leaves = isinstance(entry, Remove) and entry.by == entry.device
-            if isinstance(entry, Remove) and not leaves:
-                judged.add(entry.device)
-            into = (own if leaves else cuts).setdefault(entry.device, {})
-            _widen(into, entry.cut)
-    for device, cut in own.items():
-        if device not in judged:
-            _widen(cuts.setdefault(device, {}), cut)
+            is_departure = isinstance(entry, Remove) and entry.by == entry.device
+            if isinstance(entry, Remove) and not is_departure:
+                removed_by_others.add(entry.device)
+            into = (departures if is_departure else cuts).setdefault(entry.device, {})
+            _merge_cut(into, entry.cut)
+    for device, cut in departures.items():
+        if device not in removed_by_others:
+            _merge_cut(cuts.setdefault(device, {}), cut)
     return cuts
 
 
-def _widen(into: Cut, cut: Cut) -> None:
+def _merge_cut(into: Cut, cut: Cut) -> None:
     for writer, sessions in cut.items():
         known = into.setdefault(writer, {})
         for session, seq in sessions.items():
@@ -298,17 +300,17 @@ def _keys(rules: MembershipRules, valid: int, admins: set[str]) -> tuple[VaultKe
     Of a device without admin rights the first few count, since every member gets all keys.
     """
     numbers: list[int] = []
-    by: Counter[str] = Counter()
+    count_by_author: Counter[str] = Counter()
     for number in bits(rules.authorised):
         if isinstance(rules.nodes[number].entry, NewKey):
             author = rules.nodes[number].header.by
-            by[author] += 1
-            if author in admins or by[author] <= _MAX_KEYS:
+            count_by_author[author] += 1
+            if author in admins or count_by_author[author] <= _MAX_KEYS:
                 numbers.append(number)
     followed = 0
     for number in numbers:
         if valid >> number & 1:
-            followed |= rules.nodes[number].above
+            followed |= rules.nodes[number].ancestors
     keys = []
     for number in sorted(numbers, key=lambda item: (-rules.nodes[item].generation, item)):
         entry = rules.nodes[number].entry
@@ -356,16 +358,16 @@ def _invites(rules: MembershipRules, valid: int, admins: set[str]) -> tuple[Invi
     entries = [(rules.nodes[number].hash, rules.nodes[number].entry) for number in bits(valid)]
     ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
     invites: list[Invitation] = []
-    by: Counter[str] = Counter()
-    for own, entry in entries:
+    count_by_author: Counter[str] = Counter()
+    for entry_hash, entry in entries:
         if not isinstance(entry, Invite):
             continue
-        live = own not in ended
-        by[entry.by] += live
-        if entry.by in admins or by[entry.by] <= _MAX_INVITES or not live:
+        live = entry_hash not in ended
+        count_by_author[entry.by] += live
+        if entry.by in admins or count_by_author[entry.by] <= _MAX_INVITES or not live:
             keys = tuple(filter(_is_recipient, entry.recipients))[:_MAX_RECIPIENTS]
             invites.append(
-                Invitation(own, entry.email, keys, entry.write, entry.secret, entry.expires, live, entry.by)
+                Invitation(entry_hash, entry.email, keys, entry.write, entry.secret, entry.expires, live, entry.by)
             )
     return tuple(invites)
 

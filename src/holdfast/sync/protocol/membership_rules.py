@@ -35,13 +35,13 @@ from holdfast.sync.protocol.entries import (
 )
 
 ANY: Final = 1
-OWN: Final = 2  # not a guest
+NOT_GUEST: Final = 2  # not a guest
 ADMIN: Final = 3
 
 
 def _role(entry: VaultFounded | Admit) -> int:
     """The role that an admission gives."""
-    return ADMIN if isinstance(entry, VaultFounded) or entry.admin else ANY if entry.role == "guest" else OWN
+    return ADMIN if isinstance(entry, VaultFounded) or entry.admin else ANY if entry.role == "guest" else NOT_GUEST
 
 
 class MembershipVerdict(NamedTuple):
@@ -75,7 +75,7 @@ class MembershipRules:
         for number, node in enumerate(self.nodes):
             reason = self._refusal(number, node)
             if reason is None:
-                self._enter(number, node)
+                self._register(number, node)
             else:
                 self.refused[number] = reason
 
@@ -85,8 +85,8 @@ class MembershipRules:
         if number == 0:
             return None
         entry, by = node.entry, node.header.by
-        single = isinstance(self.nodes[0].entry, VaultFounded) and self.nodes[0].entry.session is not None
-        verdict = self.judge(node.above)
+        of_share = isinstance(self.nodes[0].entry, VaultFounded) and self.nodes[0].entry.session is not None
+        verdict = self.judge(node.ancestors)
         need = ANY
         match entry:
             case None:
@@ -94,51 +94,51 @@ class MembershipRules:
             case VaultFounded():
                 return "a vault is founded once"
             case Admit():
-                return self._refused_admission(number, entry, verdict, single=single)
+                return self._admission_refusal(number, entry, verdict, of_share=of_share)
             case Rename():
                 need = ANY if entry.device == by else ADMIN
             case Guests():
                 need = ADMIN  # only admins pass on what others wrote
             case Remove() | Restore():
                 need = ANY if isinstance(entry, Remove) and entry.device == by else ADMIN
-                if not self.admits.get(entry.device, 0) & node.above:
+                if not self.admits.get(entry.device, 0) & node.ancestors:
                     return "it names a device that was never let in"
             case ShareEntry():
-                if single:
+                if of_share:
                     return "sessions are shared only from the main vault"
                 if not self._is_share(entry):
                     return "the shared session's founding entry is not genuine"
             case Invite() | Uninvite():
-                need = OWN
-                if not single:
+                need = NOT_GUEST
+                if not of_share:
                     return "people are invited only to a shared session"
-                if isinstance(entry, Uninvite) and not self._invite(entry.invite, node.above):
+                if isinstance(entry, Uninvite) and not self._is_invite(entry.invite, node.ancestors):
                     return "it names an invitation that does not exist"
         self._need[number] = need
         return None if self.holds(number, need, verdict) else "its author was not entitled to it"
 
-    def _refused_admission(
-        self, number: int, entry: Admit, verdict: MembershipVerdict, *, single: bool
+    def _admission_refusal(
+        self, number: int, entry: Admit, verdict: MembershipVerdict, *, of_share: bool
     ) -> str | None:
-        above = self.nodes[number].above
-        if entry.role == "guest" and (entry.admin or not single):
+        ancestors = self.nodes[number].ancestors
+        if entry.role == "guest" and (entry.admin or not of_share):
             return "guests belong only to a shared session, and admit no one"
         if not self._has_signing_key(number, entry):
             return "it does not prove that the device has the signing key it names"
-        if entry.invite is not None and not self._invite(entry.invite, above):
+        if entry.invite is not None and not self._is_invite(entry.invite, ancestors):
             return "it names an invitation that does not exist"
         self._need[number] = ADMIN
         if self.holds(number, ADMIN, verdict):
             return None
         invite = self.nodes[self.numbers[entry.invite]].entry if entry.invite is not None else None
         if entry.role == "guest" and isinstance(invite, Invite) and invite.write:
-            late = invite.expires is not None and entry.at > invite.expires
-            back = any(
+            expired = invite.expires is not None and entry.at > invite.expires
+            revoked = any(
                 getattr(self.nodes[number].entry, "invite", None) == entry.invite
-                for number in bits(self.uninvites & above)
+                for number in bits(self.uninvites & ancestors)
             )
-            self._need[number] = OWN
-            if not late and not back and self._admission_holds(number, verdict):
+            self._need[number] = NOT_GUEST
+            if not expired and not revoked and self._admission_holds(number, verdict):
                 return None
         return "its author was not entitled to it"
 
@@ -148,19 +148,19 @@ class MembershipRules:
         """
         device, node = entry.device, self.nodes[number]
         if entry.possession is not None:
-            known = node.hash + entry.possession.hex()
-            if known not in self._verified and not device.proven_by(entry.possession):
+            proof = node.hash + entry.possession.hex()
+            if proof not in self._verified and not device.proven_by(entry.possession):
                 return False
-            self._verified.add(known)
+            self._verified.add(proof)
             return True
-        if self.admits.get(device.id, 0) & node.above:
+        if self.admits.get(device.id, 0) & node.ancestors:
             return True
-        others = self._signing.get(device.signing, 0) & node.above & self._at_least[_role(entry)]
+        others = self._signing.get(device.signing, 0) & node.ancestors & self._at_least[_role(entry)]
         return not any(self._admitted[number] != device.id for number in bits(others))
 
-    def _invite(self, own: str, above: int) -> bool:
-        number = self.numbers.get(own)
-        if number is None or not above & self.authorised & 1 << number:
+    def _is_invite(self, entry_hash: str, ancestors: int) -> bool:
+        number = self.numbers.get(entry_hash)
+        if number is None or not ancestors & self.authorised & 1 << number:
             return False
         return isinstance(self.nodes[number].entry, Invite)
 
@@ -171,7 +171,7 @@ class MembershipRules:
         founding = founded_by(entry.share, {signed}, self._verified)
         return founding is not None and founding.session == entry.session
 
-    def _enter(self, number: int, node: EntryNode) -> None:
+    def _register(self, number: int, node: EntryNode) -> None:
         bit, entry, by = 1 << number, node.entry, node.header.by
         self.authorised |= bit
         if isinstance(entry, VaultFounded | Admit):
@@ -199,13 +199,13 @@ class MembershipRules:
     def holds(self, number: int, need: int, verdict: MembershipVerdict) -> bool:
         node = self.nodes[number]
         by = node.header.by
-        admissions = self.admits.get(by, 0) & node.above & verdict.admissions & self._at_least[need]
+        admissions = self.admits.get(by, 0) & node.ancestors & verdict.admissions & self._at_least[need]
         removals = self.removes.get(by, 0) & verdict.removals
-        threats = 0
+        unknowing = 0
         for item in bits(removals):
-            if not self.nodes[item].above >> number & 1:
-                threats |= 1 << item
-        return self._some_knows(admissions, threats)
+            if not self.nodes[item].ancestors >> number & 1:
+                unknowing |= 1 << item
+        return self._any_follows(admissions, unknowing)
 
     def valid(self, number: int, verdict: MembershipVerdict) -> bool:
         """Whether an authorised entry counts in the end."""
@@ -220,15 +220,15 @@ class MembershipRules:
         """The admissions by which a device belongs to the vault: those that follow every removal of it."""
         removals = self.removes.get(device, 0) & verdict.removals
         admissions = self.admits.get(device, 0) & verdict.admissions
-        return [number for number in bits(admissions) if not removals & ~self.nodes[number].above]
+        return [number for number in bits(admissions) if not removals & ~self.nodes[number].ancestors]
 
     def gives(self, number: int, role: int) -> bool:
         """Whether an admission gives this role, or a higher one."""
         return bool(self._at_least[role] >> number & 1)
 
-    def _some_knows(self, admissions: int, removals: int) -> bool:
+    def _any_follows(self, admissions: int, removals: int) -> bool:
         return (
-            any(not removals & ~self.nodes[number].above for number in bits(admissions))
+            any(not removals & ~self.nodes[number].ancestors for number in bits(admissions))
             if removals
             else admissions != 0
         )
@@ -239,15 +239,15 @@ class MembershipRules:
         entry = self.nodes[number].entry
         assert isinstance(entry, Admit)
         assert entry.invite is not None
-        invited = self.holds(self.numbers[entry.invite], OWN, verdict)
-        return invited and self.holds(number, OWN, verdict)
+        invited = self.holds(self.numbers[entry.invite], NOT_GUEST, verdict)
+        return invited and self.holds(number, NOT_GUEST, verdict)
 
     def _admissions_holding(self, removals: int, within: int) -> int:
         """The admissions that hold against these removals."""
         admissions = self.admissions & within
         touched = 0
         for number in bits(removals):
-            touched |= self._acts.get(self.targets[number], 0) & ~self.nodes[number].above
+            touched |= self._acts.get(self.targets[number], 0) & ~self.nodes[number].ancestors
         if not touched & within:
             return admissions
         holding = 0
@@ -266,34 +266,38 @@ class MembershipRules:
         removals = self.removals & within
         counting = self._decided.get(removals)
         if counting is None:
-            counting = self._decided[removals] = self._decide(removals, within, spare=False)
+            counting = self._decided[removals] = self._decide(removals, within, keep_admin=False)
         holding = self._admissions_holding(counting, within)
-        if counting and not self._governed(MembershipVerdict(counting, holding)):
-            counting = self._decide(removals, within, spare=True)
+        if counting and not self._has_admin(MembershipVerdict(counting, holding)):
+            counting = self._decide(removals, within, keep_admin=True)
             holding = self._admissions_holding(counting, within)
         verdict = MembershipVerdict(
-            counting, holding & ~self._taken_back(MembershipVerdict(counting, holding), within)
+            counting, holding & ~self._revoked_guests(MembershipVerdict(counting, holding), within)
         )
         self._verdicts[known] = verdict
         return verdict
 
-    def _decide(self, removals: int, within: int, *, spare: bool) -> int:
+    def _decide(self, removals: int, within: int, *, keep_admin: bool) -> int:
         clear = self._admissions_holding(removals, within)
-        hunted = any(self.removes.get(self.nodes[number].header.by, 0) & removals for number in bits(removals))
-        if not spare and not hunted and clear == self.admissions & within:
+        remover_removed = any(
+            self.removes.get(self.nodes[number].header.by, 0) & removals for number in bits(removals)
+        )
+        if not keep_admin and not remover_removed and clear == self.admissions & within:
             return removals  # the usual case: no admission is in doubt, and no remover was removed
         seniority = {number: self._seniority(number, clear) for number in bits(removals)}
         counting = 0
         for item in sorted(seniority, key=lambda number: (seniority[number], number)):
             if self._counts(item, counting, clear, seniority, within):
-                more = counting | 1 << item
-                if not spare or self._governed(MembershipVerdict(more, self._admissions_holding(more, within))):
-                    counting = more
+                extended = counting | 1 << item
+                if not keep_admin or self._has_admin(
+                    MembershipVerdict(extended, self._admissions_holding(extended, within))
+                ):
+                    counting = extended
         return counting
 
     def _seniority(self, number: int, clear: int) -> tuple[bool, int]:
         node = self.nodes[number]
-        admissions = self.admits[node.header.by] & node.above
+        admissions = self.admits[node.header.by] & node.ancestors
         undisputed = admissions & clear
         earliest = undisputed or admissions
         return not undisputed, (earliest & -earliest).bit_length()
@@ -304,38 +308,38 @@ class MembershipRules:
         node = self.nodes[number]
         by = node.header.by
         leaves = self.targets[number] == by
-        admissions = self.admits[by] & node.above & self._at_least[ANY if leaves else ADMIN]
+        admissions = self.admits[by] & node.ancestors & self._at_least[ANY if leaves else ADMIN]
         if admissions & ~clear:
             admissions &= self._admissions_holding(counting, within)
         known = 0
         for item in bits(self.removes.get(by, 0) & counting):
-            if node.above >> item & 1:
+            if node.ancestors >> item & 1:
                 known |= 1 << item
-            elif not self.nodes[item].above >> number & 1:
-                rival = self.nodes[item].header.by != by and seniority[item] < seniority[number]
-                if rival and not leaves:
+            elif not self.nodes[item].ancestors >> number & 1:
+                by_senior = self.nodes[item].header.by != by and seniority[item] < seniority[number]
+                if by_senior and not leaves:
                     return False
-        return self._some_knows(admissions, known)
+        return self._any_follows(admissions, known)
 
-    def _governed(self, verdict: MembershipVerdict) -> bool:
+    def _has_admin(self, verdict: MembershipVerdict) -> bool:
         """Whether an admin is left."""
         admins = verdict.admissions & self._at_least[ADMIN]
         while admins:  # the latest first: the likeliest to be live
             latest = admins.bit_length() - 1
-            if not self.removes.get(self._admitted[latest], 0) & verdict.removals & ~self.nodes[latest].above:
+            if not self.removes.get(self._admitted[latest], 0) & verdict.removals & ~self.nodes[latest].ancestors:
                 return True
             admins ^= 1 << latest
         return False
 
-    def _taken_back(self, verdict: MembershipVerdict, within: int) -> int:
+    def _revoked_guests(self, verdict: MembershipVerdict, within: int) -> int:
         """Admissions of guests whose invitation was concurrently revoked."""
         ended = 0
         for number in bits(self.uninvites & within):
             entry = self.nodes[number].entry
             assert isinstance(entry, Uninvite)
-            guests = self._guests.get(self.numbers[entry.invite], 0) & within & ~self.nodes[number].above
-            if guests and self.holds(number, OWN, verdict):
+            guests = self._guests.get(self.numbers[entry.invite], 0) & within & ~self.nodes[number].ancestors
+            if guests and self.holds(number, NOT_GUEST, verdict):
                 for guest in bits(guests):
-                    if not self.nodes[guest].above >> number & 1:
+                    if not self.nodes[guest].ancestors >> number & 1:
                         ended |= 1 << guest
         return ended

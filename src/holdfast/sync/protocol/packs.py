@@ -88,7 +88,7 @@ def unpacked_limit(sealed: int, *, foreign: bool) -> int:
     )
 
 
-def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
+def stream_message(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
     """The bytes a device signs to vouch for a stream up to an event."""
     return f"{vault}\n{session}\n{writer}\n{seq}\n{last}".encode()
 
@@ -148,7 +148,7 @@ def _stretch(packed: _Stretch) -> Stretch:
         if item.seen and not all(
             0 < head.seq <= MAX_SAFE_INTEGER and len(head.hash) == 2 * _HASH for head in item.seen
         ):
-            raise Invalid("an event in it has seen impossible heads")
+            raise Invalid("an event in it names impossible heads")
         event = event_with_hash(
             item.v, packed.session, packed.writer, seq, item.clock, item.at, item.seen or (), item.key, item.actor,
             item.type, _body(item), prev, item.data, item.salt,

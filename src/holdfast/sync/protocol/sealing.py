@@ -16,10 +16,10 @@ from holdfast.core.errors import Damaged, Failed
 from holdfast.machine.zstd import Zstandard, zstandard
 
 MAGIC: Final = b"HFS1"
-_SALT: Final = 32
-_HINT: Final = 8
-_HEAD: Final = len(MAGIC) + _SALT + _HINT
-_TAG: Final = 16
+_SALT_LENGTH: Final = 32
+_HINT_LENGTH: Final = 8
+_PREFIX_LENGTH: Final = len(MAGIC) + _SALT_LENGTH + _HINT_LENGTH
+_TAG_LENGTH: Final = 16
 _NONCE: Final = bytes(12)  # every key is used once
 _HEADER: Final = "holdfast seal 1\n"
 # The window of level 3 at any size; no more memory than the limit and this is used.
@@ -50,10 +50,10 @@ def seal(
 
     header = _header(kind, vault, name)
     if salt is None:
-        salt = os.urandom(_SALT)
-    once, hint = _once(key, salt, header)
-    front = MAGIC + salt + hint
-    return front + AESGCM(once).encrypt(_NONCE, _module().compress(plain, level), front + header)
+        salt = os.urandom(_SALT_LENGTH)
+    object_key, hint = _derive(key, salt, header)
+    prefix = MAGIC + salt + hint
+    return prefix + AESGCM(object_key).encrypt(_NONCE, _zstd().compress(plain, level), prefix + header)
 
 
 def unseal(ring: Iterable[bytes], kind: str, vault: str, name: str, sealed: bytes, *, limit: int) -> bytes:
@@ -65,19 +65,19 @@ def unseal(ring: Iterable[bytes], kind: str, vault: str, name: str, sealed: byte
         raise Unsealable(kind, name, NOT_SEALED)
     if sealed[3:4] != MAGIC[3:]:
         raise Unsealable(kind, name, NEWER if len(sealed) > 3 else NOT_SEALED)
-    if len(sealed) < _HEAD + _TAG or not (vault.isascii() and name.isascii()):
+    if len(sealed) < _PREFIX_LENGTH + _TAG_LENGTH or not (vault.isascii() and name.isascii()):
         raise Unsealable(kind, name, NOT_SEALED)
     header = _header(kind, vault, name)
-    salt, hint = sealed[len(MAGIC) : len(MAGIC) + _SALT], sealed[len(MAGIC) + _SALT : _HEAD]
+    salt, hint = sealed[len(MAGIC) : len(MAGIC) + _SALT_LENGTH], sealed[len(MAGIC) + _SALT_LENGTH : _PREFIX_LENGTH]
     for key in ring:
-        once, own = _once(key, salt, header)
-        if not hmac.compare_digest(own, hint):
+        object_key, key_hint = _derive(key, salt, header)
+        if not hmac.compare_digest(key_hint, hint):
             continue
         try:
-            packed = AESGCM(once).decrypt(_NONCE, sealed[_HEAD:], sealed[:_HEAD] + header)
+            packed = AESGCM(object_key).decrypt(_NONCE, sealed[_PREFIX_LENGTH:], sealed[:_PREFIX_LENGTH] + header)
         except InvalidTag:
             raise Unsealable(kind, name, CHANGED) from None
-        return _unpacked(kind, name, packed, limit)
+        return _decompress(kind, name, packed, limit)
     raise Unsealable(kind, name, NO_KEY)
 
 
@@ -94,17 +94,17 @@ def _header(kind: str, vault: str, name: str) -> bytes:
     return f"{_HEADER}{kind}\n{vault}\n{name}".encode("ascii")
 
 
-def _once(key: bytes, salt: bytes, header: bytes) -> tuple[bytes, bytes]:
+def _derive(key: bytes, salt: bytes, header: bytes) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    derived = HKDF(SHA256(), 32 + _HINT, salt, header).derive(key)
+    derived = HKDF(SHA256(), 32 + _HINT_LENGTH, salt, header).derive(key)
     return derived[:32], derived[32:]
 
 
-def _unpacked(kind: str, name: str, packed: bytes, limit: int) -> bytes:
+def _decompress(kind: str, name: str, packed: bytes, limit: int) -> bytes:
     """Decompress exactly one frame. Members can be hostile too: content and window stay within the limit."""
-    zstd = _module()
+    zstd = _zstd()
     window = min(max((limit - 1).bit_length(), _SMALLEST_WINDOW), 27)
     try:
         unpacking = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window})
@@ -122,7 +122,7 @@ def _unpacked(kind: str, name: str, packed: bytes, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _module() -> Zstandard:
+def _zstd() -> Zstandard:
     module = zstandard()
     if module is None:
         raise Failed("this Python has no module for Zstandard", hint="Install backports.zstd.", operation="sync")

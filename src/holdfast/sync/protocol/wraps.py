@@ -61,7 +61,7 @@ class _WrapDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 # codes: one that only the recipient and holders of the vault's box can make, removed devices included; and one that
 # only the recipient and the author of the file can make. The recipient reads files in turn from each author.
 
-_CODE: Final = 4  # hex digits
+_CODE_LENGTH: Final = 4  # hex digits
 _BY_BOX: Final = b"holdfast wrap name\n"
 _BY_AUTHOR: Final = b"holdfast wrap author\n"
 
@@ -88,25 +88,25 @@ def is_by_box(common: bytes | None, suffix: str) -> bool:
 
     Names by earlier versions have this code only.
     """
-    return common is not None and _code(_BY_BOX, common, suffix[:8]) == suffix[8 : 8 + _CODE]
+    return common is not None and _code(_BY_BOX, common, suffix[:8]) == suffix[8 : 8 + _CODE_LENGTH]
 
 
 def is_by_author(common: bytes | None, suffix: str) -> bool:
     """Whether one device chose this end of a name; `common` is the shared secret of recipient and author."""
-    return common is not None and _code(_BY_AUTHOR, common, suffix[:8]) == suffix[8 + _CODE :]
+    return common is not None and _code(_BY_AUTHOR, common, suffix[:8]) == suffix[8 + _CODE_LENGTH :]
 
 
 def _code(kind: bytes, common: bytes, start: str) -> str:
-    return hashlib.sha256(kind + common + start.encode("utf-8", "surrogatepass")).hexdigest()[:_CODE]
+    return hashlib.sha256(kind + common + start.encode("utf-8", "surrogatepass")).hexdigest()[:_CODE_LENGTH]
 
 
 def wrap(recipient: str, wrapped: KeyWrap) -> bytes:
     """An age file that the holder of the recipient's key can open, with Holdfast or with `age`."""
     recipient = check_recipient(recipient)
-    inside = _WrapDocument(
+    document = _WrapDocument(
         1, wrapped.vault, wrapped.founding, wrapped.keys, wrapped.box, wrapped.session, wrapped.secret, wrapped.entry
     )
-    sealed = age.encrypt(recipient, msgspec.json.encode(inside))
+    sealed = age.encrypt(recipient, msgspec.json.encode(document))
     if len(sealed) > MAX_BYTES:
         raise Refused(
             f"the keys of this vault take {len(sealed):,} bytes", hint=f"The limit for a wrap is {MAX_BYTES:,} bytes."
@@ -120,21 +120,21 @@ def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> KeyWrap | None:
     if plain is None:
         return None
     try:
-        inside = msgspec.json.decode(plain, type=decodable(_WrapDocument))
+        document = msgspec.json.decode(plain, type=decodable(_WrapDocument))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if inside.holdfast != 1 or not _VAULT.match(inside.vault) or any(len(key) != 32 for key in inside.keys):
+    if document.holdfast != 1 or not _VAULT.match(document.vault) or any(len(key) != 32 for key in document.keys):
         return None
-    if inside.box is not None and age.secret_of(inside.box) is None:
+    if document.box is not None and age.secret_of(document.box) is None:
         return None
     return KeyWrap(
-        vault=inside.vault,
-        founding=inside.founding,
-        keys=inside.keys,
-        box=inside.box,
-        session=inside.session,
-        secret=inside.secret,
-        entry=inside.entry if inside.entry is not None and _ENTRY.match(inside.entry) else None,
+        vault=document.vault,
+        founding=document.founding,
+        keys=document.keys,
+        box=document.box,
+        session=document.session,
+        secret=document.secret,
+        entry=document.entry if document.entry is not None and _ENTRY.match(document.entry) else None,
     )
 
 
@@ -142,7 +142,7 @@ def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> KeyWrap | None:
 
 _PLUGIN: Final = b"AGE-PLUGIN-"
 _ENCRYPTED: Final = (age.MAGIC, b"-----BEGIN AGE ENCRYPTED FILE-----")
-_UNPROTECTED: Final = (
+_PROTECTED_HINT: Final = (
     "Holdfast does not ask for passphrases: copy the file, remove the passphrase from the copy with ssh-keygen -p, "
     "and delete the copy afterwards; or ask for the session to be shared with an age key."
 )
@@ -156,7 +156,7 @@ def read_identity(text: bytes) -> list[str | bytes]:
     if start.startswith(b"-----BEGIN"):
         recipient_of(start)  # raises an error that says what is wrong
         if not age.is_ssh_identity(start):
-            raise _unusable()
+            raise _unusable_key_error()
         return [start]
     identities: list[str | bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -197,11 +197,11 @@ def recipient_of(identity: str | bytes) -> str:
         key = load(identity, None)
         line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     except TypeError:
-        raise Refused("this private key is protected by a passphrase", hint=_UNPROTECTED) from None
+        raise Refused("this private key is protected by a passphrase", hint=_PROTECTED_HINT) from None
     except (ValueError, UnsupportedAlgorithm, AttributeError):
-        raise _unusable() from None
+        raise _unusable_key_error() from None
     return check_recipient(line.decode("ascii"))
 
 
-def _unusable() -> HoldfastError:
+def _unusable_key_error() -> HoldfastError:
     return Invalid("age cannot use this private key", hint="Give an ed25519 SSH key, or an age key.")

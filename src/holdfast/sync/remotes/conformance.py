@@ -178,11 +178,11 @@ class RemoteConformance:
 
         def look() -> None:
             # From the last to the first: one that is seen now has all those before it already.
-            seen = [_there(reader, name) for name in reversed(names)]
+            seen = [_exists(reader, name) for name in reversed(names)]
             assert seen == sorted(seen), "a later one was there and an earlier one was not"
 
-        _while(lambda: writer.put([(name, name.encode()) for name in names]), look)
-        assert all(_there(reader, name) for name in names)
+        _check_while(lambda: writer.put([(name, name.encode()) for name in names]), look)
+        assert all(_exists(reader, name) for name in names)
 
     def test_a_bad_name_stops_what_comes_after_it(self) -> None:
         """A call that fails leaves all or a first part of its objects, whole, and has removed nothing."""
@@ -350,7 +350,7 @@ class RemoteConformance:
                 start.wait()
                 return name not in handles[mine].put([(name, noise(5_000, mine))])
 
-            won = _together([lambda mine=mine: create(mine) for mine in range(len(handles))])  # type: ignore[misc]
+            won = _run_together([lambda mine=mine: create(mine) for mine in range(len(handles))])  # type: ignore[misc]
             assert won.count(True) == 1, name
             for handle in handles:
                 assert handle.get(name, 5_000) == noise(5_000, won.index(True))
@@ -368,7 +368,7 @@ class RemoteConformance:
                 taken |= handles[mine].put([(f"p/{number}/{mine}", noise(1_000, mine)), head], remove=before)
             return frozenset(taken)
 
-        assert _together([lambda mine=mine: write(mine) for mine in range(4)]) == [frozenset()] * 4  # type: ignore[misc]
+        assert _run_together([lambda mine=mine: write(mine) for mine in range(4)]) == [frozenset()] * 4  # type: ignore[misc]
         wanted = [f"h/{mine}-4" for mine in range(4)] + [f"p/{n}/{mine}" for n in range(5) for mine in range(4)]
         assert [entry.name for entry in self.remote().list("")] == wanted
         assert all(handles[0].get(f"p/4/{mine}", 1_000) == noise(1_000, mine) for mine in range(4))
@@ -382,10 +382,10 @@ class RemoteConformance:
 
             def look(name: str = name) -> None:
                 assert [entry.size for entry in reader.list(name)] in ([], [len(data)])
-                if _there(reader, name):
+                if _exists(reader, name):
                     assert reader.get(name, len(data)) == data
 
-            _while(partial(writer.put, [(name, data)]), look)
+            _check_while(partial(writer.put, [(name, data)]), look)
             assert reader.get(name, len(data)) == data
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
@@ -399,7 +399,7 @@ class RemoteConformance:
         assert second.get("a", 1) == b"a"
 
 
-def _there(remote: RemoteStore, name: str) -> bool:
+def _exists(remote: RemoteStore, name: str) -> bool:
     try:
         remote.get(name, 1 << 40)
     except Missing:
@@ -407,7 +407,7 @@ def _there(remote: RemoteStore, name: str) -> bool:
     return True
 
 
-def _while(write: Callable[[], object], look: Callable[[], None]) -> None:
+def _check_while(write: Callable[[], object], look: Callable[[], None]) -> None:
     """Look again and again while something is written, and once more when that is over."""
     done = threading.Event()
 
@@ -428,6 +428,6 @@ def _while(write: Callable[[], object], look: Callable[[], None]) -> None:
         thread.join()
 
 
-def _together(calls: Sequence[Callable[[], _T]]) -> list[_T]:
+def _run_together(calls: Sequence[Callable[[], _T]]) -> list[_T]:
     with ThreadPoolExecutor(len(calls)) as pool:
         return [done.result() for done in [pool.submit(call) for call in calls]]

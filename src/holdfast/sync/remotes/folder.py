@@ -24,8 +24,8 @@ from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, chec
 from holdfast.sync.remotes.folder_directory import CLAIM, Directory, name_once
 
 _DAY: Final = 86_400.0
-_OURS: Final = frozenset({"vault", "m", "k", "h", "p"})
-_EVERYWHERE: Final = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN", "desktop.ini"})
+_OUR_NAMES: Final = frozenset({"vault", "m", "k", "h", "p"})
+_SYSTEM_NAMES: Final = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN", "desktop.ini"})
 _MAX_SWEPT: Final = 10_000  # names checked for leftovers of killed writers
 # Errors when a disk was unplugged or a server went away.
 _UNREACHABLE: Final = frozenset(
@@ -41,26 +41,28 @@ _UNREACHABLE: Final = frozenset(
 class FolderRemote:
     """A folder, opened for each call, so that an open remote does not keep a disk from being unmounted."""
 
-    def __init__(self, path: str, *, url: str | None = None, create: bool = False, most: int = 1_000_000) -> None:
+    def __init__(
+        self, path: str, *, url: str | None = None, create: bool = False, max_names: int = 1_000_000
+    ) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
         self.url = url or f"folder:{self.path}"
-        self._max_names = most  # names in one listing: a folder can be made to look endless
+        self._max_names = max_names  # names in one listing: a folder can be made to look endless
         if create:
             self._make()
 
     def _make(self) -> None:
         """Create the folder, but nothing above it, which is missing when its disk is not plugged in."""
-        above = os.path.dirname(self.path)
-        if not os.path.isdir(above):
+        parent = os.path.dirname(self.path)
+        if not os.path.isdir(parent):
             raise Unreachable(
-                f"cannot create the folder {display_path(self.path)}: there is no {display_path(above)}",
+                f"cannot create the folder {display_path(self.path)}: there is no {display_path(parent)}",
                 hint="Plug in or mount its disk; or, if the path is right, create the parent folder first.",
                 operation="make",
                 file=self.path,
             )
         if not os.path.isdir(self.path):
             make_private_dir(self.path)
-        elif self._is_of_others():
+        elif self._has_other_files():
             raise Refused(
                 f"{display_path(self.path)} holds other files",
                 hint=f"Use a separate folder: folder:{display_path(os.path.join(self.path, 'holdfast'))}",
@@ -68,32 +70,32 @@ class FolderRemote:
                 file=self.path,
             )
 
-    def _is_of_others(self) -> bool:
+    def _has_other_files(self) -> bool:
         """Whether it holds files, but no vault. Files that systems put everywhere do not count."""
         with self._open("list") as root:
             names = {
                 entry.name for entry in islice(root.entries(), self._max_names) if not entry.name.startswith(".")
             }
-        return bool(names - _EVERYWHERE) and not names & _OURS
+        return bool(names - _SYSTEM_NAMES) and not names & _OUR_NAMES
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        above, _, _ = prefix.rpartition("/")
-        if above and not is_name(above):
+        parent, _, _ = prefix.rpartition("/")
+        if parent and not is_name(parent):
             return ()  # no object can have such a name, and it must not lead anywhere else
         listing = _Listing(prefix, self._max_names, self.path)
-        with self._open("list") as root, _walked(root, above) as folder:
+        with self._open("list") as root, _open_path(root, parent) as folder:
             if folder is not None:
-                listing.collect(folder, f"{above}/" if above else "")
+                listing.collect(folder, f"{parent}/" if parent else "")
         return [ObjectInfo(name, listing.sizes[name]) for name in sorted(listing.sizes)]
 
     def get(self, name: str, limit: int) -> bytes:
         folder, _, last = checked(name).rpartition("/")
         data = None
-        with self._open("read") as root, _walked(root, folder) as here:
-            if here is not None:
+        with self._open("read") as root, _open_path(root, folder) as directory:
+            if directory is not None:
                 # One unreadable object must not block all others.
                 with contextlib.suppress(PermissionError):
-                    data = here.read(last, limit + 1)
+                    data = directory.read(last, limit + 1)
         if data is None:
             raise Missing(
                 f"there is no {name} in {display_path(self.path)} that this user may read",
@@ -115,12 +117,12 @@ class FolderRemote:
             swept = False
             for name, data in objects:
                 folder, _, last = name.rpartition("/")
-                with _made(root, folder, like) as here:
-                    taken = here.look(last) is not None
+                with _make_path(root, folder, like) as directory:
+                    taken = directory.look(last) is not None
                     if not taken:
-                        taken = not _create(root, here, last, data, like, sweep=not swept)
+                        taken = not _create(root, directory, last, data, like, sweep=not swept)
                         swept = True
-                    here.sync()  # also what another process created and may not have synced
+                    directory.sync()  # also what another process created and may not have synced
                 if taken:
                     existing.add(name)
             _remove(root, remove)
@@ -136,18 +138,20 @@ class FolderRemote:
             with Directory.open(self.path) as root:
                 yield root
         except (OSError, ValueError) as error:
-            raise self._explained(error, operation) from error
+            raise self._explain(error, operation) from error
 
-    def _explained(self, error: OSError | ValueError, operation: str) -> HoldfastError:
+    def _explain(self, error: OSError | ValueError, operation: str) -> HoldfastError:
         where = display_path(self.path)
         if isinstance(error, OSError):
             if os.path.lexists(self.path) and not os.path.isdir(self.path):
                 return Refused(f"{where} is not a folder", hint="Give a folder.", operation=operation, file=self.path)
             if error.errno in _UNREACHABLE or error.errno == errno.ENOENT:
                 # It may vanish while in use: unplugged, or deleted by somebody.
-                why = (error.strerror or "it went away").lower() if error.errno in _UNREACHABLE else "it is not there"
+                reason = (
+                    (error.strerror or "it went away").lower() if error.errno in _UNREACHABLE else "it is not there"
+                )
                 return Unreachable(
-                    f"cannot {operation} the folder {where}: {why}",
+                    f"cannot {operation} the folder {where}: {reason}",
                     hint="Plug in or mount its disk; if the folder is lost, create it or add another remote.",
                     operation=operation,
                     file=self.path,
@@ -158,24 +162,24 @@ class FolderRemote:
 class _Listing:
     """A listing in progress: objects and their sizes."""
 
-    def __init__(self, prefix: str, most: int, where: str) -> None:
+    def __init__(self, prefix: str, max_names: int, folder: str) -> None:
         self.sizes: dict[str, int] = {}
         self._prefix = prefix
-        self._left = most
-        self._where = where
+        self._left = max_names
+        self._folder = folder
 
-    def collect(self, folder: Directory, above: str) -> None:
-        deeper: list[str] = []
+    def collect(self, folder: Directory, prefix: str) -> None:
+        subfolders: list[str] = []
         for entry in folder.entries():
             self._left -= 1
             if self._left < 0:
                 raise Refused(
-                    f"{display_path(self._where)} holds more files than any vault needs",
+                    f"{display_path(self._folder)} holds more files than any vault needs",
                     hint="Keep other files out of the folder, or use another one.",
                     operation="list",
-                    file=self._where,
+                    file=self._folder,
                 )
-            name = above + entry.name
+            name = prefix + entry.name
             if not is_name(name):
                 continue
             # Skipped before anything is opened: neither has the prefix nor leads to it.
@@ -188,43 +192,45 @@ class _Listing:
             if stat.S_ISREG(info.st_mode):
                 self.sizes[name] = info.st_size
             elif stat.S_ISDIR(info.st_mode):
-                deeper.append(entry.name)
-        for name in deeper:
+                subfolders.append(entry.name)
+        for name in subfolders:
             # An unreadable subfolder must not block the others.
             with contextlib.suppress(PermissionError):
-                below = folder.step(name)
-                if below is not None:
-                    with below:
-                        self.collect(below, f"{above}{name}/")
+                subfolder = folder.step(name)
+                if subfolder is not None:
+                    with subfolder:
+                        self.collect(subfolder, f"{prefix}{name}/")
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextlib.contextmanager
-def _walked(root: Directory, path: str) -> Iterator[Directory | None]:
+def _open_path(root: Directory, path: str) -> Iterator[Directory | None]:
     """The directory at this path, step by step; None when there is none."""
-    here = root
+    directory = root
     with contextlib.ExitStack() as opened:
         for part in path.split("/") if path else ():
-            below = here.step(part)
+            below = directory.step(part)
             if below is None:
                 yield None
                 return
-            here = opened.enter_context(below)
-        yield here
+            directory = opened.enter_context(below)
+        yield directory
 
 
 @contextlib.contextmanager
-def _made(root: Directory, path: str, like: os.stat_result) -> Iterator[Directory]:
-    here = root
+def _make_path(root: Directory, path: str, like: os.stat_result) -> Iterator[Directory]:
+    directory = root
     with contextlib.ExitStack() as opened:
         for part in path.split("/") if path else ():
-            here = opened.enter_context(here.make(part, like))
-        yield here
+            directory = opened.enter_context(directory.make(part, like))
+        yield directory
 
 
-def _create(root: Directory, here: Directory, name: str, data: bytes, like: os.stat_result, *, sweep: bool) -> bool:
+def _create(
+    root: Directory, directory: Directory, name: str, data: bytes, like: os.stat_result, *, sweep: bool
+) -> bool:
     """Write to a temporary name, sync, then give the file its name; False when that was taken."""
     fd, temporary = root.temporary(like)
     try:
@@ -235,7 +241,7 @@ def _create(root: Directory, here: Directory, name: str, data: bytes, like: os.s
             os.close(fd)
         if sweep:
             _sweep(root, temporary)
-        return name_once(root, temporary, here, name)
+        return name_once(root, temporary, directory, name)
     finally:
         # Also on KeyboardInterrupt. What cannot be removed now is swept a day later.
         with contextlib.suppress(OSError):
@@ -260,10 +266,10 @@ def _sweep(root: Directory, ours: str) -> None:
 def _remove(root: Directory, names: Sequence[str]) -> None:
     for name in names:
         folder, _, last = name.rpartition("/")
-        with _walked(root, folder) as here:
-            if here is not None:
-                here.remove(last)
-                here.sync()
+        with _open_path(root, folder) as directory:
+            if directory is not None:
+                directory.remove(last)
+                directory.sync()
 
 
 URL: Final = "claude-desktop:"

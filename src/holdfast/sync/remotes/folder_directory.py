@@ -101,7 +101,7 @@ class Directory:
         except FileNotFoundError:
             return None
 
-    def read(self, name: str, most: int) -> bytes | None:
+    def read(self, name: str, limit: int) -> bytes | None:
         """At most `most` bytes of a regular file; None when there is none."""
         info = self.look(name)
         if info is None or stat.S_ISDIR(info.st_mode):
@@ -119,9 +119,9 @@ class Directory:
             if not stat.S_ISREG(mode):
                 raise self._planted(name, mode)
             parts: list[bytes] = []
-            while most > 0 and (part := retry_interrupted(os.read, fd, min(most, _CHUNK))):
+            while limit > 0 and (part := retry_interrupted(os.read, fd, min(limit, _CHUNK))):
                 parts.append(part)
-                most -= len(part)
+                limit -= len(part)
         finally:
             os.close(fd)
         return b"".join(parts)

@@ -28,7 +28,7 @@ from holdfast.machine.locks import locked
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteUnreadable, checked
 from holdfast.sync.remotes.git_objects import REF, ObjectRepository, ObjectSnapshot, SnapshotChange
-from holdfast.sync.remotes.git_refs import PREFIX, GitAddress, PushResult, RemoteRef, address, is_missing
+from holdfast.sync.remotes.git_refs import PREFIX, GitAddress, PushResult, RemoteRef, address, missing_error
 from holdfast.sync.remotes.git_trees import TreeObjects
 
 _ATTEMPTS: Final = 40
@@ -51,7 +51,7 @@ class GitRemote:
         self._copy = ObjectRepository(
             os.path.join(scratch, hashlib.sha256(where.text.encode()).hexdigest()[:16] + ".git")
         )
-        self._far = RemoteRef(where, self._copy, self.largest_fetch)
+        self._remote_ref = RemoteRef(where, self._copy, self.largest_fetch)
         self._snapshot: ObjectSnapshot | None = None
         self._listed = False
         self._only_grows = False
@@ -63,7 +63,7 @@ class GitRemote:
         """Open the remote at `git:ADDRESS`. With `create` it is asked at once; a repository is never created."""
         where = address(url)
         if where.local and not create and not os.path.isdir(where.text.removeprefix("file://")):
-            raise is_missing(where)
+            raise missing_error(where)
         if where.local and not os.path.isdir(where.text.removeprefix("file://")):
             raise NotFound(
                 f"there is no git repository at {where.shown}",
@@ -73,48 +73,48 @@ class GitRemote:
             )
         remote = cls(where, scratch)
         if create:
-            with remote._turn():
-                remote._far.tip(first=True)
+            with remote._locked():
+                remote._remote_ref.tip(first=True)
         return remote
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        with self._turn():
-            snapshot = self._refreshed()
+        with self._locked():
+            snapshot = self._refresh()
         self._listed = True
         return snapshot.under(prefix)
 
     def get(self, name: str, limit: int) -> bytes:
         """The object as of the last listing, which needs no request; else as of now."""
         checked(name)
-        with self._turn():
+        with self._locked():
             if self._listed and self._snapshot is not None and name in self._snapshot.objects:
                 # Another process may have pruned it here after it was removed there.
                 with contextlib.suppress(Damaged):
                     return self._read(self._snapshot, name, limit)
                 self._snapshot = None
-            return self._read(self._refreshed(), name, limit)
+            return self._read(self._refresh(), name, limit)
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         for name in [*(name for name, _ in objects), *remove]:
             checked(name)
         self._listed = False
-        with self._turn():
+        with self._locked():
             if self._snapshot is not None and self._snapshot.tip is not None:
                 # Another process may have pruned what this one saw last.
                 self._snapshot = self._snapshot if self._copy.has(self._snapshot.tip) else None
             fresh = self._snapshot is None
-            base = self._snapshot or self._refreshed()
+            base = self._snapshot or self._refresh()
             for attempt in range(_ATTEMPTS):
-                existing, change = _decided(base, objects, remove)
+                existing, change = _plan_change(base, objects, remove)
                 commit = None
                 if change.create or change.remove:
-                    commit = self._committed(base, change)
-                    if commit is not None and self._published(commit, base):
+                    commit = self._commit(base, change)
+                    if commit is not None and self._push(commit, base):
                         return existing
                     _wait(attempt)
                 elif fresh:
                     return existing
-                base, fresh = self._refreshed(), True
+                base, fresh = self._refresh(), True
                 # If a retried request was carried out the first time, the second is refused: the commit is ours.
                 if commit is not None and commit.tip in (base.tip, base.parent):
                     return existing
@@ -148,7 +148,7 @@ class GitRemote:
             raise ObjectTooLarge(f"the object {name} at {self._where.shown} has {blob.size} bytes", operation="get")
         return self._copy.read(blob)
 
-    def _committed(self, base: ObjectSnapshot, change: SnapshotChange) -> ObjectSnapshot | None:
+    def _commit(self, base: ObjectSnapshot, change: SnapshotChange) -> ObjectSnapshot | None:
         """The commit to push; None when the remote changed meanwhile."""
         removed = sum(base.size(name) for name in change.remove)
         kept = base.objects.kept - removed + sum(len(data) for _, data in change.create)
@@ -156,14 +156,14 @@ class GitRemote:
             base.removed_bytes + removed > kept or base.puts + 1 >= self.longest_history
         )
         whole = whole and not self._only_grows
-        if whole and not self._copy.shallow() and self._far.fetch() != base.tip:
+        if whole and not self._copy.is_shallow() and self._remote_ref.fetch() != base.tip:
             return None
         return self._copy.commit(base, change._replace(whole=whole))
 
-    def _published(self, commit: ObjectSnapshot, base: ObjectSnapshot) -> bool:
+    def _push(self, commit: ObjectSnapshot, base: ObjectSnapshot) -> bool:
         assert commit.tip is not None
         self._snapshot = None  # unknown until the server has answered
-        outcome = self._far.push(
+        outcome = self._remote_ref.push(
             commit.tip, base.tip, new_history=commit.parent is None, clear=self._replaces_unreadable
         )
         if outcome is PushResult.DONE:
@@ -172,15 +172,15 @@ class GitRemote:
         self._only_grows = self._only_grows or outcome is PushResult.NO_NEW_HISTORY
         return outcome is PushResult.DONE
 
-    def _refreshed(self) -> ObjectSnapshot:
+    def _refresh(self) -> ObjectSnapshot:
         """All objects as of now: one request, and one fetch if the answer is new."""
-        tip = self._far.tip()
+        tip = self._remote_ref.tip()
         if self._snapshot is not None and self._snapshot.tip == tip:
             return self._snapshot
         fetched = False
         try:
             if tip is not None and not self._copy.has(tip):
-                tip = self._far.fetch()
+                tip = self._remote_ref.fetch()
                 fetched = True
             self._snapshot = ObjectSnapshot(None, _NOTHING) if tip is None else self._copy.snapshot(tip)
         except RemoteUnreadable as problem:
@@ -203,13 +203,13 @@ class GitRemote:
     def _tidy(self, snapshot: ObjectSnapshot) -> None:
         """Clean up the local copy; a failure does not matter."""
         with contextlib.suppress(HoldfastError):
-            if not self._copy.heavy(snapshot.objects.kept):
-                self._copy.tidy()
-            elif self._far.fetch() == snapshot.tip:  # which cuts off local history
-                self._copy.slim()
+            if not self._copy.is_mostly_removed(snapshot.objects.kept):
+                self._copy.merge_packs()
+            elif self._remote_ref.fetch() == snapshot.tip:  # which cuts off local history
+                self._copy.keep_only_fetched()
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Lock the local copy: git's own locks make others fail instead of wait."""
         make_private_dir(self._scratch)
         lock = locked(self._copy.root + ".lock", patience=_LOCK_PATIENCE, what="a git remote")
@@ -227,7 +227,7 @@ class GitRemote:
             yield
 
 
-def _decided(
+def _plan_change(
     base: ObjectSnapshot, objects: Sequence[tuple[str, bytes]], remove: Sequence[str]
 ) -> tuple[frozenset[str], SnapshotChange]:
     """The names that exist already, and the change for the rest."""

@@ -23,11 +23,11 @@ from holdfast.machine.git.program import GitAnswer, GitProgram, GitSlow
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.machine.wall import monotonic
 from holdfast.sync.remotes.base import ObjectInfo, RemoteUnreadable
-from holdfast.sync.remotes.git_trees import DEEPEST, FOLDER, Blob, GitTree, TreeObjects, read_tree
+from holdfast.sync.remotes.git_trees import FOLDER, MAX_DEPTH, Blob, GitTree, TreeObjects, read_tree
 
 REF: Final = "refs/holdfast/objects"  # at the remote
-SEEN: Final = "refs/holdfast/seen"  # here: what was fetched last
-MADE: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
+FETCHED_REF: Final = "refs/holdfast/seen"  # here: what was fetched last
+MADE_REF: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
 
 _MAX_LISTED: Final = 1 << 28  # bytes of all trees
 _MAX_ENTRIES: Final = 1_000_000  # in all trees
@@ -154,10 +154,10 @@ class ObjectRepository(GitProgram):
 
     def has(self, commit: str) -> bool:
         """Whether a commit is here, fetched or made."""
-        return commit in self._local("for-each-ref", "--format=%(objectname)", SEEN, MADE).text.split()
+        return commit in self._local("for-each-ref", "--format=%(objectname)", FETCHED_REF, MADE_REF).text.split()
 
-    def seen(self) -> str:
-        return self._local("rev-parse", "--verify", "--end-of-options", SEEN).text
+    def fetched_commit(self) -> str:
+        return self._local("rev-parse", "--verify", "--end-of-options", FETCHED_REF).text
 
     def snapshot(self, tip: str) -> ObjectSnapshot:
         """Read the tip; `RemoteUnreadable` when it cannot be Holdfast's."""
@@ -183,7 +183,7 @@ class ObjectRepository(GitProgram):
         trees: dict[str, GitTree] = {}
         level = {root}
         left_bytes, left_entries = _MAX_LISTED, _MAX_ENTRIES
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DEPTH):
             if not level:
                 break
             raw = self._trees(sorted(level), left_bytes)
@@ -203,20 +203,20 @@ class ObjectRepository(GitProgram):
                 sizes[blob_id] = typed.size
         return TreeObjects(root, trees, sizes)
 
-    def _trees(self, ids: Sequence[str], most: int) -> dict[str, bytes]:
+    def _trees(self, ids: Sequence[str], max_bytes: int) -> dict[str, bytes]:
         """The trees with these ids. The copy was complete when fetched: a missing one was lost here."""
         typed = self._types(ids)
         if not all(typed):
             raise self._damaged("cat-file")
-        wanted = [item for item in typed if item is not None and item.kind == "tree"]
-        if sum(typed.size for typed in wanted) > most:
+        trees_to_read = [item for item in typed if item is not None and item.kind == "tree"]
+        if sum(typed.size for typed in trees_to_read) > max_bytes:
             raise RemoteUnreadable("it holds more files than any vault needs")
-        asked = "".join(f"{typed.id}\n" for typed in wanted).encode()
-        room = sum(typed.size for typed in wanted) + 100 * len(wanted)
-        out = self._local("cat-file", f"--batch={_FORMAT}", stdin=asked, most=room).out
+        request = "".join(f"{typed.id}\n" for typed in trees_to_read).encode()
+        expected_bytes = sum(typed.size for typed in trees_to_read) + 100 * len(trees_to_read)
+        out = self._local("cat-file", f"--batch={_FORMAT}", stdin=request, max_output=expected_bytes).out
         trees: dict[str, bytes] = {}
         position = 0
-        for item in wanted:
+        for item in trees_to_read:
             start = out.index(b"\n", position) + 1
             trees[item.id] = out[start : start + item.size]
             position = start + item.size + 1
@@ -226,13 +226,15 @@ class ObjectRepository(GitProgram):
         """The id, type and size of each object that is here."""
         if not specs:
             return []
-        asked = "".join(f"{spec}\n" for spec in specs).encode()
-        answer = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MAX_OUTPUT + 100 * len(specs))
+        request = "".join(f"{spec}\n" for spec in specs).encode()
+        answer = self._local(
+            "cat-file", f"--batch-check={_FORMAT}", stdin=request, max_output=_MAX_OUTPUT + 100 * len(specs)
+        )
         lines = [line.split() for line in answer.out.decode("ascii", "replace").splitlines()]
         return [_Typed(fields[0], fields[1], int(fields[2])) if len(fields) == 3 else None for fields in lines]
 
     def read(self, blob: Blob) -> bytes:
-        data = self._local("cat-file", "blob", blob.id, most=blob.size).out
+        data = self._local("cat-file", "blob", blob.id, max_output=blob.size).out
         if len(data) != blob.size:
             raise self._damaged("cat-file")
         return data
@@ -254,10 +256,15 @@ class ObjectRepository(GitProgram):
         script = bytearray(b"feature done\n")
         for mark, (_, data) in enumerate(change.create, 2):
             script += b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(data), data)
-        script += b"reset %b\n\n" % MADE.encode()
-        script += b"commit %b\nmark :1\ncommitter %b\ndata %d\n%b\n" % (MADE.encode(), _AUTHOR, len(message), message)
-        alone = change.whole or base.commit is None
-        if not alone and base.commit is not None:
+        script += b"reset %b\n\n" % MADE_REF.encode()
+        script += b"commit %b\nmark :1\ncommitter %b\ndata %d\n%b\n" % (
+            MADE_REF.encode(),
+            _AUTHOR,
+            len(message),
+            message,
+        )
+        new_history = change.whole or base.commit is None
+        if not new_history and base.commit is not None:
             script += b"from %b\n" % base.commit.encode()
         elif base.commit is not None or base.objects.root is not None:  # else nothing is readable
             tree = self._local("rev-parse", "--verify", "--end-of-options", f"{base.tip}^{{tree}}").text
@@ -265,10 +272,10 @@ class ObjectRepository(GitProgram):
         # Trees that another server accepted may be refused by this one: they are left out.
         changed = [*(name for name, _ in change.create), *change.remove]
         for folder, entries in base.objects.without_refused(changed):
-            above = _path(f"{folder}/") if folder else b""
-            script += b"D %b\n" % above.rstrip(b"/") if above else b"deleteall\n"
+            folder_path = _path(f"{folder}/") if folder else b""
+            script += b"D %b\n" % folder_path.rstrip(b"/") if folder_path else b"deleteall\n"
             for last, entry in entries.items():
-                script += b"M %b %b %b%b\n" % (entry.mode.rjust(6, b"0"), entry.id.encode(), above, last)
+                script += b"M %b %b %b%b\n" % (entry.mode.rjust(6, b"0"), entry.id.encode(), folder_path, last)
         for mark, (name, _) in enumerate(change.create, 2):
             script += b"M 100644 :%d %b\n" % (mark, _path(name))
         for name in change.remove:
@@ -279,30 +286,30 @@ class ObjectRepository(GitProgram):
         answer = self._local(
             *("fast-import", "--quiet", "--force", "--date-format=raw"),
             stdin=script,
-            most=_MAX_OUTPUT + 100 * len(change.create),
+            max_output=_MAX_OUTPUT + 100 * len(change.create),
         )
         ids = answer.text.split()
         blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, ids[1:], strict=True)}
         if base.objects.refused:
             return self.snapshot(ids[0])  # more than the change
         objects = base.objects.with_changes(blobs, change.remove)
-        return ObjectSnapshot(ids[0], objects, ids[0], None if alone else base.commit, puts, removed_bytes)
+        return ObjectSnapshot(ids[0], objects, ids[0], None if new_history else base.commit, puts, removed_bytes)
 
-    def shallow(self) -> bool:
+    def is_shallow(self) -> bool:
         """Whether the copy is shallow: only then does git omit what the other side has in unrelated trees."""
         return os.path.exists(os.path.join(self.root, "shallow"))
 
-    def heavy(self, kept: int) -> bool:
+    def is_mostly_removed(self, kept: int) -> bool:
         """Whether most of the copy was removed from the remote."""
         return self.weight() > 2 * kept + _SPARE
 
-    def slim(self) -> None:
+    def keep_only_fetched(self) -> None:
         """Drop everything but what was fetched last."""
-        self._local("update-ref", MADE, SEEN)
+        self._local("update-ref", MADE_REF, FETCHED_REF)
         self._local("repack", "-a", "-d", "-q")
         self._local("prune", "--expire=now")
 
-    def tidy(self) -> None:
+    def merge_packs(self) -> None:
         """Merge packs when there are many: each put and fetch makes one."""
         if sum(name.endswith(".pack") for name in os.listdir(self._packs)) > _PACKS:
             self._local("repack", "--geometric=2", "-d", "-q")
@@ -329,27 +336,27 @@ class ObjectRepository(GitProgram):
         stdin: bytes | bytearray = b"",
         env: Mapping[str, str] | None = None,
         patience: float = 120.0,
-        most: int = _MAX_OUTPUT,
+        max_output: int = _MAX_OUTPUT,
         growth: int | None = None,
     ) -> GitAnswer:
         """Run git here; stop it when it prints more than `most` bytes, or packs grow by more than `growth`."""
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         before = 0 if growth is None else self.weight()
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            given.write(stdin)
-            given.seek(0)
+        with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            stdin_file.write(stdin)
+            stdin_file.seek(0)
             words = ("--git-dir=.", *settings, *args)
-            until = monotonic() + patience
+            deadline = monotonic() + patience
             # The copy is private. A push into a repository on this machine keeps the person's umask, since others may
             # read there.
             umask = -1 if args[0] == "push" else 0o077
-            with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err, umask) as process:
-                while not _ended(process, until):
-                    _check(out, most)
-                    _check(err, max(most, _MAX_OUTPUT))
+            with self._started(words, {**_ENV, **(env or {})}, patience, stdin_file, out, err, umask) as process:
+                while not _ended(process, deadline):
+                    _check(out, max_output)
+                    _check(err, max(max_output, _MAX_OUTPUT))
                     if growth is not None and self.weight() - before > growth:
                         raise GitOverflow(f"it has more than {growth} bytes")
-            _check(out, most)
+            _check(out, max_output)
             out.seek(0)
             err.seek(0)
             stderr = err.read(_MAX_OUTPUT).decode("utf-8", "replace").strip()[-2000:]
@@ -358,9 +365,9 @@ class ObjectRepository(GitProgram):
                 process.returncode, out.read(), "".join(c for c in stderr if c.isprintable() or c == "\n")
             )
 
-    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MAX_OUTPUT) -> GitAnswer:
+    def _local(self, *args: str, stdin: bytes | bytearray = b"", max_output: int = _MAX_OUTPUT) -> GitAnswer:
         try:
-            answer = self.run(*args, stdin=stdin, most=most)
+            answer = self.run(*args, stdin=stdin, max_output=max_output)
         except (GitOverflow, GitSlow) as problem:
             raise self._damaged(args[0]) from problem
         if answer.code and "no space left" in answer.words.lower():
@@ -378,8 +385,8 @@ class ObjectRepository(GitProgram):
         )
 
 
-def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
-    left = until - monotonic()
+def _ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    left = deadline - monotonic()
     if left <= 0:
         raise subprocess.TimeoutExpired("git", left)
     try:
@@ -389,9 +396,9 @@ def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
     return True
 
 
-def _check(stream: IO[bytes], most: int) -> None:
-    if os.fstat(stream.fileno()).st_size > most:
-        raise GitOverflow(f"it has more than {most} bytes")
+def _check(stream: IO[bytes], max_bytes: int) -> None:
+    if os.fstat(stream.fileno()).st_size > max_bytes:
+        raise GitOverflow(f"it has more than {max_bytes} bytes")
 
 
 def _path(name: str) -> bytes:

@@ -17,7 +17,7 @@ from holdfast.machine.git.program import GitAnswer, GitSlow
 from holdfast.machine.git.reader import GitReader
 from holdfast.machine.git.worktree import locate
 from holdfast.sync.remotes.base import RemoteUnreadable
-from holdfast.sync.remotes.git_objects import REF, SEEN, GitOverflow, ObjectRepository
+from holdfast.sync.remotes.git_objects import FETCHED_REF, REF, GitOverflow, ObjectRepository
 
 PREFIX: Final = "git:"
 _MAX_LENGTH: Final = 2000
@@ -65,18 +65,18 @@ def address(url: str) -> GitAddress:
     """The address in `git:ADDRESS`, or `Invalid`."""
     text = url.removeprefix(PREFIX)
     if not text.isprintable() or len(text) > _MAX_LENGTH or text.startswith("-"):
-        raise _no_address()
+        raise _invalid_address()
     if text.startswith(("/", "./", "../", "~/")) or (os.name == "nt" and _DRIVE.match(text)):
         path = os.path.abspath(os.path.expanduser(text))
         return GitAddress(path, path, "file")
     match = _URL.fullmatch(text)
     if match is None:
         if "://" in text or _SCP.fullmatch(text) is None or _DRIVE.match(text):
-            raise _no_address()
+            raise _invalid_address()
         return GitAddress(text, text, "ssh")
     protocol, user, host, port, path = match.groups()
     if (protocol == "file") != (not host) or (protocol == "file" and (user or port)):
-        raise _no_address()
+        raise _invalid_address()
     if protocol == "http" and _LOOPBACK.fullmatch(host) is None:
         raise Invalid(
             "http:// is not encrypted",
@@ -90,7 +90,7 @@ def address(url: str) -> GitAddress:
     return GitAddress(text, shown, protocol, tuple(secrets))
 
 
-def spelled_out(url: str, directory: str) -> str:
+def resolve_remote_name(url: str, directory: str) -> str:
     """Replace `git:origin` by `git:ADDRESS`, as configured in the repository at `directory`."""
     word = url.removeprefix(PREFIX)
     if _WORD.fullmatch(word) is None:
@@ -123,16 +123,16 @@ def _refuse_inside(where: GitAddress, directory: str) -> None:
             )
 
 
-def is_missing(where: GitAddress, words: str = "") -> Unreachable:
+def missing_error(where: GitAddress, words: str = "") -> Unreachable:
     """The error for a repository that was there: its disk may not be mounted, or its host may differ."""
-    ask = (
+    advice = (
         "Plug in or mount its disk"
         if where.local
         else "Check whether it was moved, and whether you still have access"
     )
     return Unreachable(
         f"there is no longer a git repository at {where.shown}",
-        hint=f"{ask}; if it is lost for good, add another remote.\n{words}".strip(),
+        hint=f"{advice}; if it is lost for good, add another remote.\n{words}".strip(),
         operation="git remote",
     )
 
@@ -170,7 +170,7 @@ class RemoteRef:
         """Fetch the ref's commit, without history, and return its id."""
         answer = self._ask(
             *("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
-            *("--", self._where.text, f"+{REF}:{SEEN}"),
+            *("--", self._where.text, f"+{REF}:{FETCHED_REF}"),
             patience=_MOVE_PATIENCE,
             growth=self._max_growth,
         )
@@ -180,7 +180,7 @@ class RemoteRef:
             if any(mark in answer.words.lower() for mark in _INCOMPLETE):
                 raise RemoteUnreadable("objects that it needs are missing or broken")
             raise self._error("fetch", answer)
-        return self._copy.seen()
+        return self._copy.fetched_commit()
 
     def push(self, new: str, old: str | None, *, new_history: bool = False, clear: bool = False) -> PushResult:
         """Set the ref to `new` if it still is `old`. The server does this atomically.
@@ -202,7 +202,7 @@ class RemoteRef:
         if new_history and old is not None and (refused or "[remote rejected] (non-fast-forward)" in rejections):
             return PushResult.NO_NEW_HISTORY
         if clear and old is None and _IN_THE_WAY in answer.words:
-            self._clear()
+            self._remove_blocking_refs()
             return PushResult.MOVED
         if rejections and not refused and _IN_THE_WAY not in answer.words:
             return PushResult.MOVED
@@ -212,16 +212,16 @@ class RemoteRef:
             return PushResult.DONE
         raise error
 
-    def _clear(self) -> None:
+    def _remove_blocking_refs(self) -> None:
         """Remove refs below ours, which no Holdfast makes."""
         answer = self._ask("ls-remote", "--quiet", "--", self._where.text, f"{REF}/*", patience=_ASK_PATIENCE)
         names = [line.partition("\t")[2] for line in answer.out.decode("utf-8", "replace").splitlines()]
-        below = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MAX_CLEARED]
-        self._ask("push", "--quiet", "--no-verify", "--", self._where.text, *below, patience=_MOVE_PATIENCE)
+        deletions = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MAX_CLEARED]
+        self._ask("push", "--quiet", "--no-verify", "--", self._where.text, *deletions, patience=_MOVE_PATIENCE)
 
     def _ask(self, *args: str, patience: float, growth: int | None = None) -> GitAnswer:
         if self._env is None:
-            self._env = self._surroundings()
+            self._env = self._git_environment()
         try:
             return self._copy.run(*args, env=self._env, patience=patience, growth=growth)
         except GitSlow as slow:
@@ -234,7 +234,7 @@ class RemoteRef:
             self._copy.drop_unfinished()
             raise RemoteUnreadable(f"the request is too large: {problem.message}") from problem
 
-    def _surroundings(self) -> dict[str, str]:
+    def _git_environment(self) -> dict[str, str]:
         """The environment for git: no prompts, and only these protocols."""
         allowed = "file:ssh:https" + (":http" if self._where.protocol == "http" else "")
         env = {
@@ -244,11 +244,13 @@ class RemoteRef:
             "GCM_INTERACTIVE": "never",
         }
         if self._where.protocol == "ssh" and not os.environ.get("GIT_SSH"):
-            own = os.environ.get("GIT_SSH_COMMAND") or self._copy.run("config", "--get", "core.sshCommand").text
-            words = (own or "ssh").split()
+            ssh_command = (
+                os.environ.get("GIT_SSH_COMMAND") or self._copy.run("config", "--get", "core.sshCommand").text
+            )
+            words = (ssh_command or "ssh").split()
             # Only OpenSSH has these options; other programs have no terminal to ask at either.
             if re.split(r"[/\\]", words[0].strip("'\""))[-1].lower().removesuffix(".exe") == "ssh":
-                env["GIT_SSH_COMMAND"] = f"{own or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
+                env["GIT_SSH_COMMAND"] = f"{ssh_command or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
         return env
 
     def _error(self, verb: str, answer: GitAnswer, *, first: bool = False) -> HoldfastError:
@@ -257,7 +259,7 @@ class RemoteRef:
         for marks, sentence, hint in _ERRORS:
             if any(mark in lower for mark in marks):
                 if marks is _NO_REPOSITORY and not first:
-                    return is_missing(self._where, words)
+                    return missing_error(self._where, words)
                 return Failed(
                     sentence.format(shown=self._where.shown),
                     hint=f"{hint.format(shown=self._where.shown)}\n{words}",
@@ -334,7 +336,7 @@ _ERRORS: Final = (
 )
 
 
-def _no_address() -> Invalid:
+def _invalid_address() -> Invalid:
     return Invalid(
         "that is not a supported address of a git repository",
         hint="For example: git:git@host:me/repo.git, git:ssh://host/repo.git, git:https://host/me/repo.git, "

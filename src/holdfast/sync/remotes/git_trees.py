@@ -17,7 +17,7 @@ from holdfast.sync.remotes.base import MAX_NAME_LENGTH, is_name
 
 # The suffix of every folder: `a` and `a/b` are two objects, but a tree cannot hold a file and a folder `a`.
 FOLDER: Final = "_"
-DEEPEST: Final = MAX_NAME_LENGTH // 2  # folders in a name
+MAX_DEPTH: Final = MAX_NAME_LENGTH // 2  # folders in a name
 _SPARE: Final = 50_000  # a listing may have this many more paths than entries, since trees may occur twice
 _MAX_REPORTED: Final = 20
 
@@ -47,7 +47,7 @@ class GitTree(NamedTuple):
     refused: Sequence[bytes]
 
 
-_NO_TREE: Final = GitTree({}, {}, {}, ())
+_EMPTY_TREE: Final = GitTree({}, {}, {}, ())
 
 
 def read_tree(raw: bytes) -> GitTree:
@@ -128,8 +128,8 @@ class TreeObjects:
 
     def under(self, prefix: str) -> dict[str, Blob]:
         """Objects with this prefix, outer folders first, up to a limit."""
-        above = prefix.rpartition("/")[0]
-        waiting = deque([(f"{above}/" if above else "", self._at(above.split("/") if above else ()))])
+        parent = prefix.rpartition("/")[0]
+        waiting = deque([(f"{parent}/" if parent else "", self._at(parent.split("/") if parent else ()))])
         objects: dict[str, Blob] = {}
         left = self._entries + _SPARE
         while waiting and left > 0:
@@ -140,9 +140,11 @@ class TreeObjects:
                 if blob is not None and name.startswith(prefix) and len(name) <= MAX_NAME_LENGTH:
                     objects[name] = blob
             for last, tree_id in tree.folders.items():
-                below = f"{path}{last}/"
-                if len(below) < MAX_NAME_LENGTH and (below.startswith(prefix) or prefix.startswith(below)):
-                    waiting.append((below, self._trees.get(tree_id, _NO_TREE)))
+                subfolder = f"{path}{last}/"
+                if len(subfolder) < MAX_NAME_LENGTH and (
+                    subfolder.startswith(prefix) or prefix.startswith(subfolder)
+                ):
+                    waiting.append((subfolder, self._trees.get(tree_id, _EMPTY_TREE)))
         for name, changed in self._changed.items():
             if changed is None:
                 objects.pop(name, None)
@@ -160,18 +162,18 @@ class TreeObjects:
 
     def without_refused(self, names: Iterable[str]) -> list[tuple[str, Mapping[bytes, GitTreeEntry]]]:
         """The folders above these names that hold rejected entries, with their other entries; outer first."""
-        ways = {tuple(name.split("/")[:depth]) for name in names for depth in range(name.count("/") + 1)}
+        folder_paths = {tuple(name.split("/")[:depth]) for name in names for depth in range(name.count("/") + 1)}
         folders: list[tuple[str, Mapping[bytes, GitTreeEntry]]] = []
-        for way in sorted(ways, key=lambda parts: (len(parts), parts)):
-            tree = self._at(way)
+        for folder in sorted(folder_paths, key=lambda parts: (len(parts), parts)):
+            tree = self._at(folder)
             if tree.refused:
-                folders.append(("/".join(way), tree.entries))
+                folders.append(("/".join(folder), tree.entries))
         return folders
 
     def _at(self, folders: Sequence[str]) -> GitTree:
-        tree = self._trees.get(self.root or "", _NO_TREE)
+        tree = self._trees.get(self.root or "", _EMPTY_TREE)
         for folder in folders:
-            tree = self._trees.get(tree.folders.get(folder, ""), _NO_TREE)
+            tree = self._trees.get(tree.folders.get(folder, ""), _EMPTY_TREE)
         return tree
 
     def _blob(self, blob_id: str | None) -> Blob | None:

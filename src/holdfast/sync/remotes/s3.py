@@ -49,8 +49,8 @@ REQUEST_SECONDS: Final = 30  # for up to 1 MiB; twice as long for each doubling,
 MAX_LISTED: Final = 1_000_000  # a longer listing is not ours, or hostile
 _PAGE: Final = 1000
 _MAX_REPORTED: Final = 20
-_SIGNED_FOR: Final = timedelta(hours=1)  # clocks differ
-_NO_PATH: Final = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
+_SIGNATURE_LIFETIME: Final = timedelta(hours=1)  # clocks differ
+_NOT_A_PATH: Final = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 
 
 class S3Remote:
@@ -119,7 +119,7 @@ class S3Remote:
             if is_name(name):
                 if name.startswith(prefix):
                     sizes[name] = size
-            elif len(self._foreign) < _MAX_REPORTED and (not name.isprintable() or _NO_PATH.search(f"/{name}")):
+            elif len(self._foreign) < _MAX_REPORTED and (not name.isprintable() or _NOT_A_PATH.search(f"/{name}")):
                 self._foreign.add(name)
         return [ObjectInfo(name, sizes[name]) for name in sorted(sizes)]
 
@@ -129,18 +129,20 @@ class S3Remote:
         import obstore
 
         # Let the client say where it puts the prefix in a key.
-        path = urlsplit(obstore.sign(self._store(), "GET", "x", _SIGNED_FOR)).path
-        inside = unquote(path).removeprefix(urlsplit(self._place.endpoint).path.rstrip("/"))
-        inside = inside.removeprefix(f"/{self._place.bucket}/").removesuffix("x")
+        path = urlsplit(obstore.sign(self._store(), "GET", "x", _SIGNATURE_LIFETIME)).path
+        key_prefix = unquote(path).removeprefix(urlsplit(self._place.endpoint).path.rstrip("/"))
+        key_prefix = key_prefix.removeprefix(f"/{self._place.bucket}/").removesuffix("x")
 
         def sign(query: Mapping[str, str]) -> str:
             # The client signs only addresses of objects: so the query becomes part of the endpoint.
             address = f"{self._place.endpoint}/{self._place.bucket}?{urlencode(query, quote_via=quote)}&x-id="
-            return obstore.sign(self._client_for(address), "GET", "list", _SIGNED_FOR)
+            return obstore.sign(self._client_for(address), "GET", "list", _SIGNATURE_LIFETIME)
 
         opener = opener_for(self._certificates, proxied=self._proxied)
-        for key, size in keys_below(f"{inside}{folder}/" if folder else inside, sign, opener, REQUEST_SECONDS):
-            yield key.removeprefix(inside), size
+        for key, size in keys_below(
+            f"{key_prefix}{folder}/" if folder else key_prefix, sign, opener, REQUEST_SECONDS
+        ):
+            yield key.removeprefix(key_prefix), size
 
     @property
     def foreign(self) -> Sequence[str]:
@@ -172,11 +174,11 @@ class S3Remote:
             return self._call(request)
         except (Failed, Refused) as error:
             # Archived, encrypted with a foreign key, or not readable: one object must not block all others.
-            if isinstance(error, ObjectTooLarge) or not self._gives_others():
+            if isinstance(error, ObjectTooLarge) or not self._returns_other_objects():
                 raise
             raise Missing("the S3 server lists this object, but does not return it") from None
 
-    def _gives_others(self) -> bool:
+    def _returns_other_objects(self) -> bool:
         """Whether objects may be read at all: for a name that does not exist, the server must say it is missing."""
         import obstore
 
@@ -276,14 +278,14 @@ class S3Remote:
 
     def _store(self, size: int = 0, *, reading: bool = False) -> S3Store:
         """A client with enough time for this many bytes: its time limits are fixed when it is made."""
-        longer = min((size >> 20).bit_length(), 6)
-        known = self._stores.get((longer, reading))
-        if known is not None:
-            return known
-        options: ClientConfig = {"timeout": f"{REQUEST_SECONDS << longer}s"}
+        doublings = min((size >> 20).bit_length(), 6)
+        cached = self._stores.get((doublings, reading))
+        if cached is not None:
+            return cached
+        options: ClientConfig = {"timeout": f"{REQUEST_SECONDS << doublings}s"}
         if reading:  # a pause while reading; when writing, the client would count the time of sending too
             options["read_timeout"] = f"{REQUEST_SECONDS}s"
-        return self._stores.setdefault((longer, reading), self._client_for(None, options))
+        return self._stores.setdefault((doublings, reading), self._client_for(None, options))
 
     def _client_for(self, address: str | None, options: ClientConfig | None = None) -> S3Store:
         """A client of this remote; or, with an address that includes the bucket, one that only signs."""
@@ -415,27 +417,27 @@ def _page(url: str, opener: OpenerDirector, seconds: float) -> str:
     import ssl
     import urllib.error
 
-    until = monotonic() + seconds
+    deadline = monotonic() + seconds
     try:
         with opener.open(url, timeout=seconds) as answer:
-            return _body(answer, until)
+            return _body(answer, deadline)
     except urllib.error.HTTPError as error:
         with error:
             answer_text = error.read(_CHUNK).decode("utf-8", "replace")
         raise ListingFailed(f"status code: {error.code} {answer_text}") from None
     except (OSError, http.client.HTTPException) as error:
-        why = error.reason if isinstance(error, urllib.error.URLError) else error
-        kind = "InvalidCertificate" if isinstance(why, ssl.SSLCertVerificationError) else "not reached"
-        raise ListingFailed("kind: Timeout" if isinstance(why, TimeoutError) else kind) from None
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        kind = "InvalidCertificate" if isinstance(cause, ssl.SSLCertVerificationError) else "not reached"
+        raise ListingFailed("kind: Timeout" if isinstance(cause, TimeoutError) else kind) from None
 
 
-def _body(answer: HTTPResponse, until: float) -> str:
+def _body(answer: HTTPResponse, deadline: float) -> str:
     pieces: list[bytes] = []
     size = 0
     while piece := answer.read(_CHUNK):
         pieces.append(piece)
         size += len(piece)
-        if size > _MAX_PAGE or monotonic() > until:
+        if size > _MAX_PAGE or monotonic() > deadline:
             raise ListingFailed("kind: Timeout")
     return b"".join(pieces).decode("utf-8", "replace")
 

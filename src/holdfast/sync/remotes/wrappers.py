@@ -132,17 +132,17 @@ class RetryingRemote:
         self._clock = clock
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        return self._tried(lambda _: self._remote.list(prefix))
+        return self._retry(lambda _: self._remote.list(prefix))
 
     def get(self, name: str, limit: int) -> bytes:
-        return self._tried(lambda _: self._remote.get(name, limit))
+        return self._retry(lambda _: self._remote.get(name, limit))
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         def attempt(number: int) -> frozenset[str]:
             existing = self._remote.put(objects, remove=remove)
-            return existing if number == 1 else frozenset(existing - self._ours(objects, existing))
+            return existing if number == 1 else frozenset(existing - self._created_by_us(objects, existing))
 
-        return self._tried(attempt)
+        return self._retry(attempt)
 
     @property
     def foreign(self) -> Sequence[str]:
@@ -154,7 +154,7 @@ class RetryingRemote:
     def close(self) -> None:
         self._remote.close()
 
-    def _ours(self, objects: Sequence[tuple[str, bytes]], existing: frozenset[str]) -> set[str]:
+    def _created_by_us(self, objects: Sequence[tuple[str, bytes]], existing: frozenset[str]) -> set[str]:
         """Those that hold exactly our bytes: an earlier attempt that seemed to fail created them."""
         ours = set()
         for name, data in objects:
@@ -167,25 +167,25 @@ class RetryingRemote:
                 continue  # somebody else's, or removed since
         return ours
 
-    def _tried(self, call: Callable[[int], _T]) -> _T:
+    def _retry(self, call: Callable[[int], _T]) -> _T:
         began = self._clock()
         number = 1
         while True:
             try:
-                done = call(number)
+                result = call(number)
             except HoldfastError as error:
                 wait = _jittered(number)
                 out_of_time = self._clock() - began + wait > self._left
                 if not error.retry_helps or number >= self._tries or out_of_time:
-                    self._spent(began, number if error.retry_helps else number - 1)
+                    self._use_time(began, number if error.retry_helps else number - 1)
                     raise
             else:
-                self._spent(began, number - 1)
-                return done
+                self._use_time(began, number - 1)
+                return result
             self._wait(wait)
             number += 1
 
-    def _spent(self, began: float, failures: int) -> None:
+    def _use_time(self, began: float, failures: int) -> None:
         if failures:
             self._left -= self._clock() - began
 

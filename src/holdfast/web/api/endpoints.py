@@ -95,29 +95,29 @@ class HoursParameters(Parameters, kw_only=True):
     since: _SINCE | UnsetType = UNSET
 
 
-def read_parameters(kind: type[T], given: Iterable[tuple[str, str]]) -> T:
+def read_parameters(kind: type[T], pairs: Iterable[tuple[str, str]]) -> T:
     """Parse the query of an address."""
-    words: dict[str, str] = {}
-    for name, value in given:
-        if name in words:
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if name in values:
             raise Invalid(f"{name[:40]!a} is given twice")
-        words[name] = value
+        values[name] = value
     try:
-        return msgspec.convert(words, decodable(kind), strict=False)
+        return msgspec.convert(values, decodable(kind), strict=False)
     except msgspec.ValidationError as error:
-        takes = ", ".join(kind.__struct_encode_fields__) or "nothing"
-        raise Invalid(f"invalid query: {error}", hint=f"This address takes {takes}.") from None
+        names = ", ".join(kind.__struct_encode_fields__) or "nothing"
+        raise Invalid(f"invalid query: {error}", hint=f"This address takes {names}.") from None
 
 
-def moment(written: str | UnsetType) -> int | None:
+def moment(value: str | UnsetType) -> int | None:
     """The time in RFC 3339, or a day's first moment here."""
-    if written is UNSET:
+    if value is UNSET:
         return None
-    return midnight(written) if len(written) == 10 else parse_time(written)
+    return midnight(value) if len(value) == 10 else parse_time(value)
 
 
-def given(written: V | UnsetType) -> V | None:
-    return None if written is UNSET else written
+def or_none(value: V | UnsetType) -> V | None:
+    return None if value is UNSET else value
 
 
 # ── what each address answers ────────────────────────────────────────────────────────────────────────────
@@ -134,29 +134,35 @@ class Endpoint(NamedTuple):
     answer: Callable[[Keeper, Path, Parameters], d.Document]
 
 
-def sessions(keeper: Keeper, _: Path, asked: Parameters) -> d.SessionList:
+def sessions(keeper: Keeper, _: Path, parameters: Parameters) -> d.SessionList:
     """As `holdfast history --json`, of all projects by default; `next` continues where it ends."""
-    assert isinstance(asked, SessionsParameters)
+    assert isinstance(parameters, SessionsParameters)
     rows = keeper.history(
-        limit=asked.limit + 1, search=given(asked.search), status=given(asked.status), since=moment(asked.since),
-        all_projects=asked.all_projects, at=moment(asked.at), before=given(asked.cursor),
-        unfinished=asked.unfinished, project=given(asked.project), archived=given(asked.archived),
+        limit=parameters.limit + 1, search=or_none(parameters.search), status=or_none(parameters.status),
+        since=moment(parameters.since), all_projects=parameters.all_projects, at=moment(parameters.at),
+        before=or_none(parameters.cursor), unfinished=parameters.unfinished, project=or_none(parameters.project),
+        archived=or_none(parameters.archived),
     )  # fmt: skip
-    more = len(rows) > asked.limit
-    return d.SessionList(sessions=rows[: asked.limit], next=rows[asked.limit - 1].id if more else None)
+    more = len(rows) > parameters.limit
+    return d.SessionList(sessions=rows[: parameters.limit], next=rows[parameters.limit - 1].id if more else None)
 
 
-def session(keeper: Keeper, path: Path, asked: Parameters) -> d.OneSession:
+def session(keeper: Keeper, path: Path, parameters: Parameters) -> d.OneSession:
     """As `holdfast show --json`."""
-    assert isinstance(asked, At)
-    at = moment(asked.at)
+    assert isinstance(parameters, At)
+    at = moment(parameters.at)
     return d.OneSession(session=keeper.session(path["id"], at=at).document(at=at))
 
 
-def events(keeper: Keeper, path: Path, asked: Parameters) -> d.EventList:
+def events(keeper: Keeper, path: Path, parameters: Parameters) -> d.EventList:
     """As `holdfast log --json`: oldest first."""
-    assert isinstance(asked, Events)
-    at, kind, after, limit = moment(asked.at), given(asked.type), given(asked.after), given(asked.limit)
+    assert isinstance(parameters, Events)
+    at, kind, after, limit = (
+        moment(parameters.at),
+        or_none(parameters.type),
+        or_none(parameters.after),
+        or_none(parameters.limit),
+    )
     handle = keeper.session(path["id"], at=at)
     handle.state(at=at)  # raises if it is erased or had not begun
     log = keeper.events(handle.id)
@@ -173,13 +179,13 @@ def events(keeper: Keeper, path: Path, asked: Parameters) -> d.EventList:
     )
 
 
-def briefing(keeper: Keeper, path: Path, asked: Parameters) -> d.BriefingText:
+def briefing(keeper: Keeper, path: Path, parameters: Parameters) -> d.BriefingText:
     """As `holdfast briefing --json`."""
-    assert isinstance(asked, Briefing)
-    at = moment(asked.at)
+    assert isinstance(parameters, Briefing)
+    at = moment(parameters.at)
     handle = keeper.session(path["id"], at=at)
-    written = handle.briefing(reader=asked.for_, max_chars=asked.max_chars, at=at)
-    return d.BriefingText(briefing=written, for_=asked.for_, id=handle.id)
+    text = handle.briefing(reader=parameters.for_, max_chars=parameters.max_chars, at=at)
+    return d.BriefingText(briefing=text, for_=parameters.for_, id=handle.id)
 
 
 def now(keeper: Keeper, _: Path, __: Parameters) -> d.NowList:
@@ -193,19 +199,19 @@ def now(keeper: Keeper, _: Path, __: Parameters) -> d.NowList:
     ])  # fmt: skip
 
 
-def hours(keeper: Keeper, _: Path, asked: Parameters) -> d.HoursTable | d.AgentTable:
+def hours(keeper: Keeper, _: Path, parameters: Parameters) -> d.HoursTable | d.AgentTable:
     """As `holdfast stats --json`, of all projects or those of a name."""
-    assert isinstance(asked, HoursParameters)
-    project, since = given(asked.project), moment(asked.since)
-    if asked.by != "agent":
+    assert isinstance(parameters, HoursParameters)
+    project, since = or_none(parameters.project), moment(parameters.since)
+    if parameters.by != "agent":
         cached = all_hours.hours(keeper, _memo, project=project, since=since)
         tables = {"day": cached.days, "scope": cached.scopes, "project": cached.projects}
-        return d.HoursTable(by=asked.by, lines=tables[asked.by], total=cached.total)
+        return d.HoursTable(by=parameters.by, lines=tables[parameters.by], total=cached.total)
     rows = keeper.history(limit=None, all_projects=True, project=project, since=since, aliases=False)
     states = history.states_of(keeper, rows)
-    table = hours_table.table(states, asked.by, now=keeper.now(), offset=local_offset)
+    table = hours_table.table(states, parameters.by, now=keeper.now(), offset=local_offset)
     lines = cast("list[hours_table.AgentLine]", table.lines)
-    return d.AgentTable(by=asked.by, lines=lines, total=cast("hours_table.AgentLine", table.total))
+    return d.AgentTable(by=parameters.by, lines=lines, total=cast("hours_table.AgentLine", table.total))
 
 
 def hills(keeper: Keeper, _: Path, __: Parameters) -> d.HillList:
@@ -227,11 +233,11 @@ def devices(keeper: Keeper, _: Path, __: Parameters) -> d.OneDevice:
     keys = key_files.public(keeper.home.path)
     vaults = [
         d.VaultMet(
-            remote=met.remote.name, id=met.remote.vault, words=met.words, status=met.status, confirmed=met.confirmed,
-            last_sync=None if met.last_sync is None else format_time(met.last_sync),
-            error=met.error, held=met.waiting,
+            remote=status.remote.name, id=status.remote.vault, words=status.words, status=status.status,
+            confirmed=status.confirmed, last_sync=None if status.last_sync is None else format_time(status.last_sync),
+            error=status.error, held=status.waiting,
         )
-        for met in remote_setup.all_statuses(keeper)
+        for status in remote_setup.all_statuses(keeper)
     ]  # fmt: skip
     fingerprint, age, signing = (None,) * 3 if keys is None else (keys.words, keys.age, keys.signing.hex())
     return d.OneDevice(

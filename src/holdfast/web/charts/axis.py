@@ -19,24 +19,24 @@ from holdfast.core.wording import age
 Span = tuple[int, int]
 Offset = Callable[[int], timedelta]
 
-_FOLD: Final = 3.5  # per cent that a folded stretch takes
-_FOLDS: Final = 8
-_SHARE: Final = 0.2  # of the whole: shorter ones are not folded
-_ALWAYS: Final = 4 * HOUR  # longer ones are
+_FOLD_WIDTH: Final = 3.5  # per cent that a folded stretch takes
+_MAX_FOLDS: Final = 8
+_MIN_FOLD_SHARE: Final = 0.2  # of the whole: shorter ones are not folded
+_ALWAYS_FOLDED: Final = 4 * HOUR  # longer ones are
 _MIN_FOLD: Final = 2 * HOUR  # to be folded at all
 _STEPS: Final = (
     SECOND, 5 * SECOND, 15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE,
     30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY,
     364 * DAY, 3640 * DAY, 36400 * DAY, 364000 * DAY,
 )  # fmt: skip
-_TICKS: Final = 9  # at most, on a wide screen
-_APART: Final = 9.0  # per cent between two labels there
-_APART_NARROW: Final = 30.0  # and on a phone
+_MAX_TICKS: Final = 9  # at most, on a wide screen
+_LABEL_GAP: Final = 9.0  # per cent between two labels there
+_LABEL_GAP_NARROW: Final = 30.0  # and on a phone
 
 
-def step_for(length: int, most: int) -> int:
+def step_for(length: int, max_steps: int) -> int:
     """The smallest round step of which a length has at most `most`."""
-    return next((step for step in _STEPS if length <= step * most), _STEPS[-1])
+    return next((step for step in _STEPS if length <= step * max_steps), _STEPS[-1])
 
 
 class Period(NamedTuple):
@@ -75,8 +75,8 @@ class Axis:
     def __init__(self, period: Period, quiet: Iterable[Span] = ()) -> None:
         self.period = period
         self.folds = _folds(period, quiet)
-        self._shown = max(period.until - period.since - sum(end - begin for begin, end in self.folds), 1)
-        self._room = 100 - _FOLD * len(self.folds)
+        self._unfolded_ms = max(period.until - period.since - sum(end - begin for begin, end in self.folds), 1)
+        self._unfolded_width = 100 - _FOLD_WIDTH * len(self.folds)
 
     def x(self, moment: int) -> float:
         """Per cent from the left, within 0 and 100."""
@@ -85,59 +85,64 @@ class Axis:
         for begin, end in self.folds:
             inside = min(max(moment - begin, 0), end - begin)
             hidden += inside
-            passed += _FOLD * inside / (end - begin)
-        return round(min(max((moment - self.period.since - hidden) / self._shown * self._room + passed, 0), 100), 2)
+            passed += _FOLD_WIDTH * inside / (end - begin)
+        return round(
+            min(
+                max((moment - self.period.since - hidden) / self._unfolded_ms * self._unfolded_width + passed, 0), 100
+            ),
+            2,
+        )
 
-    def stretch(self, since: int, until: int, least: float = 0.4) -> tuple[float, float]:
+    def edges(self, since: int, until: int, min_width: float = 0.4) -> tuple[float, float]:
         """Left edge and width of a stretch: wide enough to be visible, and within the chart."""
         left, right = self.x(since), self.x(max(since, until))
-        if right - left < least:
-            left = min(left, 100 - least)
-            right = left + least
+        if right - left < min_width:
+            left = min(left, 100 - min_width)
+            right = left + min_width
         return round(left, 2), round(right - left, 2)
 
     def ticks(self, offset: Offset) -> list[Tick]:
         """Round times of the local clock, as many as have room for a label."""
         since, until = self.period.since, self.period.until
         shift = offset(since) // timedelta(milliseconds=1)
-        step = step_for(self._shown, _TICKS)
+        step = step_for(self._unfolded_ms, _MAX_TICKS)
         ticks: list[Tick] = []
-        day, last = "", -_APART_NARROW
+        day, last = "", -_LABEL_GAP_NARROW
         moment = -(-(since + shift) // step) * step - shift
-        while moment <= until and len(ticks) <= 2 * _TICKS:
+        while moment <= until and len(ticks) <= 2 * _MAX_TICKS:
             fold = next((end for begin, end in self.folds if begin < moment < end), None)
             if fold is not None:
                 moment = -(-(fold + shift) // step) * step - shift
                 continue
             place = self.x(moment)
-            there = _local(moment, shift)
-            today = f"{there:%a} {there.day} {there:%b}"
-            label = f"{today} {there:%Y}" if step >= 28 * DAY else today
+            date_time = _local(moment, shift)
+            today = f"{date_time:%a} {date_time.day} {date_time:%b}"
+            label = f"{today} {date_time:%Y}" if step >= 28 * DAY else today
             if step < DAY and (today == day or not ticks):
-                label = f"{there:%H:%M:%S}" if step < MINUTE else f"{there:%H:%M}"
+                label = f"{date_time:%H:%M:%S}" if step < MINUTE else f"{date_time:%H:%M}"
             day = today
-            if not ticks or place - ticks[-1].place >= _APART:
-                major = place - last >= _APART_NARROW and place <= 90
+            if not ticks or place - ticks[-1].place >= _LABEL_GAP:
+                major = place - last >= _LABEL_GAP_NARROW and place <= 90
                 last = place if major else last
                 ticks.append(Tick(place, label, major))
             moment += step
         return ticks
 
-    def drawn(self, height: int, offset: Offset, *, labels: bool = True) -> Markup:
+    def draw_grid(self, height: int, offset: Offset, *, labels: bool = True) -> Markup:
         """Grid, folded stretches and labels; the labels take the first 18 units of the height."""
         top = 18 if labels else 0
         parts: list[Markup] = []
         for begin, end in self.folds:
-            left, wide = self.stretch(begin, end)
+            left, width = self.edges(begin, end)
             parts.append(
                 Markup('<rect class="fold" x="{}%" y="{}" width="{}%" height="{}"><title>{}</title></rect>').format(
-                    left, top, wide, height - top, f"{age(end - begin)} in which nothing happened"
+                    left, top, width, height - top, f"{age(end - begin)} in which nothing happened"
                 )
             )
             if labels:
                 parts.append(
                     Markup('<text class="folded" x="{}%" y="12" text-anchor="middle">⋯</text>').format(
-                        round(left + wide / 2, 2)
+                        round(left + width / 2, 2)
                     )
                 )
         for tick in self.ticks(offset):
@@ -170,24 +175,24 @@ def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
     stretches: list[Span] = []
     work = sorted(busy)
     for since, until in pauses:
-        low = since
+        start = since
         for begin, end in work:
-            if low >= until or begin >= until:
+            if start >= until or begin >= until:
                 break
-            if begin > low:
-                stretches.append((low, min(begin, until)))
-            low = max(low, end)
-        if low < until:
-            stretches.append((low, until))
+            if begin > start:
+                stretches.append((start, min(begin, until)))
+            start = max(start, end)
+        if start < until:
+            stretches.append((start, until))
     return stretches
 
 
 def _folds(period: Period, quiet: Iterable[Span]) -> list[Span]:
     length = period.end - period.since
-    least = max(min(int(length * _SHARE), _ALWAYS), _MIN_FOLD)
-    within = [(max(begin, period.since), min(end, period.end)) for begin, end in quiet]
-    long_enough = [(begin, end) for begin, end in within if end - begin > least]
-    longest = sorted(long_enough, key=lambda stretch: stretch[0] - stretch[1])[:_FOLDS]
+    min_length = max(min(int(length * _MIN_FOLD_SHARE), _ALWAYS_FOLDED), _MIN_FOLD)
+    clipped = [(max(begin, period.since), min(end, period.end)) for begin, end in quiet]
+    long_enough = [(begin, end) for begin, end in clipped if end - begin > min_length]
+    longest = sorted(long_enough, key=lambda stretch: stretch[0] - stretch[1])[:_MAX_FOLDS]
     folds: list[Span] = []
     for begin, end in sorted(longest):
         if not folds or begin >= folds[-1][1]:

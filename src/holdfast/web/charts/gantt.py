@@ -31,8 +31,8 @@ WORDS: Final = {
     "error": "failed", "timeout": "out of time", "aborted": "given up", "pending": "not started",
     "gone": "ended without finishing",
 }  # fmt: skip
-_LIVELY: Final = frozenset({"running", "paused", "gone", "pending"})
-_FILLS: Final = {"run": "stripes", "held": "hatch"}
+_ACTIVE: Final = frozenset({"running", "paused", "gone", "pending"})
+_PATTERNS: Final = {"run": "stripes", "held": "hatch"}
 
 
 class GanttLane(NamedTuple):
@@ -53,19 +53,19 @@ class Gantt(NamedTuple):
     left_out: str
 
 
-def shown(lanes: Sequence[GanttLane], most: int = MAX_DRAWN) -> list[int]:
+def drawn_lanes(lanes: Sequence[GanttLane], max_drawn: int = MAX_DRAWN) -> list[int]:
     """Which lanes are drawn, in order: those still active, then those that started last."""
-    if len(lanes) <= most:
+    if len(lanes) <= max_drawn:
         return list(range(len(lanes)))
-    latest = sorted(range(len(lanes)), key=lambda number: (lanes[number].status in _LIVELY, number), reverse=True)
-    return sorted(latest[:most])
+    latest = sorted(range(len(lanes)), key=lambda number: (lanes[number].status in _ACTIVE, number), reverse=True)
+    return sorted(latest[:max_drawn])
 
 
-def chart(lanes: Sequence[GanttLane], axis: Axis, offset: Offset, *, most: int = MAX_DRAWN) -> Gantt:
-    which = shown(lanes, most)
-    drawn = [lanes[number] for number in which]
+def chart(lanes: Sequence[GanttLane], axis: Axis, offset: Offset, *, max_drawn: int = MAX_DRAWN) -> Gantt:
+    numbers = drawn_lanes(lanes, max_drawn)
+    drawn = [lanes[number] for number in numbers]
     height = TOP + max(len(drawn), 1) * ROW + 4
-    parts = [axis.drawn(height, offset)]
+    parts = [axis.draw_grid(height, offset)]
     for row, lane in enumerate(drawn):
         parts += _lane(lane, axis, TOP + row * ROW)
     parts.append(axis.now_line(height, top=14))
@@ -73,8 +73,8 @@ def chart(lanes: Sequence[GanttLane], axis: Axis, offset: Offset, *, most: int =
     drawing = Markup('<svg class="plot" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
         height, named, Markup("").join(parts)
     )
-    rest = [lanes[number] for number in sorted(set(range(len(lanes))) - set(which))]
-    return Gantt(drawn, drawing, f"and {count(len(rest), 'more agent')}: {tally(rest)}" if rest else "")
+    left_out = [lanes[number] for number in sorted(set(range(len(lanes))) - set(numbers))]
+    return Gantt(drawn, drawing, f"and {count(len(left_out), 'more agent')}: {tally(left_out)}" if left_out else "")
 
 
 def tally(lanes: Sequence[GanttLane]) -> str:
@@ -93,10 +93,10 @@ def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
     description = f"{one_line(lane.label)}: {shorten(one_line(lane.about), 160)}"
     end = axis.period.end
     if last > 0:  # between two attempts: idle, but the same agent
-        left, wide = axis.stretch(lane.runs[0][0], lane.runs[last][0])
+        left, width = axis.edges(lane.runs[0][0], lane.runs[last][0])
         parts.append(
             Markup('<line class="between" x1="{}%" y1="{}" x2="{}%" y2="{}"/>').format(
-                left, y + 12, round(left + wide, 2), y + 12
+                left, y + 12, round(left + width, 2), y + 12
             )
         )
     for number, (since, until) in enumerate(lane.runs):
@@ -105,22 +105,24 @@ def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
             FORMS.get(lane.status, ("done", ""))[0] if number == last else "failed" if stop in lane.failed else "done"
         )
         status = lane.status if number == last else "failed" if form == "failed" else "paused"
-        left, wide = axis.stretch(since, stop)
+        left, width = axis.edges(since, stop)
         title = f"{description} ({WORDS.get(status, one_line(status))}" + (
             ")" if until is None else f", {format_duration(stop - since)})"
         )
-        parts.append(_bar(form, left, wide, y, title))
+        parts.append(_bar(form, left, width, y, title))
     for moment in lane.failed:
         place = min(max(axis.x(moment), 0.8), 99.2)
         parts.append(Markup('<text class="cross" x="{}%" y="{}" text-anchor="middle">✗</text>').format(place, y + 16))
     return parts
 
 
-def _bar(form: str, left: float, wide: float, y: int, title: str) -> Markup:
-    over = _FILLS.get(form)
-    where = Markup('x="{}%" y="{}" width="{}%" height="14" rx="3"').format(left, y + 5, wide)
-    pattern = Markup('<rect {} fill="url(#{})" class="over"/>').format(where, over) if over else Markup("")
-    return Markup('<g class="bar-{}"><title>{}</title><rect {}/>{}</g>').format(form, title, where, pattern)
+def _bar(form: str, left: float, width: float, y: int, title: str) -> Markup:
+    pattern_id = _PATTERNS.get(form)
+    position = Markup('x="{}%" y="{}" width="{}%" height="14" rx="3"').format(left, y + 5, width)
+    pattern = (
+        Markup('<rect {} fill="url(#{})" class="over"/>').format(position, pattern_id) if pattern_id else Markup("")
+    )
+    return Markup('<g class="bar-{}"><title>{}</title><rect {}/>{}</g>').format(form, title, position, pattern)
 
 
 def busy(lanes: Sequence[GanttLane], end: int) -> list[Span]:

@@ -17,19 +17,19 @@ from holdfast.core.wording import count
 
 WEEKS: Final = 53
 _PITCH: Final = 14  # from one square to the next; hours.css knows their size and the resulting widths
-_SIDE: Final = 11
+_SQUARE_SIZE: Final = 11
 _LEFT: Final = 30
 _TOP: Final = 16
 _HEIGHT: Final = _TOP + 7 * _PITCH + 2
-_PAST: Final = _LEFT + (WEEKS - 1) * _PITCH
-_THIS: Final = _PITCH + 2
+_PAST_WIDTH: Final = _LEFT + (WEEKS - 1) * _PITCH
+_WEEK_WIDTH: Final = _PITCH + 2
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 # How much work one step stands for: the scale changes rarely, and its limits are round.
 _UNITS: Final = (15 * MINUTE, 30 * MINUTE, *(hours * HOUR for hours in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)))
 
 
-class Worked(NamedTuple):
+class WorkedDay(NamedTuple):
     working_ms: int
     sessions: int
 
@@ -47,24 +47,26 @@ def first_day(today: date) -> date:
     return today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
 
 
-def calendar(days: Mapping[date, Worked], today: date) -> Calendar:
+def calendar(days: Mapping[date, WorkedDay], today: date) -> Calendar:
     """Days outside the calendar are left out; a day without work has a square too."""
     first = first_day(today)
     shown = [first + timedelta(days=number) for number in range((today - first).days + 1)]
     unit = _unit(days[day].working_ms for day in shown if day in days)
-    cut = (WEEKS - 1) * 7
+    first_this_week = (WEEKS - 1) * 7
     squares = [
-        _square(day, days.get(day), unit, number // 7, this_week=number >= cut, now=day == today)
+        _square(day, days.get(day), unit, number // 7, this_week=number >= first_this_week, now=day == today)
         for number, day in enumerate(shown)
     ]
-    past, this = Markup("").join(squares[:cut]), Markup("").join(squares[cut:])
+    past, this_week = Markup("").join(squares[:first_this_week]), Markup("").join(squares[first_this_week:])
     names = Markup("").join(
-        Markup('<text x="0" y="{}">{}</text>').format(_TOP + row * _PITCH + _SIDE - 2, _WEEKDAYS[row])
+        Markup('<text x="0" y="{}">{}</text>').format(_TOP + row * _PITCH + _SQUARE_SIZE - 2, _WEEKDAYS[row])
         for row in (0, 2, 4)
     )
     return Calendar(
-        _drawing("heat-past", _PAST, f"Hours worked each day from {in_words(first)}", names + _months(first) + past),
-        _drawing("heat-week", _THIS, "Hours worked each day of this week", this),
+        _drawing(
+            "heat-past", _PAST_WIDTH, f"Hours worked each day from {in_words(first)}", names + _months(first) + past
+        ),
+        _drawing("heat-week", _WEEK_WIDTH, "Hours worked each day of this week", this_week),
         ("nothing", *(f"up to {_length(unit * step)}" for step in (1, 2, 3)), "more"),
     )
 
@@ -74,7 +76,7 @@ def in_words(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
-def day_text(day: date, worked: Worked | None) -> str:
+def day_text(day: date, worked: WorkedDay | None) -> str:
     """`Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions`"""
     if worked is None or not worked.working_ms:
         return f"{in_words(day)}: nothing"
@@ -89,8 +91,8 @@ def step(working_ms: int, unit: int) -> int:
 def _unit(amounts: Iterable[int]) -> int:
     """The smallest unit with which nine of ten days fit the scale."""
     worked = sorted(amount for amount in amounts if amount > 0)
-    usual = worked[(len(worked) - 1) * 9 // 10] if worked else 0
-    return next((unit for unit in _UNITS if usual <= 4 * unit), _UNITS[-1])
+    typical = worked[(len(worked) - 1) * 9 // 10] if worked else 0
+    return next((unit for unit in _UNITS if typical <= 4 * unit), _UNITS[-1])
 
 
 def _length(ms: int) -> str:
@@ -98,7 +100,7 @@ def _length(ms: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _square(day: date, worked: Worked | None, unit: int, column: int, *, this_week: bool, now: bool) -> Markup:
+def _square(day: date, worked: WorkedDay | None, unit: int, column: int, *, this_week: bool, now: bool) -> Markup:
     """Cached: most days never change again, and the calendar is drawn often."""
     return Markup(
         '<rect{} class="s{}{}" x="{}" y="{}" role="img" tabindex="{}" data-day="{}"><title>{}</title></rect>'

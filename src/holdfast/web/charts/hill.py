@@ -19,11 +19,11 @@ from holdfast.core.wording import one_line
 
 LAST: Final = 10
 WORDS: Final = ("not started", *["figuring out"] * 4, "at the crest", *["making it happen"] * 4, "done")
-_STEP: Final = 24  # from one dot of a stack to the next
+_STACK_STEP: Final = 24  # from one dot of a stack to the next
 _RADIUS: Final = 11
-_UNDER: Final = 40  # for the text below the hill
-_OVER: Final = 8
-_CHAR: Final = 6.6  # approximate width of a letter
+_TEXT_HEIGHT: Final = 40  # for the text below the hill
+_TOP_MARGIN: Final = 8
+_LETTER_WIDTH: Final = 6.6  # approximate width of a letter
 _MAX_LABEL: Final = 28  # letters of a name in the drawing
 _MIN_LABEL: Final = 4
 _MAX_NAMED: Final = 16  # with more dots than this, names would only clutter
@@ -39,7 +39,7 @@ class Dot(NamedTuple):
     number: int
 
 
-class Land(NamedTuple):
+class HillSize(NamedTuple):
     """The measures of a drawing."""
 
     width: int
@@ -51,11 +51,11 @@ class Land(NamedTuple):
     prefix: str
 
 
-WIDE: Final = Land(width=760, left=40, pitch=68, rise=150, columns=2, named=True, prefix="dot")
-NARROW: Final = Land(width=360, left=20, pitch=32, rise=90, columns=1, named=False, prefix="small")
+WIDE: Final = HillSize(width=760, left=40, pitch=68, rise=150, columns=2, named=True, prefix="dot")
+NARROW: Final = HillSize(width=360, left=20, pitch=32, rise=90, columns=1, named=False, prefix="small")
 
 
-class Placed(NamedTuple):
+class PlacedDot(NamedTuple):
     dot: Dot
     x: float
     y: float
@@ -69,25 +69,27 @@ def height_at(position: float, rise: float) -> float:
     return rise * (1 - math.cos(2 * math.pi * position / LAST)) / 2
 
 
-def drawing(dots: Sequence[Dot], land: Land = WIDE, label: str = "Hill") -> Markup:
+def drawing(dots: Sequence[Dot], size: HillSize = WIDE, label: str = "Hill") -> Markup:
     stacks = _stacks(dots)
-    base = _OVER + max([land.rise + 2 * _RADIUS, *(_tall(at, len(stack), land) for at, stack in stacks.items())])
-    total = base + _UNDER
+    base = _TOP_MARGIN + max(
+        [size.rise + 2 * _RADIUS, *(_stack_height(position, len(stack), size) for position, stack in stacks.items())]
+    )
+    total = base + _TEXT_HEIGHT
     # In the order of their numbers, which is the order of the keyboard.
-    placed = sorted(_placed(stacks, land, base), key=lambda item: item.dot.number)
-    if land.named:
-        placed = _named(placed, land)
+    placed = sorted(_placed(stacks, size, base), key=lambda item: item.dot.number)
+    if size.named:
+        placed = _with_labels(placed, size)
     stems = Markup("").join(
-        _stem(at, [item for item in placed if item.dot.position == at], land, base) for at in stacks
+        _stem(position, [item for item in placed if item.dot.position == position], size, base) for position in stacks
     )
     return Markup(
         '<svg class="hill {kind}" viewBox="0 0 {width} {total}" role="group" aria-label="{label}" data-left="{left}" '
         'data-pitch="{pitch}" data-base="{base}" data-rise="{rise}" data-words="{words}">{land}{stems}{dots}</svg>'
     ).format(
-        kind="wide" if land.named else "narrow", width=land.width, total=_short(total), label=label, left=land.left,
-        pitch=land.pitch, base=_short(base), rise=land.rise, words="|".join(WORDS), land=_hillside(land, base),
+        kind="wide" if size.named else "narrow", width=size.width, total=_number(total), label=label, left=size.left,
+        pitch=size.pitch, base=_number(base), rise=size.rise, words="|".join(WORDS), land=_hillside(size, base),
         stems=stems,
-        dots=Markup("").join(_drawn(item, land, alone=len(stacks[item.dot.position]) == 1) for item in placed),
+        dots=Markup("").join(_draw_dot(item, size, alone=len(stacks[item.dot.position]) == 1) for item in placed),
     )  # fmt: skip
 
 
@@ -101,86 +103,86 @@ def _stacks(dots: Sequence[Dot]) -> dict[int, list[Dot]]:
     return stacks
 
 
-def _columns(count: int, land: Land) -> int:
-    return min(land.columns, -(-count // 4))
+def _columns(count: int, size: HillSize) -> int:
+    return min(size.columns, -(-count // 4))
 
 
-def _tall(position: int, count: int, land: Land) -> float:
+def _stack_height(position: int, count: int, size: HillSize) -> float:
     """How high the stack at a position reaches."""
-    rows = -(-count // _columns(count, land))
-    return height_at(position, land.rise) + (rows - 1) * _STEP + _RADIUS
+    rows = -(-count // _columns(count, size))
+    return height_at(position, size.rise) + (rows - 1) * _STACK_STEP + _RADIUS
 
 
-def _placed(stacks: dict[int, list[Dot]], land: Land, base: float) -> Iterator[Placed]:
+def _placed(stacks: dict[int, list[Dot]], size: HillSize, base: float) -> Iterator[PlacedDot]:
     for position, stack in stacks.items():
-        columns = _columns(len(stack), land)
+        columns = _columns(len(stack), size)
         for index, dot in enumerate(stack):
             row, column = divmod(index, columns)
-            x = land.left + position * land.pitch + (column - (columns - 1) / 2) * _STEP
-            y = base - height_at(position, land.rise) - row * _STEP
-            yield Placed(dot, x, y, "", 0, "start")
+            x = size.left + position * size.pitch + (column - (columns - 1) / 2) * _STACK_STEP
+            y = base - height_at(position, size.rise) - row * _STACK_STEP
+            yield PlacedDot(dot, x, y, "", 0, "start")
 
 
 _Box = tuple[float, float, float, float]
 
 
-def _named(placed: list[Placed], land: Land) -> list[Placed]:
+def _with_labels(placed: list[PlacedDot], size: HillSize) -> list[PlacedDot]:
     """The dots with as much of their names as fits without covering a dot or another name."""
     if len(placed) > _MAX_NAMED:
         return placed
     taken: list[_Box] = [(item.x - _RADIUS, item.y - _RADIUS, item.x + _RADIUS, item.y + _RADIUS) for item in placed]
-    labelled_dots: list[Placed] = []
+    labelled_dots: list[PlacedDot] = []
     for item in placed:
-        labelled, box = _label(item, taken, land)
+        labelled, box = _label(item, taken, size)
         labelled_dots.append(labelled)
         if box is not None:
             taken.append(box)
     return labelled_dots
 
 
-def _label(dot_at: Placed, taken: list[_Box], land: Land) -> tuple[Placed, _Box | None]:
+def _label(dot_at: PlacedDot, taken: list[_Box], size: HillSize) -> tuple[PlacedDot, _Box | None]:
     name = one_line(dot_at.dot.name)
-    for longest in range(min(len(name), _MAX_LABEL), 0, -1):
-        if longest < min(len(name), _MIN_LABEL):
+    for length in range(min(len(name), _MAX_LABEL), 0, -1):
+        if length < min(len(name), _MIN_LABEL):
             break
-        text = name if longest == len(name) else name[: longest - 1].rstrip() + "…"
-        wide = _wide(text)
+        text = name if length == len(name) else name[: length - 1].rstrip() + "…"
+        width = _text_width(text)
         gap = _RADIUS + 5
         # Outwards first: the slope leaves more room there.
         for side in (-1, 1) if dot_at.dot.position <= LAST // 2 else (1, -1):
-            start = dot_at.x + gap if side > 0 else dot_at.x - gap - wide
-            box = (start, dot_at.y - 8, start + wide, dot_at.y + 8)
-            if start >= 2 and box[2] <= land.width - 2 and not any(_meet(box, other) for other in taken):
+            start = dot_at.x + gap if side > 0 else dot_at.x - gap - width
+            box = (start, dot_at.y - 8, start + width, dot_at.y + 8)
+            if start >= 2 and box[2] <= size.width - 2 and not any(_overlap(box, other) for other in taken):
                 return dot_at._replace(label=text, label_x=side * gap, anchor="start" if side > 0 else "end"), box
     return dot_at, None
 
 
-def _wide(text: str) -> float:
-    return sum(_CHAR * (2 if unicodedata.east_asian_width(char) in "WF" else 1) for char in text)
+def _text_width(text: str) -> float:
+    return sum(_LETTER_WIDTH * (2 if unicodedata.east_asian_width(char) in "WF" else 1) for char in text)
 
 
-def _meet(box: _Box, other: _Box) -> bool:
+def _overlap(box: _Box, other: _Box) -> bool:
     return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
 # ── how they look ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _short(value: float) -> str:
+def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _hillside(land: Land, base: float) -> Markup:
+def _hillside(size: HillSize, base: float) -> Markup:
     points = " ".join(
-        f"{_short(land.left + at * land.pitch / 4)},{_short(base - height_at(at / 4, land.rise))}"
-        for at in range(4 * LAST + 1)
+        f"{_number(size.left + step * size.pitch / 4)},{_number(base - height_at(step / 4, size.rise))}"
+        for step in range(4 * LAST + 1)
     )
-    middle, right = land.left + LAST / 2 * land.pitch, land.left + LAST * land.pitch
+    middle, right = size.left + LAST / 2 * size.pitch, size.left + LAST * size.pitch
     ticks = Markup("").join(
         Markup('<line class="tick" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
-            land.left + at * land.pitch, _short(base), _short(base + 4)
+            size.left + step * size.pitch, _number(base), _number(base + 4)
         )
-        for at in range(LAST + 1)
+        for step in range(LAST + 1)
     )
     return Markup(
         '<polygon class="earth" points="{left},{base} {points} {right},{base}"/><polyline class="slope" '
@@ -188,23 +190,23 @@ def _hillside(land: Land, base: float) -> Markup:
         '<text x="{up}" y="{under}" text-anchor="middle">Figuring out</text>'
         '<text x="{down}" y="{under}" text-anchor="middle">Making it happen</text>'
     ).format(
-        left=land.left, right=_short(right), base=_short(base), points=points, middle=_short(middle),
-        top=_short(base - land.rise), ticks=ticks, up=_short((land.left + middle) / 2),
-        down=_short((right + middle) / 2), under=_short(base + 24),
+        left=size.left, right=_number(right), base=_number(base), points=points, middle=_number(middle),
+        top=_number(base - size.rise), ticks=ticks, up=_number((size.left + middle) / 2),
+        down=_number((right + middle) / 2), under=_number(base + 24),
     )  # fmt: skip
 
 
-def _stem(position: int, stack: Sequence[Placed], land: Land, base: float) -> Markup:
+def _stem(position: int, stack: Sequence[PlacedDot], size: HillSize, base: float) -> Markup:
     """A line from the hill to a stack that partly floats above it."""
     if len(stack) < 2:
         return Markup("")
     return Markup('<line class="stem" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
-        land.left + position * land.pitch, _short(base - height_at(position, land.rise)),
-        _short(min(placed.y for placed in stack)),
+        size.left + position * size.pitch, _number(base - height_at(position, size.rise)),
+        _number(min(placed.y for placed in stack)),
     )  # fmt: skip
 
 
-def _drawn(placed: Placed, land: Land, *, alone: bool) -> Markup:
+def _draw_dot(placed: PlacedDot, size: HillSize, *, alone: bool) -> Markup:
     """A single dot has a large target; in a stack, each keeps to its own place."""
     dot = placed.dot
     label = Markup("")
@@ -219,8 +221,8 @@ def _drawn(placed: Placed, land: Land, *, alone: bool) -> Markup:
         '<title>{name}: {words}</title><circle class="reach" r="{reach}"/><circle class="face" r="{radius}"/>'
         '<text class="figure" y="4" text-anchor="middle">{number}</text>{label}</g>'
     ).format(
-        done=" done" if dot.position == LAST else "", prefix=land.prefix, key=dot.key, x=_short(placed.x),
-        y=_short(placed.y), name=one_line(dot.name), last=LAST, at=dot.position, words=WORDS[dot.position],
+        done=" done" if dot.position == LAST else "", prefix=size.prefix, key=dot.key, x=_number(placed.x),
+        y=_number(placed.y), name=one_line(dot.name), last=LAST, at=dot.position, words=WORDS[dot.position],
         scope=quote(dot.name, safe="", errors="replace"), session=dot.session, radius=_RADIUS, number=dot.number,
-        label=label, reach=20 if alone else _STEP // 2,
+        label=label, reach=20 if alone else _STACK_STEP // 2,
     )  # fmt: skip

@@ -14,9 +14,9 @@ from holdfast.web.charts.axis import Axis, Offset, Period, quiet
 
 HEIGHT: Final = 52
 MAX_DRAWN: Final = 200  # pauses that are drawn, the longest ones
-_FEW: Final = 40  # on a card
+_MAX_ON_CARD: Final = 40  # on a card
 KINDS: Final = ("manual", "idle", "task", "timeout")
-_FILLS: Final = {"manual": "hatch", "task": "dots", "timeout": "stripes"}
+_PATTERNS: Final = {"manual": "hatch", "task": "dots", "timeout": "stripes"}
 
 
 class StripPause(NamedTuple):
@@ -28,15 +28,15 @@ class StripPause(NamedTuple):
     until: int | None
 
 
-def drawn(pauses: Sequence[StripPause], most: int = MAX_DRAWN) -> Sequence[StripPause]:
+def drawn_pauses(pauses: Sequence[StripPause], max_drawn: int = MAX_DRAWN) -> Sequence[StripPause]:
     """The pauses that are drawn, in order: the longest, and one that lasts."""
-    if len(pauses) <= most:
+    if len(pauses) <= max_drawn:
         return pauses
 
     def by_length(pause: StripPause) -> tuple[bool, int]:
         return pause.until is not None, pause.since - (pause.until or pause.since)
 
-    return sorted(sorted(pauses, key=by_length)[:most], key=lambda pause: pause.since)
+    return sorted(sorted(pauses, key=by_length)[:max_drawn], key=lambda pause: pause.since)
 
 
 def pauses_of(session: Session) -> list[StripPause]:
@@ -51,7 +51,7 @@ def pauses_of(session: Session) -> list[StripPause]:
     ]
 
 
-def small(session: Session) -> Markup:
+def small_strip(session: Session) -> Markup:
     """The strip alone, for a card: long quiet stretches folded, the rest to scale."""
     since = parse_time(session.started_at or session.created_at)
     period = Period.of(since, since + session.time.elapsed_ms, live=session.ended_at is None)
@@ -59,13 +59,13 @@ def small(session: Session) -> Markup:
     axis = Axis(
         period._replace(until=period.end), quiet([(pause.since, pause.until or period.end) for pause in pauses], ())
     )
-    left, wide = axis.stretch(since, period.end)
-    parts = [Markup('<rect class="worked" x="{}%" width="{}%" height="8"/>').format(left, wide)]
-    for pause in drawn(pauses, _FEW):
-        left, wide = axis.stretch(pause.since, period.end if pause.until is None else pause.until, least=0.5)
+    left, width = axis.edges(since, period.end)
+    parts = [Markup('<rect class="worked" x="{}%" width="{}%" height="8"/>').format(left, width)]
+    for pause in drawn_pauses(pauses, _MAX_ON_CARD):
+        left, width = axis.edges(pause.since, period.end if pause.until is None else pause.until, min_width=0.5)
         kind = pause.kind if pause.kind in KINDS else "idle"
         parts.append(
-            Markup('<g class="pause-{}"><rect x="{}%" width="{}%" height="8"/></g>').format(kind, left, wide)
+            Markup('<g class="pause-{}"><rect x="{}%" width="{}%" height="8"/></g>').format(kind, left, width)
         )
     named = (
         f"Worked {format_duration(session.time.working_ms // MINUTE * MINUTE)}, with {count(len(pauses), 'pause')}"
@@ -78,27 +78,27 @@ def small(session: Session) -> Markup:
 def chart(pauses: Sequence[StripPause], axis: Axis, offset: Offset) -> Markup:
     """The strip, with the axis above it."""
     period = axis.period
-    left, wide = axis.stretch(period.since, period.end)
+    left, width = axis.edges(period.since, period.end)
     parts = [
-        axis.drawn(HEIGHT, offset),
+        axis.draw_grid(HEIGHT, offset),
         Markup('<rect class="worked" x="{}%" y="24" width="{}%" height="22"><title>worked</title></rect>').format(
-            left, wide
+            left, width
         ),
     ]
-    for pause in drawn(pauses):
+    for pause in drawn_pauses(pauses):
         until = period.end if pause.until is None else min(pause.until, period.end)
         if pause.until is not None and until <= pause.since:
             continue
-        left, wide = axis.stretch(pause.since, until, least=0.15)
+        left, width = axis.edges(pause.since, until, min_width=0.15)
         title = pause_words(pause.kind, pause.reason, until - pause.since) + (
             "" if pause.until is None else f", {format_duration(until - pause.since)}"
         )
-        where = Markup('x="{}%" y="24" width="{}%" height="22"').format(left, wide)
-        over = _FILLS.get(pause.kind)
+        position = Markup('x="{}%" y="24" width="{}%" height="22"').format(left, width)
+        pattern_id = _PATTERNS.get(pause.kind)
         parts.append(
             Markup('<g class="pause-{}"><title>{}</title><rect {}/>{}</g>').format(
-                pause.kind if pause.kind in KINDS else "idle", title, where,
-                Markup('<rect {} fill="url(#{})" class="over"/>').format(where, over) if over else "",
+                pause.kind if pause.kind in KINDS else "idle", title, position,
+                Markup('<rect {} fill="url(#{})" class="over"/>').format(position, pattern_id) if pattern_id else "",
             )
         )  # fmt: skip
     parts.append(axis.now_line(HEIGHT, top=14))

@@ -43,15 +43,15 @@ class Page(Protocol):
     name: str  # of its template, and in the navigation
     title: str
 
-    def content(self, keeper: Keeper, asked: PageRequest, /) -> PageContent:
+    def content(self, keeper: Keeper, request: PageRequest, /) -> PageContent:
         """Its content now. Raises `NotFound` if there is no such page."""
 
-    def concerns(self, change: Changes, asked: PageRequest, /) -> bool:
+    def concerns(self, change: Changes, request: PageRequest, /) -> bool:
         """Whether a change may affect what it shows."""
 
-    def extras(self, keeper: Keeper, asked: PageRequest, /) -> dict[str, object]:
+    def extras(self, keeper: Keeper, request: PageRequest, /) -> dict[str, object]:
         """Further values for its template that do not change while the page is open."""
 
 
 # Gives such a part, by `app.PARTS`.
-GivesPart = Callable[["Keeper", PageRequest], PageExtra]
+PartProvider = Callable[["Keeper", PageRequest], PageExtra]

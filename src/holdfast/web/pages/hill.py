@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
-_OTHERS: Final = 20  # projects in progress without a hill
-_FOLDED: Final = 7 * DAY  # a scope done for this long is folded away
+_MAX_OTHERS: Final = 20  # projects in progress without a hill
+_FOLDED_AFTER: Final = 7 * DAY  # a scope done for this long is folded away
 
 
 class Scope(NamedTuple):
@@ -55,14 +55,16 @@ class HillPage:
             "hill-heading": render(
                 "hill-heading.html", scopes=sum(map(len, projects.values())), projects=len(projects)
             ),
-            "hill-others": render("hill-others.html", others=others[:_OTHERS], words=list(enumerate(chart.WORDS))),
+            "hill-others": render(
+                "hill-others.html", others=others[:_MAX_OTHERS], words=list(enumerate(chart.WORDS))
+            ),
         }
         return PageContent({**about, **regions}, {"hills": tuple(regions)})
 
     def concerns(self, change: Changes, _: PageRequest, /) -> bool:
         return bool(change.sessions) or change.other_changes
 
-    def extras(self, _keeper: Keeper, _asked: PageRequest, /) -> dict[str, object]:
+    def extras(self, _keeper: Keeper, _request: PageRequest, /) -> dict[str, object]:
         return {}
 
 
@@ -76,9 +78,9 @@ def _latest(keeper: Keeper) -> dict[str, Row]:
     return {name: projects[name][session] for name, session in latest_ids.items() if session is not None}
 
 
-def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: int) -> Markup:
-    done = [scope for scope in scopes if scope.position == chart.LAST and now - (scope.moved_at or 0) > _FOLDED]
-    shown = sorted((scope for scope in scopes if scope not in done), key=_in_order)
+def _project(key: str, name: str, scopes: Sequence[Hill], latest_session: Row | None, now: int) -> Markup:
+    done = [scope for scope in scopes if scope.position == chart.LAST and now - (scope.moved_at or 0) > _FOLDED_AFTER]
+    shown = sorted((scope for scope in scopes if scope not in done), key=_sort_key)
     keys = _keys(name, shown)
     dots = [
         chart.Dot(keys[number], hill.scope, hill.position, hill.session, number + 1)
@@ -93,13 +95,13 @@ def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: i
         done=done,
         wide=chart.drawing(dots, chart.WIDE, label) if dots else None,
         narrow=chart.drawing(dots, chart.NARROW, label) if dots else None,
-        at=at,
+        at=latest_session,
         words=list(enumerate(chart.WORDS)),
         names=[escape(hill.scope) for hill in shown],
     )
 
 
-def _in_order(hill: Hill) -> tuple[list[tuple[int, str]], str]:
+def _sort_key(hill: Hill) -> tuple[list[tuple[int, str]], str]:
     """By name, with numbers compared as numbers: `part 2` comes before `part 10`."""
     pieces = re.split(r"([0-9]{1,18})", one_line(hill.scope).casefold())
     return [(int(piece), "") if number % 2 else (-1, piece) for number, piece in enumerate(pieces)], hill.scope
@@ -107,11 +109,11 @@ def _in_order(hill: Hill) -> tuple[list[tuple[int, str]], str]:
 
 def _keys(name: str, scopes: Sequence[Hill]) -> list[str]:
     """An element name for each. Two projects of one name may have scopes of one name."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     keys = []
     for scope in scopes:
-        seen[scope.scope] += 1
-        keys.append(_key(f"{name}\0{scope.scope}\0{seen[scope.scope]}"))
+        counts[scope.scope] += 1
+        keys.append(_key(f"{name}\0{scope.scope}\0{counts[scope.scope]}"))
     return keys
 
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
-AT_ONCE: Final = 60
+ROWS_PER_PAGE: Final = 60
 _MAX_ROWS: Final = 1_200  # when the browser returns to where it was scrolled to
 _MAX_GOAL_LENGTH: Final = 300  # characters of a goal
 _MAX_NAME_LENGTH: Final = 60
 _MAX_NAMES: Final = 500
-_BETWEEN: Final = Markup("\x1e")  # occurs in no text: invisible characters are spelled out
-_COUNTED: Final = re.compile(r'(data-since="(\d+)">)[^<]*')
-_WORDS: Final = ("q", "status", "project", "archived", "since")
+_ROW_SEPARATOR: Final = Markup("\x1e")  # occurs in no text: invisible characters are spelled out
+_GROWING_TIME: Final = re.compile(r'(data-since="(\d+)">)[^<]*')
+_FILTERS: Final = ("q", "status", "project", "archived", "since")
 UNFINISHED: Final = "unfinished"
 
 
@@ -61,33 +61,33 @@ class History:
         self._drawn: dict[object, Markup] = {}
         self._projects: tuple[object, list[str]] = (None, [])
 
-    def content(self, keeper: Keeper, asked: PageRequest) -> PageContent:
-        rows = matching_rows(keeper, asked, AT_ONCE + 1)
-        shown = rows[:AT_ONCE]
-        last = shown[-1].id if len(rows) > AT_ONCE else None
+    def content(self, keeper: Keeper, request: PageRequest) -> PageContent:
+        rows = matching_rows(keeper, request, ROWS_PER_PAGE + 1)
+        shown = rows[:ROWS_PER_PAGE]
+        last = shown[-1].id if len(rows) > ROWS_PER_PAGE else None
         drawn = self.rows(keeper, shown)
         about = {
             "history-count": render("history-count.html", shown=len(shown), more=last is not None),
-            "history-state": render("history-state.html", any=bool(shown), narrowed=bool(_words(asked))),
-            "history-more": render("history-more.html", href=None if last is None else _address(asked, last)),
+            "history-state": render("history-state.html", any=bool(shown), narrowed=bool(_filters(request))),
+            "history-more": render("history-more.html", href=None if last is None else _address(request, last)),
         }
         return PageContent({**about, **drawn}, {"history-latest": tuple(drawn)})
 
     def concerns(self, _: Changes, __: PageRequest) -> bool:
         return True
 
-    def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
+    def extras(self, keeper: Keeper, request: PageRequest) -> dict[str, object]:
         # Values that return to the server must stay unchanged; what is shown is made visible.
-        words = {name: escape(asked.text(name)) for name in _WORDS}
+        filters = {name: escape(request.text(name)) for name in _FILTERS}
         names = self._names(keeper)
-        chosen = asked.text("project")
+        chosen = request.text("project")
         if chosen and chosen not in names:
             names = [chosen, *names]
         projects = [(escape(name), shorten(one_line(name), _MAX_NAME_LENGTH)) for name in names[:_MAX_NAMES]]
         now = keeper.now()
         return {
-            "words": words, "statuses": STATUS, "projects": projects, "at_once": AT_ONCE,
-            "counted": lambda row: counted(row, now),
+            "words": filters, "statuses": STATUS, "projects": projects, "at_once": ROWS_PER_PAGE,
+            "counted": lambda row: with_times(row, now),
         }  # fmt: skip
 
     def rows(self, keeper: Keeper, rows: list[Row]) -> dict[str, Markup]:
@@ -95,13 +95,13 @@ class History:
         if len(self._drawn) > 20 * _MAX_ROWS:
             self._drawn.clear()
         drawn = self._drawn
-        seen = _as_of_now(keeper, rows)
-        keys = [(since, msgspec.msgpack.encode(row)) for row, since in seen]
-        new = {key: item for item, key in zip(seen, keys, strict=True) if key not in drawn}
+        timed_rows = _with_time_worked(keeper, rows)
+        keys = [(since, msgspec.msgpack.encode(row)) for row, since in timed_rows]
+        new = {key: item for item, key in zip(timed_rows, keys, strict=True) if key not in drawn}
         if new:
-            made = render("history-rows.html", rows=[_line(*item) for item in new.values()], between=_BETWEEN)
-            drawn.update(zip(new, made.split(_BETWEEN), strict=True))
-        return {f"row-{row.id}": drawn[key] for (row, _), key in zip(seen, keys, strict=True)}
+            html = render("history-rows.html", rows=[_line(*item) for item in new.values()], between=_ROW_SEPARATOR)
+            drawn.update(zip(new, html.split(_ROW_SEPARATOR), strict=True))
+        return {f"row-{row.id}": drawn[key] for (row, _), key in zip(timed_rows, keys, strict=True)}
 
     def _names(self, keeper: Keeper) -> list[str]:
         """Project names, cached: they change only with events, and reading them takes longer than the page."""
@@ -112,35 +112,39 @@ class History:
         return self._projects[1]
 
 
-def matching_rows(keeper: Keeper, asked: PageRequest, limit: int) -> list[Row]:
-    status, archived, since = asked.text("status"), asked.text("archived"), asked.text("since")
+def matching_rows(keeper: Keeper, request: PageRequest, limit: int) -> list[Row]:
+    status, archived, since = request.text("status"), request.text("archived"), request.text("since")
     if archived not in ("", "yes", "no"):
         raise Invalid("archived is yes or no", hint="Leave it out for both.")
     keeper.collect()
-    wanted = Filter(
-        search=asked.text("q") or None,
+    row_filter = Filter(
+        search=request.text("q") or None,
         status=None if status in ("", UNFINISHED) else status,
         unfinished=status == UNFINISHED,
-        name=asked.text("project") or None,
+        name=request.text("project") or None,
         archived={"yes": True, "no": False}.get(archived),
         since=midnight(since[:20]) if since else None,
-        before=history.place_of(keeper.existing_store(), asked.text("before") or None),
+        before=history.place_of(keeper.existing_store(), request.text("before") or None),
         limit=limit,
     )
-    return history.listed(keeper, wanted)
+    return history.listed(keeper, row_filter)
 
 
-def more(keeper: Keeper, asked: PageRequest) -> PageExtra:
+def more(keeper: Keeper, request: PageRequest) -> PageExtra:
     """For the page's script: the first page of another search, or the rows after the last one."""
-    if not asked.text("before"):
-        content = HISTORY.content(keeper, asked)
+    if not request.text("before"):
+        content = HISTORY.content(keeper, request)
         names = content.lists["history-latest"]
         html = "".join(content.regions[name] for name in names)
         put = {name: region for name, region in content.regions.items() if name.startswith("history-")}
         return _part({"rows": html, "put": put, "more": 'href="' in put["history-more"]})
-    wanted = asked.text("limit")
-    limit = min(max(int(wanted), 1), _MAX_ROWS) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE
-    rows = matching_rows(keeper, asked, limit + 1)
+    limit_text = request.text("limit")
+    limit = (
+        min(max(int(limit_text), 1), _MAX_ROWS)
+        if limit_text.isdecimal() and len(limit_text) < len("10000")
+        else ROWS_PER_PAGE
+    )
+    rows = matching_rows(keeper, request, limit + 1)
     drawn = HISTORY.rows(keeper, rows[:limit])
     return _part({"rows": "".join(drawn.values()), "more": len(rows) > limit})
 
@@ -149,36 +153,36 @@ def _part(content: dict[str, object]) -> PageExtra:
     return PageExtra(encoded({"holdfast": 1, **content}), "application/json")
 
 
-def _words(asked: PageRequest) -> dict[str, str]:
-    return {name: text for name in _WORDS if (text := asked.text(name))}
+def _filters(request: PageRequest) -> dict[str, str]:
+    return {name: text for name in _FILTERS if (text := request.text(name))}
 
 
-def _address(asked: PageRequest, last: str) -> str:
+def _address(request: PageRequest, last: str) -> str:
     """The address of the rest, for a browser without scripts."""
-    return "/history?" + urlencode({**_words(asked), "before": last})
+    return "/history?" + urlencode({**_filters(request), "before": last})
 
 
-def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
+def _with_time_worked(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
     """Rows with the time worked until now; if it grows, with zero and the moment it counts from."""
     now = keeper.now()
     history.mark_over(keeper, rows)
     worked = history.worked_since(keeper, rows, now)
-    shown: list[tuple[Row, int | None]] = []
+    timed_rows: list[tuple[Row, int | None]] = []
     for row in rows:
         time = worked.get(row.id)
         if time is None:
-            shown.append((row, None))
-        elif any(rest.until is None for rest in time.pauses):
-            shown.append((msgspec.structs.replace(row, working_ms=time.working), None))
+            timed_rows.append((row, None))
+        elif any(pause.until is None for pause in time.pauses):
+            timed_rows.append((msgspec.structs.replace(row, working_ms=time.working), None))
         else:
-            shown.append((msgspec.structs.replace(row, working_ms=0), now - time.working))
-    return shown
+            timed_rows.append((msgspec.structs.replace(row, working_ms=0), now - time.working))
+    return timed_rows
 
 
-def counted(html: str, now: int) -> Markup:
+def with_times(html: str, now: int) -> Markup:
     """A row with the time worked written out: the page itself may be read without scripts."""
-    written = _COUNTED.sub(lambda match: f"{match[1]}{format_duration(now - int(match[2]))}", html)
-    return Markup(written)  # noqa: S704 (it was drawn by our own template, and a length of time is put into it)
+    replaced = _GROWING_TIME.sub(lambda match: f"{match[1]}{format_duration(now - int(match[2]))}", html)
+    return Markup(replaced)  # noqa: S704 (it was drawn by our own template, and a length of time is put into it)
 
 
 def _line(row: Row, since: int | None) -> _Line:

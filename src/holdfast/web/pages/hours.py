@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 PERIODS: Final[dict[str, tuple[str, int | None]]] = {
     "7d": ("7 days", 7), "30d": ("30 days", 30), "year": ("a year", 365), "all": ("all time", None),
 }  # fmt: skip
-_USUAL: Final = "30d"
-_WHOLE: Final = "whole"  # in the stream's address: wait until everything is added up
-_QUICK: Final = 500  # sessions that are added up while the person waits
+_DEFAULT_PERIOD: Final = "30d"
+_COMPLETE: Final = "whole"  # in the stream's address: wait until everything is added up
+_MAX_QUICK: Final = 500  # sessions that are added up while the person waits
 _QUARTER: Final = 15 * MINUTE
-_KEPT: Final = 200  # months as they were drawn
-_ROWS: Final = 40
-_MONTHS: Final = 14  # months with a list of days; earlier ones show only the sum
+_MAX_CACHED: Final = 200  # months as they were drawn
+_MAX_ROWS: Final = 40
+_MAX_MONTHS: Final = 14  # months with a list of days; earlier ones show only the sum
 
 
 class HoursRow(NamedTuple):
@@ -66,29 +66,31 @@ class HoursPage:
         self._memories: dict[str, HoursMemory] = {}
         self._drawn: dict[object, Markup] = {}
 
-    def content(self, keeper: Keeper, asked: PageRequest, /) -> PageContent:
-        chosen = _chosen(asked)
+    def content(self, keeper: Keeper, request: PageRequest, /) -> PageContent:
+        chosen = _choice(request)
         memory = self._memory(keeper)
-        if not memory.warm and _WHOLE not in asked.query and (count := _sessions(keeper)) > _QUICK:
+        if not memory.warm and _COMPLETE not in request.query and (count := _count_sessions(keeper)) > _MAX_QUICK:
             return PageContent(
                 {"hours-heading": render("hours-heading.html", adding=count, hours=None, ever=True, chosen=chosen)}
             )
         now = keeper.now()
         today = local(now).date()
-        cached, year = self._added_up(
+        cached, year = self._add_up(
             keeper, chosen.project, _since(chosen.period, today), midnight(heat.first_day(today).isoformat())
         )
         nothing = not cached.total.sessions and not year.total.sessions
-        ever = not nothing or bool(keeper.project_names())
+        has_sessions = not nothing or bool(keeper.project_names())
         regions = {
-            "hours-heading": render("hours-heading.html", adding=0, hours=cached, ever=ever, chosen=chosen),
+            "hours-heading": render("hours-heading.html", adding=0, hours=cached, ever=has_sessions, chosen=chosen),
         }
         if nothing:
             return PageContent(regions, {"hours-days": ()})
-        drawn = heat.calendar({_date(line): _worked(line) for line in year.days if line.key}, today)
+        drawn = heat.calendar({_date(line): _worked_day(line) for line in year.days if line.key}, today)
         days = worked_days(cached.days)
         months = _by_month(days)
-        named = {f"month-{month}": self._month(month, of, latest=not at) for at, (month, of) in enumerate(months)}
+        months_by_region = {
+            f"month-{month}": self._month(month, of, latest=not at) for at, (month, of) in enumerate(months)
+        }
         regions |= {
             "heat-past": drawn.past,
             "heat-week": drawn.this_week,
@@ -98,29 +100,29 @@ class HoursPage:
                 for table, lines in (("project", cached.projects), ("scope", cached.scopes))
             },
             "hours-days-heading": render("hours-days-heading.html", chosen=chosen, days=len(days)),
-            **named,
+            **months_by_region,
         }
-        return PageContent(regions, {"hours-days": tuple(named)})
+        return PageContent(regions, {"hours-days": tuple(months_by_region)})
 
     def concerns(self, change: Changes, _: PageRequest, /) -> bool:
         return bool(change.sessions) or change.other_changes
 
-    def extras(self, keeper: Keeper, asked: PageRequest, /) -> dict[str, object]:
-        chosen = _chosen(asked)
+    def extras(self, keeper: Keeper, request: PageRequest, /) -> dict[str, object]:
+        chosen = _choice(request)
         return {
             "chosen": chosen,
             "periods": [(word, title) for word, (title, _) in PERIODS.items()],
             # Values that return to the server must stay unchanged.
             "projects": [(escape(name), name) for name in keeper.project_names()],
-            "whole": "/hours?" + urlencode({**asked.query, _WHOLE: "yes"}),
+            "whole": "/hours?" + urlencode({**request.query, _COMPLETE: "yes"}),
         }
 
-    def csv(self, keeper: Keeper, asked: PageRequest) -> PageExtra:
+    def csv(self, keeper: Keeper, request: PageRequest) -> PageExtra:
         """The page's table, chosen by `by`, as a download."""
-        chosen = _chosen(asked)
-        by = asked.text("by", "day")
+        chosen = _choice(request)
+        by = request.text("by", "day")
         today = local(keeper.now()).date()
-        (cached,) = self._added_up(keeper, chosen.project, _since(chosen.period, today))
+        (cached,) = self._add_up(keeper, chosen.project, _since(chosen.period, today))
         tables = {"day": cached.days, "scope": cached.scopes, "project": cached.projects}
         if by not in tables:
             raise Invalid("unknown table", hint=f"By {', '.join(tables)}.")
@@ -132,7 +134,7 @@ class HoursPage:
         lines = (of.total, *(row.line for _, row in of.days))
         key = (month, of.most, latest, *(msgspec.structs.astuple(line) for line in lines))
         if key not in self._drawn:
-            if len(self._drawn) > _KEPT:
+            if len(self._drawn) > _MAX_CACHED:
                 self._drawn.clear()
             self._drawn[key] = render("hours-month.html", month=month, of=of, latest=latest)
         return self._drawn[key]
@@ -140,7 +142,7 @@ class HoursPage:
     def _memory(self, keeper: Keeper) -> HoursMemory:
         return self._memories.setdefault(keeper.home.path, HoursMemory())
 
-    def _added_up(self, keeper: Keeper, project: str | None, *since: int | None) -> list[CachedHours]:
+    def _add_up(self, keeper: Keeper, project: str | None, *since: int | None) -> list[CachedHours]:
         memory = self._memory(keeper)
         cached = [hours(keeper, memory.memo, project=project, since=moment) for moment in since]
         memory.warm = True
@@ -156,12 +158,12 @@ class HoursChoice(NamedTuple):
 
     def address(self, **other: str) -> str:
         """This page with another choice."""
-        words = {"period": self.period, "project": self.project or "", **other}
-        return "/hours?" + urlencode({name: word for name, word in words.items() if word})
+        query = {"period": self.period, "project": self.project or "", **other}
+        return "/hours?" + urlencode({name: word for name, word in query.items() if word})
 
     def download(self, by: str) -> str:
-        words = {"by": by, "period": self.period, "project": self.project or ""}
-        return "/hours.csv?" + urlencode({name: word for name, word in words.items() if word})
+        query = {"by": by, "period": self.period, "project": self.project or ""}
+        return "/hours.csv?" + urlencode({name: word for name, word in query.items() if word})
 
     @property
     def words(self) -> str:
@@ -169,9 +171,9 @@ class HoursChoice(NamedTuple):
         return title if days is None else f"the last {title.removeprefix('a ')}"
 
 
-def _chosen(asked: PageRequest) -> HoursChoice:
-    period = asked.text("period", _USUAL)
-    return HoursChoice(period if period in PERIODS else _USUAL, asked.text("project") or None)
+def _choice(request: PageRequest) -> HoursChoice:
+    period = request.text("period", _DEFAULT_PERIOD)
+    return HoursChoice(period if period in PERIODS else _DEFAULT_PERIOD, request.text("project") or None)
 
 
 def _since(period: str, today: date) -> int | None:
@@ -179,7 +181,7 @@ def _since(period: str, today: date) -> int | None:
     return None if days is None else midnight((today - timedelta(days=days - 1)).isoformat())
 
 
-def _sessions(keeper: Keeper) -> int:
+def _count_sessions(keeper: Keeper) -> int:
     store = keeper.existing_store()
     return 0 if store is None else sum(1 for _ in store.sessions())
 
@@ -196,11 +198,11 @@ def _in_month(line: Line) -> str:
     return heat.in_words(_date(line)).rpartition(" ")[0]
 
 
-def _worked(line: Line) -> heat.Worked:
-    return heat.Worked(line.working_ms, line.sessions)
+def _worked_day(line: Line) -> heat.WorkedDay:
+    return heat.WorkedDay(line.working_ms, line.sessions)
 
 
-def _added(lines: Sequence[Line], key: str | None = None) -> Line:
+def _sum_lines(lines: Sequence[Line], key: str | None = None) -> Line:
     total = Line(key=key)
     for line in lines:
         total.sessions += line.sessions
@@ -209,24 +211,24 @@ def _added(lines: Sequence[Line], key: str | None = None) -> Line:
 
 
 def _table(lines: Sequence[Line]) -> dict[str, object]:
-    there = [line for line in lines if line.sessions]  # a scope may have a hill and no session
-    left = there[_ROWS:]
-    rows = _rows([*there[:_ROWS], *([_added(left)] if left else [])])
+    worked_lines = [line for line in lines if line.sessions]  # a scope may have a hill and no session
+    others = worked_lines[_MAX_ROWS:]
+    rows = _rows([*worked_lines[:_MAX_ROWS], *([_sum_lines(others)] if others else [])])
     return {
-        "lines": rows[:_ROWS],
-        "rest": rows[_ROWS] if left else None,
-        "others": len(left),
-        "most": max((row.working for row in rows[:_ROWS]), default=0),
+        "lines": rows[:_MAX_ROWS],
+        "rest": rows[_MAX_ROWS] if others else None,
+        "others": len(others),
+        "most": max((row.working for row in rows[:_MAX_ROWS]), default=0),
     }
 
 
 def _rows(lines: Sequence[Line]) -> list[HoursRow]:
-    total = _added(lines)
-    working = _shared([line.working_ms for line in lines], total.working_ms)
+    total = _sum_lines(lines)
+    working = _whole_seconds([line.working_ms for line in lines], total.working_ms)
     return [HoursRow(line, shown) for line, shown in zip(lines, working, strict=True)]
 
 
-def _shared(parts: Sequence[int], whole: int) -> list[int]:
+def _whole_seconds(parts: Sequence[int], whole: int) -> list[int]:
     """Parts of a length of time in full seconds that add up to the whole: the largest remainders are rounded up."""
     shown = [part // SECOND for part in parts]
     missing = whole // SECOND - sum(shown)
@@ -242,13 +244,13 @@ def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:
         months.setdefault((line.key or "")[:7], []).append(line)
     # Relative to a round length of time: a new longest day does not redraw all others.
     longest = max((line.working_ms for line in lines), default=0)
-    most = _QUARTER << max((-(-longest // _QUARTER) - 1).bit_length(), 0)
+    scale = _QUARTER << max((-(-longest // _QUARTER) - 1).bit_length(), 0)
     return [
         (
             month,
             Month(
-                f"{date.fromisoformat(month + '-01'):%B %Y}", _added(days),
-                [(_in_month(row.line), row) for row in _rows(days)] if number < _MONTHS else [], most,
+                f"{date.fromisoformat(month + '-01'):%B %Y}", _sum_lines(days),
+                [(_in_month(row.line), row) for row in _rows(days)] if number < _MAX_MONTHS else [], scale,
             ),
         )
         for number, (month, days) in enumerate(months.items())

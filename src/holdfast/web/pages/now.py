@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.times import parse_time
 from holdfast.formats import project_files
 from holdfast.sessions import overview
-from holdfast.web.charts.strip import small
+from holdfast.web.charts.strip import small_strip
 from holdfast.web.pages import Page, PageContent, PageRequest
 from holdfast.web.render import render
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from holdfast.sessions.overview import SessionCard
 
 # Unfinished sessions pile up: only the latest are read, and only some of those get a card.
-LOOKED_AT: Final = 60
-CARDS: Final = 24
-OTHERS: Final = 100
+MAX_READ: Final = 60
+MAX_CARDS: Final = 24
+MAX_OTHERS: Final = 100
 
 
-def as_of(session: Session) -> int:
+def computed_at(session: Session) -> int:
     """The moment its times were computed for, to the millisecond: what grows is counted on from there."""
     return parse_time(session.started_at or session.created_at) + session.time.elapsed_ms
 
@@ -39,18 +39,20 @@ class Now:
 
     def content(self, keeper: Keeper, _: PageRequest, /) -> PageContent:
         rows = overview.unfinished(keeper)
-        all_cards = overview.current_cards(keeper, rows[:LOOKED_AT], memo=self._memo)
-        cards = {f"card-{card.session.id}": self._card(card) for card in all_cards[:CARDS]}
-        self._drawn = {card.session.id: (card, cards[f"card-{card.session.id}"]) for card in all_cards[:CARDS]}
+        all_cards = overview.current_cards(keeper, rows[:MAX_READ], memo=self._memo)
+        cards = {f"card-{card.session.id}": self._card(card) for card in all_cards[:MAX_CARDS]}
+        self._drawn = {card.session.id: (card, cards[f"card-{card.session.id}"]) for card in all_cards[:MAX_CARDS]}
         waiting = sum(bool(card.attention) for card in all_cards)
-        shown = {card.session.id for card in all_cards[:CARDS]}
+        shown = {card.session.id for card in all_cards[:MAX_CARDS]}
         others = [row for row in rows if row.id not in shown]
         files = project_files.notes(keeper, at_work=keeper.current() is not None)
         return PageContent(
             {
                 "now-heading": render("now-heading.html", total=len(rows), waiting=waiting, files=files),
                 **cards,
-                "others": render("now-others.html", others=others[:OTHERS], left=max(len(others) - OTHERS, 0)),
+                "others": render(
+                    "now-others.html", others=others[:MAX_OTHERS], left=max(len(others) - MAX_OTHERS, 0)
+                ),
             },
             {"cards": tuple(cards)},
         )
@@ -59,7 +61,7 @@ class Now:
         known = self._drawn.get(card.session.id)
         if known is not None and known[0] is card:
             return known[1]
-        return render("card.html", card=card, now=as_of(card.session), strip=small(card.session))
+        return render("card.html", card=card, now=computed_at(card.session), strip=small_strip(card.session))
 
     def concerns(self, _: Changes, __: PageRequest, /) -> bool:
         return True

@@ -65,19 +65,19 @@ class SessionPageData(NamedTuple):
         return self.at is None and self.session.ended_at is None
 
 
-def moment(keeper: Keeper, words: PageRequest) -> int | None:
+def moment(keeper: Keeper, request: PageRequest) -> int | None:
     """The moment in an address: RFC 3339, a day (its first moment), `HH:MM` of today, or milliseconds."""
-    written = words.text("at")
-    if not written:
+    text = request.text("at")
+    if not text:
         return None
-    if written.isascii() and written.lstrip("-").isdigit() and len(written) < 20:
-        number = int(written)
+    if text.isascii() and text.lstrip("-").isdigit() and len(text) < 20:
+        number = int(text)
         if not EARLIEST <= number <= LATEST:
             raise Invalid("not a time", hint="Milliseconds since 1970, or for example 2026-11-15T09:30:00Z.")
         return number
-    if _DAY.fullmatch(written):
-        return midnight(written)
-    return parse_typed_time(written, now=keeper.now(), local=local_offset)
+    if _DAY.fullmatch(text):
+        return midnight(text)
+    return parse_typed_time(text, now=keeper.now(), local=local_offset)
 
 
 def page_data(keeper: Keeper, reference: str, at: int | None) -> SessionPageData:
@@ -113,21 +113,21 @@ def _root(keeper: Keeper, session: str, card: SessionCard, at: int | None) -> st
 def _latest_events(keeper: Keeper, state: State) -> Log:
     """The latest events."""
     store = keeper.store()
-    ends = [
+    stream_ends = [
         event
         for head in state.heads.values()
         for event in store.stream(state.session, head.writer, max(head.seq - MAX_EVENTS + 1, 1), head.seq)
     ]
     total = sum(head.seq for head in state.heads.values())
-    newest = sorted(ends, key=lambda event: log_position(event, state.moved), reverse=True)
+    newest = sorted(stream_ends, key=lambda event: log_position(event, state.moved), reverse=True)
     return Log(newest[:MAX_EVENTS], total, total)
 
 
 def _events_as_of(keeper: Keeper, session: str, at: int) -> Log:
     """The latest events as of a moment."""
     events = keeper.events(session)
-    then = [event for event in reversed(events) if event.at <= at]
-    return Log(then[:MAX_EVENTS], len(then), len(events))
+    events_then = [event for event in reversed(events) if event.at <= at]
+    return Log(events_then[:MAX_EVENTS], len(events_then), len(events))
 
 
 _ID_LENGTH: Final = 36  # characters of a session's id; a shorter reference may mean another one
@@ -137,28 +137,28 @@ class SessionPage:
     name = "session"
     title = "Session"
 
-    def content(self, keeper: Keeper, asked: PageRequest) -> PageContent:
-        return page_content(keeper, page_data(keeper, asked.path["id"], moment(keeper, asked)))
+    def content(self, keeper: Keeper, request: PageRequest) -> PageContent:
+        return page_content(keeper, page_data(keeper, request.path["id"], moment(keeper, request)))
 
-    def concerns(self, change: Changes, asked: PageRequest) -> bool:
-        if asked.text("at"):
+    def concerns(self, change: Changes, request: PageRequest) -> bool:
+        if request.text("at"):
             return False  # the past does not change
-        wanted = asked.path["id"].lower()
-        return change.other_changes or len(wanted) != _ID_LENGTH or wanted in change.sessions
+        session_id = request.path["id"].lower()
+        return change.other_changes or len(session_id) != _ID_LENGTH or session_id in change.sessions
 
-    def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
-        at = moment(keeper, asked)
-        session = keeper.session(asked.path["id"], at=at)
+    def extras(self, keeper: Keeper, request: PageRequest) -> dict[str, object]:
+        at = moment(keeper, request)
+        session = keeper.session(request.path["id"], at=at)
         goal = view.text_value(session.state(), "goal") or ""
         return {"id": session.id, "goal": shorten(one_line(goal), 120), "past": at is not None}
 
 
-def as_of(keeper: Keeper, asked: PageRequest) -> PageExtra:
+def as_of(keeper: Keeper, request: PageRequest) -> PageExtra:
     """The whole page as of a moment: `at`, or the event of number `n`, when coming `from` another one."""
-    session = keeper.session(asked.path["id"])
-    at = moment(keeper, asked)
-    if at is None and asked.text("n"):
-        at = _moment_of(keeper, session.id, _number(asked, "n"), _number(asked, "from"))
+    session = keeper.session(request.path["id"])
+    at = moment(keeper, request)
+    if at is None and request.text("n"):
+        at = _moment_of(keeper, session.id, _number(request, "n"), _number(request, "from"))
     data = page_data(keeper, session.id, at)
     content = page_content(keeper, data)
     return PageExtra(
@@ -169,11 +169,11 @@ def as_of(keeper: Keeper, asked: PageRequest) -> PageExtra:
     )  # fmt: skip
 
 
-def _number(asked: PageRequest, name: str) -> int:
-    written = asked.text(name, "0")
-    if not (written.isascii() and written.isdigit() and len(written) < 12):
-        raise Invalid(f"{shorten(written, 40)!a} is not the number of an event")
-    return int(written)
+def _number(request: PageRequest, name: str) -> int:
+    text = request.text(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 12):
+        raise Invalid(f"{shorten(text, 40)!a} is not the number of an event")
+    return int(text)
 
 
 SESSION: Final[Page] = SessionPage()
@@ -182,11 +182,11 @@ SESSION: Final[Page] = SessionPage()
 # ── what is asked for later ──────────────────────────────────────────────────────────────────────────────
 
 
-def earlier(keeper: Keeper, asked: PageRequest) -> PageExtra:
+def earlier(keeper: Keeper, request: PageRequest) -> PageExtra:
     """Events before the one given by `before`, and how many remain."""
-    session = keeper.session(asked.path["id"])
-    before, at = asked.text("before"), asked.text("until")
-    limit = int(at) if at.isascii() and at.isdigit() and len(at) < 20 else None
+    session = keeper.session(request.path["id"])
+    before, until = request.text("before"), request.text("until")
+    limit = int(until) if until.isascii() and until.isdigit() and len(until) < 20 else None
     events = [event for event in reversed(keeper.events(session.id)) if limit is None or event.at <= limit]
     place = next((number for number, event in enumerate(events) if event.hash == before), None)
     if place is None:
@@ -197,11 +197,11 @@ def earlier(keeper: Keeper, asked: PageRequest) -> PageExtra:
     )
 
 
-def event_text(keeper: Keeper, asked: PageRequest) -> PageExtra:
+def event_text(keeper: Keeper, request: PageRequest) -> PageExtra:
     """One whole event, as text for people."""
-    session, wanted = keeper.session(asked.path["id"]), asked.path["hash"]
+    session, event_hash = keeper.session(request.path["id"]), request.path["hash"]
     for event in keeper.events(session.id):
-        if event.hash == wanted:
+        if event.hash == event_hash:
             whole = msgspec.json.format(msgspec.json.encode(event_document(event)), indent=2).decode()
             return PageExtra(encoded({"text": visible(whole, lines=True)}))
     raise NotFound("no such event", hint="Reload the page.", session=session.id)
@@ -210,20 +210,20 @@ def event_text(keeper: Keeper, asked: PageRequest) -> PageExtra:
 # ── moments to travel between ────────────────────────────────────────────────────────────────────────────
 
 
-def _moment_of(keeper: Keeper, session: str, number: int, come_from: int) -> int | None:
+def _moment_of(keeper: Keeper, session: str, number: int, previous: int) -> int | None:
     """When the event of this number, counted by time, happened; None if that is the present.
 
     Events at one moment happened together: stepping forward leads to the last event of the next moment, stepping back
     to the last one of the previous moment.
     """
     events = keeper.events(session)
-    begun = keeper.state(session).created_at
-    times = sorted(event.at if begun is None else max(event.at, begun) for event in events)
+    began = keeper.state(session).created_at
+    times = sorted(event.at if began is None else max(event.at, began) for event in events)
     if not times or number >= len(times):
         return None
     number = max(number, 1)
     at = times[number - 1]
-    if number < come_from and bisect_right(times, at) > number:  # backwards, into the middle of a moment
+    if number < previous and bisect_right(times, at) > number:  # backwards, into the middle of a moment
         first = bisect_left(times, at)
         at = times[first - 1] if first else at
     return None if at == times[-1] else at

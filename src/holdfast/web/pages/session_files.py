@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 MAX_FILES: Final = 50  # files
 MAX_CHANGES: Final = 10  # of one file
-_SETTLED: Final = 2_000  # milliseconds after which a file's time distinguishes it from its next version
-_KNOWN: Final = 5_000
+_SETTLED_MS: Final = 2_000  # milliseconds after which a file's time distinguishes it from its next version
+_MAX_CACHED: Final = 5_000
 # What is on disk compared with what was recorded, briefly and in a sentence.
-_WORDS: Final[dict[Landing, tuple[str, str]]] = {
+_LANDING_WORDS: Final[dict[Landing, tuple[str, str]]] = {
     "landed": ("✓ as recorded", "On this disk it is as this change left it."),
     "not landed": ("✗ as before", "On this disk it is as it was before this change."),
     "changed since": ("≠ changed since", "On this disk it is neither as this change left it nor as it was before."),
@@ -42,7 +42,7 @@ class ChangedFile(NamedTuple):
     def on_disk(self) -> tuple[str, str]:
         if self.landing == "not landed" and (self.is_missing or self.last.action == "deleted"):
             return _MISSING if self.is_missing else _STILL_THERE
-        return _WORDS[self.landing or "unknown"]
+        return _LANDING_WORDS[self.landing or "unknown"]
 
     @property
     def last(self) -> FileState:
@@ -54,7 +54,7 @@ class ChangedFile(NamedTuple):
         return f"file-{hashlib.sha256(self.path.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
-def grouped(state: State) -> list[tuple[str, list[FileState]]]:
+def changes_by_file(state: State) -> list[tuple[str, list[FileState]]]:
     """Changes by file, the file changed last first."""
     files: dict[str, list[FileState]] = {}
     for change in state.files:
@@ -74,19 +74,19 @@ class Landings:
         if root is None:
             return {}
         landings: dict[str, Landing] = {}
-        asked: list[tuple[FileState, object]] = []
+        unknown: list[tuple[FileState, object]] = []
         for change in changes:
             fingerprint = _fingerprint(root, change, keeper.now())
             known = self._known.get((root, change.path))
             if known is not None and fingerprint is not None and known[0] == fingerprint:
                 landings[change.path] = known[1]
             else:
-                asked.append((change, fingerprint))
-        if asked:
-            only = replace(state, files=[change for change, _ in asked], agents={}, native={})
-            if len(self._known) > _KNOWN:
+                unknown.append((change, fingerprint))
+        if unknown:
+            partial_state = replace(state, files=[change for change, _ in unknown], agents={}, native={})
+            if len(self._known) > _MAX_CACHED:
                 self._known.clear()
-            for landed, (change, fingerprint) in zip(look(only, root).files, asked, strict=True):
+            for landed, (change, fingerprint) in zip(look(partial_state, root).files, unknown, strict=True):
                 landings[change.path] = landed.landing
                 self._known[root, change.path] = fingerprint, landed.landing
         return landings
@@ -99,7 +99,7 @@ def _fingerprint(root: str, change: FileState, now: int) -> object:
         info = os.stat(os.path.join(root, *change.path.split("/")))
     except (OSError, ValueError):
         return (*expected, None)
-    if now - info.st_mtime_ns // 1_000_000 < _SETTLED:
+    if now - info.st_mtime_ns // 1_000_000 < _SETTLED_MS:
         return None
     return *expected, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
@@ -109,13 +109,13 @@ LANDINGS: Final = Landings()
 
 def files(keeper: Keeper, state: State, root: str | None) -> tuple[list[ChangedFile], int]:
     """The files to show, and how many there are."""
-    every = grouped(state)
-    shown = every[:MAX_FILES]
-    landed = LANDINGS.of(keeper, state, root, [changes[0] for _, changes in shown])
+    all_files = changes_by_file(state)
+    shown = all_files[:MAX_FILES]
+    landings = LANDINGS.of(keeper, state, root, [changes[0] for _, changes in shown])
     return [
-        ChangedFile(path, changes, landed.get(path), is_missing=_is_missing(root, changes[0], landed.get(path)))
+        ChangedFile(path, changes, landings.get(path), is_missing=_is_missing(root, changes[0], landings.get(path)))
         for path, changes in shown
-    ], len(every)
+    ], len(all_files)
 
 
 def _is_missing(root: str | None, change: FileState, landing: Landing | None) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_TASKS: Final = 100
 MAX_ENTRIES: Final = 30  # decisions, notes, pauses
-MAX_FEW: Final = 20  # conversations, errors, agents by context
+MAX_SHORT_LIST: Final = 20  # conversations, errors, agents by context
 _ENDED: Final = ("completed", "dropped")
 
 Regions = dict[str, str]
@@ -70,7 +70,7 @@ def head(_: Keeper, data: SessionPageData) -> RegionGroup:
     return RegionGroup({
         "head": render(
             "session-head.html", card=card, session=session, past=data.at is not None,
-            limits=limit_words(session.mode), few=MAX_FEW,
+            limits=limit_words(session.mode), few=MAX_SHORT_LIST,
         ),
         "attention": render("session-attention.html", attention=card.attention, past=data.at is not None),
         "travel": render(
@@ -85,15 +85,15 @@ def head(_: Keeper, data: SessionPageData) -> RegionGroup:
 def _lanes(data: SessionPageData) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]:
     """For each agent: the name of its region, its state, its document, and its lane."""
     lanes = []
-    for (ref, kept), shown in zip(data.state.agents.items(), data.session.agents, strict=True):
-        status = agents_of.status_of(kept)
-        if shown.id in data.card.lost and status in ("running", "paused"):
+    for (ref, agent_state), agent in zip(data.state.agents.items(), data.session.agents, strict=True):
+        status = agents_of.status_of(agent_state)
+        if agent.id in data.card.lost and status in ("running", "paused"):
             status = "gone"
         lane = gantt.GanttLane(
-            shown.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
-            tuple(kept.failed_attempts),
+            agent.id, agent_state.task or agent_state.type, status,
+            tuple((run.since, run.until) for run in agent_state.runs), tuple(agent_state.failed_attempts),
         )  # fmt: skip
-        lanes.append((f"agent-{ref[:16]}", kept, shown, lane))
+        lanes.append((f"agent-{ref[:16]}", agent_state, agent, lane))
     return lanes
 
 
@@ -111,10 +111,10 @@ def time(_: Keeper, data: SessionPageData) -> RegionGroup:
     rows = [
         (name, render("session-agent.html", name=name, a=shown, status=lane.status, sign=gantt.sign(lane.status),
                       words=gantt.WORDS.get(lane.status, lane.status), now=data.now, live=data.live))
-        for name, _, shown, lane in (agents[number] for number in reversed(gantt.shown(lanes)))
+        for name, _, shown, lane in (agents[number] for number in reversed(gantt.drawn_lanes(lanes)))
     ]  # fmt: skip
     listed = _listed("agents", rows, render("session-agents.html", shown=len(rows), total=len(lanes)))
-    left_out = len(pauses) - len(strip.drawn(pauses))
+    left_out = len(pauses) - len(strip.drawn_pauses(pauses))
     return RegionGroup(
         {
             "law": _time_sums(data),
@@ -147,9 +147,9 @@ class _Kind(NamedTuple):
 def _time_sums(data: SessionPageData) -> str:
     """Worked, paused and away add up to elapsed, to the second: the sum is made of the values shown."""
     session, now = data.session, data.now
-    lasting = open_pause(session)
-    absent = lasting is not None and lasting.duration_ms >= ABSENCE
-    growing = None if not data.live else "working" if lasting is None else "away" if absent else "paused"
+    current_pause = open_pause(session)
+    absent = current_pause is not None and current_pause.duration_ms >= ABSENCE
+    growing = None if not data.live else "working" if current_pause is None else "away" if absent else "paused"
 
     def kind(name: str, ms: int, grows: bool) -> _Kind:
         return _Kind(name, ms, now - ms if grows else None)
@@ -167,7 +167,7 @@ def _time_sums(data: SessionPageData) -> str:
         length = 0 if pause.duration_ms >= ABSENCE else pause.duration_ms
         totals[pause.kind] = totals.get(pause.kind, 0) + length
     kinds = [
-        kind(name, totals[name], growing == "paused" and lasting is not None and lasting.kind == name)
+        kind(name, totals[name], growing == "paused" and current_pause is not None and current_pause.kind == name)
         for name in strip.KINDS
         if name in totals
     ]
@@ -186,20 +186,20 @@ class _Phase(NamedTuple):
     open: int = 0
 
 
-def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = MAX_TASKS) -> list[_Phase]:
+def bounded_plan(groups: Sequence[tuple[str, list[Task]]], max_tasks: int = MAX_TASKS) -> list[_Phase]:
     """The plan with at most `most` tasks: ended ones are left out first, the oldest before others, then open ones."""
-    too_many = sum(len(tasks) for _, tasks in groups) - most
-    left, shown_phases = most, []
+    too_many = sum(len(tasks) for _, tasks in groups) - max_tasks
+    remaining, shown_phases = max_tasks, []
     for title, tasks in groups:
-        kept = []
+        kept_tasks = []
         for task in tasks:
             if too_many > 0 and task.status in _ENDED:
                 too_many -= 1
             else:
-                kept.append(task)
-        shown = kept[:left]
-        left -= len(shown)
-        shown_phases.append(_Phase(title, shown, len(tasks) - len(kept), len(kept) - len(shown)))
+                kept_tasks.append(task)
+        shown = kept_tasks[:remaining]
+        remaining -= len(shown)
+        shown_phases.append(_Phase(title, shown, len(tasks) - len(kept_tasks), len(kept_tasks) - len(shown)))
     return shown_phases
 
 
@@ -207,7 +207,7 @@ def plan(_: Keeper, data: SessionPageData) -> RegionGroup:
     session = data.session
     rows = [
         (f"phase-{number}", render("session-phase.html", name=f"phase-{number}", **phase._asdict()))
-        for number, phase in enumerate(bounded(phases(session)))
+        for number, phase in enumerate(bounded_plan(phases(session)))
     ]
     planned = [task for task in session.tasks if task.status != "dropped"]
     done = sum(task.status == "completed" for task in planned)
@@ -215,31 +215,33 @@ def plan(_: Keeper, data: SessionPageData) -> RegionGroup:
 
 
 def decisions(_: Keeper, data: SessionPageData) -> RegionGroup:
-    made = data.session.decisions
-    rows = _latest("decision", "session-decision.html", made)
+    entries = data.session.decisions
+    rows = _latest("decision", "session-decision.html", entries)
     empty = '<p class="muted">None so far: <code>holdfast decide "what" --why "because"</code></p>'
-    return _listed("decisions", rows, _heading("decisions", "Decisions", len(rows), len(made), empty))
+    return _listed("decisions", rows, _heading("decisions", "Decisions", len(rows), len(entries), empty))
 
 
 def notes(_: Keeper, data: SessionPageData) -> RegionGroup:
-    made = data.session.notes
-    rows = _latest("note", "session-note.html", made)
+    entries = data.session.notes
+    rows = _latest("note", "session-note.html", entries)
     empty = '<p class="muted">None so far: <code>holdfast note "what to remember"</code></p>'
-    return _listed("notes", rows, _heading("notes", "Notes", len(rows), len(made), empty))
+    return _listed("notes", rows, _heading("notes", "Notes", len(rows), len(entries), empty))
 
 
 def errors(_: Keeper, data: SessionPageData) -> RegionGroup:
-    made = data.session.errors
-    rows = _latest("error", "session-error.html", made, MAX_FEW)
-    return _listed("errors", rows, _heading("errors", "Errors", len(rows), len(made)))
+    entries = data.session.errors
+    rows = _latest("error", "session-error.html", entries, MAX_SHORT_LIST)
+    return _listed("errors", rows, _heading("errors", "Errors", len(rows), len(entries)))
 
 
-def _latest(name: str, template: str, made: Sequence[object], most: int = MAX_ENTRIES) -> list[tuple[str, str]]:
+def _latest(
+    name: str, template: str, entries: Sequence[object], max_entries: int = MAX_ENTRIES
+) -> list[tuple[str, str]]:
     """Newest first; each keeps its name while others are added."""
-    first = max(len(made) - most, 0)
+    first = max(len(entries) - max_entries, 0)
     return [
         (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", entry=item))
-        for number, item in reversed(list(enumerate(made[first:])))
+        for number, item in reversed(list(enumerate(entries[first:])))
     ]
 
 
@@ -253,15 +255,21 @@ def files(keeper: Keeper, data: SessionPageData) -> RegionGroup:
 
 
 def commits(_: Keeper, data: SessionPageData) -> RegionGroup:
-    made = data.session.commits
-    rows = _latest("commit", "session-commit.html", made)
-    return _listed("commits", rows, _heading("commits", "Commits", len(rows), len(made)))
+    entries = data.session.commits
+    rows = _latest("commit", "session-commit.html", entries)
+    return _listed("commits", rows, _heading("commits", "Commits", len(rows), len(entries)))
 
 
 def context(_: Keeper, data: SessionPageData) -> RegionGroup:
     context = data.session.context
-    by = sorted(context.by_agent.items(), key=lambda usage: -usage[1])
-    return RegionGroup({"context": render("session-context.html", context=context, by=by[:MAX_FEW], total=len(by))})
+    by_agent = sorted(context.by_agent.items(), key=lambda usage: -usage[1])
+    return RegionGroup(
+        {
+            "context": render(
+                "session-context.html", context=context, by=by_agent[:MAX_SHORT_LIST], total=len(by_agent)
+            )
+        }
+    )
 
 
 def conflicts(_: Keeper, data: SessionPageData) -> RegionGroup:
@@ -269,7 +277,7 @@ def conflicts(_: Keeper, data: SessionPageData) -> RegionGroup:
         (f"conflict-{conflict.conflict.id}-{number}",
          render("session-conflict.html", name=f"conflict-{conflict.conflict.id}-{number}", shown=conflict,
                 id=data.session.id,
-                values=[_spelled(value.value) for value in conflict.conflict.values], past=data.at is not None,
+                values=[_value_text(value.value) for value in conflict.conflict.values], past=data.at is not None,
                 whose=conflict.devices))
         for number, conflict in enumerate(data.conflicts[:MAX_ENTRIES])
     ]  # fmt: skip
@@ -277,7 +285,7 @@ def conflicts(_: Keeper, data: SessionPageData) -> RegionGroup:
     return _listed("conflicts", rows, heading)
 
 
-def _spelled(value: object) -> str:
+def _value_text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
