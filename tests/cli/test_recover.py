@@ -198,7 +198,7 @@ def test_file_that_cannot_be_opened_is_not_reported_as_lost(call: Calling, monke
     def closed(path: str, limit: int, *, what: str) -> bytes:
         if "session-state" in path:
             raise Failed(f"cannot read {path}: permission denied")
-        return read_limited(path, limit, what=what)
+        return read_limited(path, limit, subject=what)
 
     monkeypatch.setattr(recover_files, "read_limited", closed)
     out = call("recover", ".").out

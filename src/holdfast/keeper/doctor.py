@@ -166,7 +166,7 @@ def _writer(ws: Workspace, store: Store | None) -> Check:
         return Check("writer", "ok", "none yet: the first event creates one")
     try:
         bound = msgspec.json.decode(
-            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+            files.read_limited(path, 4096, subject="the writer's binding"), type=decodable(Binding)
         )
     except msgspec.MsgspecError:
         return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
@@ -194,7 +194,7 @@ def _errors(ws: Workspace, _: Store | None) -> Check:
     path = os.path.join(ws.home.path, "errors.log")
     if not os.path.lexists(path) or not os.path.getsize(path):
         return Check("errors", "ok", "nothing unexpected happened")
-    lines = files.read_limited(path, 64 * MIB, what="the error log").decode(errors="backslashreplace").split("\n")
+    lines = files.read_limited(path, 64 * MIB, subject="the error log").decode(errors="backslashreplace").split("\n")
     ours = [line for line in lines if line and not line.startswith("{")]  # `check_hook_errors` reports the others
     if not ours:
         return Check("errors", "ok", "nothing unexpected happened")
@@ -285,8 +285,8 @@ def repair(ws: Workspace) -> list[str]:
 
 def _close_modes(ws: Workspace) -> Iterator[str]:
     for wide in files.find_loose_modes(_ours(ws)):
-        os.chmod(wide.path, wide.mode & wide.wanted)
-        now = wide.mode & wide.wanted
+        os.chmod(wide.path, wide.mode & wide.expected)
+        now = wide.mode & wide.expected
         yield f"Others could open {wide.path} ({wide.mode:04o}); now only you can ({now:04o})."
 
 

@@ -111,8 +111,8 @@ def _drain_in_turn(home: str, store: str | None, places: AgentDirs | None) -> No
     waits, which will drain what all others have left; those end at once.
     """
     with ExitStack() as waiting:
-        waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, what="draining"))
-        with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, what="draining"):
+        waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, purpose="draining"))
+        with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, purpose="draining"):
             waiting.close()
             if not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
                 _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drain(ws, places))

@@ -80,7 +80,7 @@ def hand_over(
 
 def read(entry: spool.SpoolEntry) -> DeferredRun:
     """Raises `Invalid` for a malformed entry, which may still be being written."""
-    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, what="what became of a command")
+    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, subject="what became of a command")
     try:
         return msgspec.json.decode(entry.payload(raw), type=decodable(DeferredRun))
     except msgspec.MsgspecError:

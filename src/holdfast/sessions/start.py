@@ -203,7 +203,7 @@ def _undo_interrupted_start(ws: Workspace) -> None:
     if not os.path.lexists(path):
         return
     try:
-        opened = OpenedBranch(**msgspec.json.decode(files.read_limited(path, 1 << 16, what="an announced branch")))
+        opened = OpenedBranch(**msgspec.json.decode(files.read_limited(path, 1 << 16, subject="an announced branch")))
     except (msgspec.MsgspecError, TypeError):
         _forget(ws)
         return

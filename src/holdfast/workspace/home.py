@@ -128,7 +128,7 @@ class Home:
 
             self.prepare()
             # Two processes must not give the home two ids: each would keep its own.
-            with locked(os.path.join(self.path, "installation.lock"), what="the installation"):
+            with locked(os.path.join(self.path, "installation.lock"), purpose="the installation"):
                 id_ = self._read_installation(path) or self._make_installation(path)
         self._installation = id_
         return id_
@@ -139,7 +139,7 @@ class Home:
             return None
         try:
             written = msgspec.json.decode(
-                files.read_limited(path, 4096, what="the installation"), type=decodable(Installation)
+                files.read_limited(path, 4096, subject="the installation"), type=decodable(Installation)
             )
         except msgspec.MsgspecError:
             return None
@@ -255,7 +255,7 @@ def _read_binding(path: str) -> Binding | None:
         return None
     try:
         return msgspec.json.decode(
-            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+            files.read_limited(path, 4096, subject="the writer's binding"), type=decodable(Binding)
         )
     except msgspec.MsgspecError:
         # A new writer costs nothing; using a doubtful id could fork a stream.

@@ -253,7 +253,7 @@ def _unreadable(path: str, error: Exception) -> Invalid:
 
 
 def _text(path: str) -> str:
-    return files.read_limited(path, limits.MAX_SETTINGS_SIZE, what="the settings").decode("utf-8-sig")
+    return files.read_limited(path, limits.MAX_SETTINGS_SIZE, subject="the settings").decode("utf-8-sig")
 
 
 def _document(path: str, root: str | None) -> dict[str, object]:

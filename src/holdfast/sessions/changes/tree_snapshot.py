@@ -293,7 +293,7 @@ def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> lis
     """Without a log of HEAD: new commits that lead to HEAD and are young enough."""
     if head is None or before.head is None or head == before.head:
         return []
-    commits = git.log(head, without=[before.head], most=limits.MAX_TREE_COMMITS)
+    commits = git.log(head, excluding=[before.head], limit=limits.MAX_TREE_COMMITS)
     branch = git.branch()
     made = [git.precisely(commit) for commit in reversed(commits)]
     return [NewCommit(commit, branch, None) for commit in made if commit.until >= before.at]
@@ -344,7 +344,7 @@ def _originals(
     if begun not in originals:
         # Without the commits it was rebased onto.
         onto = entries[begun].sha
-        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.MAX_TREE_COMMITS)
+        originals[begun] = git.log(entries[begun + 1].sha, excluding=[onto], limit=limits.MAX_TREE_COMMITS)
     return originals[begun]
 
 

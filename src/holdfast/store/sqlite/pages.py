@@ -47,13 +47,13 @@ class Image(NamedTuple):
 
 def read(path: str) -> Image:
     """The pages of a store in any state. Not while this process has it open: closing drops SQLite's locks."""
-    return image(files.read_limited(path, MAX_BYTES, what="the store"), journal(path))
+    return image(files.read_limited(path, MAX_BYTES, subject="the store"), journal(path))
 
 
 def journal(path: str) -> bytes:
     if not os.path.lexists(path + "-wal"):
         return b""
-    return files.read_limited(path + "-wal", MAX_BYTES, what="the store's journal")
+    return files.read_limited(path + "-wal", MAX_BYTES, subject="the store's journal")
 
 
 def image(file: bytes, wal: bytes) -> Image:

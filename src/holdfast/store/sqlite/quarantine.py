@@ -210,7 +210,7 @@ def forget(store: str, sessions: Iterable[str]) -> None:
     for name in sorted(os.listdir(place)):
         path = os.path.join(place, name)
         if name.endswith(".jsonl"):
-            lines = files.read_limited(path, _MAX_BYTES, what="what was set aside").splitlines()
+            lines = files.read_limited(path, _MAX_BYTES, subject="what was set aside").splitlines()
             stay = [line for line in lines if _is_of_another(line, deleted)]
             if not stay:
                 os.unlink(path)

@@ -59,7 +59,7 @@ def _names_around(path: str) -> tuple[set[str], set[str]]:
     """Ids of sessions and writers anywhere in the file, or in the home's bindings."""
     place = os.path.dirname(path)
     bound = [name for name in os.listdir(place) if name.startswith("writer") and name.endswith(".json")]
-    remembered = [files.read_limited(os.path.join(place, name), 4096, what="a binding") for name in bound]
+    remembered = [files.read_limited(os.path.join(place, name), 4096, subject="a binding") for name in bound]
     return page_scan.find_ids(b"\n".join((pages.read(path).data, *remembered)))
 
 
@@ -285,10 +285,10 @@ def _interrupted(path: str, content: bytes) -> Iterator[pages.Image]:
     mark = sqlite_connection.repairing_mark(path)
     if not os.path.lexists(mark):
         return
-    name = files.read_limited(mark, 4096, what="the mark of a repair").decode(errors="replace").strip()
+    name = files.read_limited(mark, 4096, subject="the mark of a repair").decode(errors="replace").strip()
     kept = os.path.join(quarantine.directory(path), os.path.basename(name))
     if name and os.path.lexists(kept):
-        yield pages.image(files.read_limited(kept, pages.MAX_BYTES, what="the damaged store"), pages.journal(kept))
+        yield pages.image(files.read_limited(kept, pages.MAX_BYTES, subject="the damaged store"), pages.journal(kept))
     else:
         yield pages.image(content, b"")
 
@@ -299,7 +299,7 @@ def _exclusive(path: str) -> Iterator[bytes]:
     try:
         import fcntl
     except ImportError:  # Windows does not replace a file that is open
-        yield files.read_limited(path, pages.MAX_BYTES, what="the store")
+        yield files.read_limited(path, pages.MAX_BYTES, subject="the store")
         return
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

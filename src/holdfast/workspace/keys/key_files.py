@@ -104,7 +104,7 @@ def create(home: str, *, name: str, place: KeyPlace = "file", made_at: int | Non
     name = _name(name)
     make_private_dir(home)
     path = os.path.join(home, FILE)
-    with locked(os.path.join(home, _LOCK), what="making this device's keys"):
+    with locked(os.path.join(home, _LOCK), purpose="making this device's keys"):
         existing = load(home)
         if existing is not None:
             return existing
@@ -126,7 +126,7 @@ def set_name(home: str, name: str) -> None:
 
     name = _name(name)
     path = os.path.join(home, FILE)
-    with locked(os.path.join(home, _LOCK), what="naming this device"):
+    with locked(os.path.join(home, _LOCK), purpose="naming this device"):
         data = _bytes(path, secrets=True)
         if data is None:
             raise Refused("this device has no keys yet", hint="They are made with the first: holdfast remote add.")
