@@ -87,4 +87,4 @@ def ground() -> Iterator[Ground]:
 
 def opened(address: PostgresAddress, here: str, wall: Callable[[], int]) -> PostgresStore:
     """A store as an installation `here` uses it; each is a writer of its own."""
-    return PostgresStore(address, writer=lambda: f"bench-{here}", wall=wall, here=lambda _: here)
+    return PostgresStore(address, writer=lambda: f"bench-{here}", wall=wall, installation=lambda _: here)

@@ -325,7 +325,7 @@ def _opened(home: Home, where: Address) -> Iterator[Store]:
         own.prepare()
     store = open_store(
         where, writer=lambda: own.writer(where), wall=Wall().micros,
-        here=lambda make: own.installation(make=make), renew=lambda: own.renew(where),
+        installation=lambda make: own.installation(make=make), renew=lambda: own.renew(where),
     )  # fmt: skip
     try:
         yield store

@@ -202,8 +202,8 @@ class Workspace:
                 self.home.prepare()
             opened = self._open.store = open_store(
                 self.address, writer=lambda: self.home.writer(self.address), wall=self.wall.micros,
-                here=lambda make: self.home.installation(make=make), renew=lambda: self.home.renew(self.address),
-                patience=self.timeout,
+                installation=lambda make: self.home.installation(make=make),
+                renew=lambda: self.home.renew(self.address), patience=self.timeout,
             )  # fmt: skip
             latest = opened.latest_time()
             if latest is not None:

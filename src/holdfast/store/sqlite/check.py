@@ -1,4 +1,4 @@
-"""Checks the file, the chains of events, and whether everything derived is what the log adds up to.
+"""Check the file, the chains of events, and whether everything derived follows from the log.
 
 Each check is independent: it reports what it cannot read, and the next one goes on.
 """
@@ -22,7 +22,7 @@ from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.tables import SessionSummary
 
 _Result = TypeVar("_Result")
-_MAX_LINES = 20  # of one kind: a person reads no more
+_MAX_LINES = 20  # of one kind: more would not be read
 # What reading a damaged row can raise: its columns may hold anything.
 _UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError,
                TypeError, ValueError)  # fmt: skip
@@ -43,21 +43,21 @@ def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Itera
 
 
 def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
-    yield from _guarded("file", lambda: _file(connection, path))
-    yield from _guarded("chain", lambda: _log(connection))
-    yield from _guarded("aside", lambda: _set_aside(path))
+    yield from _run_check("file", lambda: _file(connection, path))
+    yield from _run_check("chain", lambda: _log(connection))
+    yield from _run_check("aside", lambda: _set_aside(path))
     sessions: list[tuple[int, str]] = []
-    yield from _guarded("listing", lambda: _sessions(connection, sessions))
+    yield from _run_check("listing", lambda: _sessions(connection, sessions))
     indexed = _IndexedWords(connection)
     known: set[str] = set()
-    yield from _guarded("aside", lambda: _known_missing(connection, known))
+    yield from _run_check("aside", lambda: _known_missing(connection, known))
     for ref, session in sessions:
-        yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
+        yield from _run_check("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
 
 
-def _guarded(name: str, look: Callable[[], Iterable[Damage]], session: str | None = None) -> Iterator[Damage]:
+def _run_check(name: str, run_check: Callable[[], Iterable[Damage]], session: str | None = None) -> Iterator[Damage]:
     try:
-        yield from look()
+        yield from run_check()
     except _UNREADABLE as error:
         yield _cannot_be_read(name, error, session)
 
@@ -169,17 +169,19 @@ def _session(
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
     snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
     unreadable: list[Damage] = []
-    listed = _read("listing", session, unreadable, lambda: _listed(connection, ref))
-    words = _read("search", session, unreadable, lambda: indexed.words_of(ref))
-    aliases = _read("search", session, unreadable, lambda: _aliases(connection, ref))
+    listed = _read_or_report("listing", session, unreadable, lambda: _listed(connection, ref))
+    words = _read_or_report("search", session, unreadable, lambda: indexed.words_of(ref))
+    aliases = _read_or_report("search", session, unreadable, lambda: _aliases(connection, ref))
     yield from session_damage(session, events, StoredSession(snapshots, listed, words, aliases), known)
     yield from unreadable
 
 
-def _read(name: str, session: str, unreadable: list[Damage], look: Callable[[], _Result]) -> _Result | None:
-    """What `look` reads; None with a finding if it fails, so that the rest of the session is still checked."""
+def _read_or_report(
+    name: str, session: str, unreadable: list[Damage], reader: Callable[[], _Result]
+) -> _Result | None:
+    """The result of `reader`; None, with a finding, if it fails, so that the rest of the session is still checked."""
     try:
-        return look()
+        return reader()
     except _UNREADABLE as error:
         unreadable.append(_cannot_be_read(name, error, session))
         return None
