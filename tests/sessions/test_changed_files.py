@@ -291,7 +291,7 @@ def test_tree_with_too_many_changes_is_not_compared_and_the_error_is_logged(
     session = shop.session()
     assert session.files == []
     assert "more than the limit of 3" in str(session.extra["work_tree"])
-    monkeypatch.setattr(tree_snapshot, "look", lambda *_: pytest.fail("it was just found to be too much"))
+    monkeypatch.setattr(tree_snapshot, "compare_tree", lambda *_: pytest.fail("it was just found to be too much"))
     shop.prompt("Again")
     assert shop.errors() == []
 

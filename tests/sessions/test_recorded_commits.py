@@ -181,7 +181,7 @@ def test_ending_reports_a_work_tree_that_could_not_be_compared(
         committed(shop, "Add it", "tax.py", "rate = 19\n")
         for error in (GitFailed("git needs a temporary directory"), ValueError("unexpected")):
             with monkeypatch.context() as patched:
-                patched.setattr(tree_snapshot, "look", lambda *_, error=error: (_ for _ in ()).throw(error))
+                patched.setattr(tree_snapshot, "compare_tree", lambda *_, error=error: (_ for _ in ()).throw(error))
                 compare_at_end(keeper, session.id)
             assert str(error) in str(session.state().extra[NOT_COMPARED])
 

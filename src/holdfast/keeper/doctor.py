@@ -53,18 +53,18 @@ def examine(ws: Workspace) -> list[Check]:
         checks += store_checks.server(store)
     checks += store_checks.within(ws, store, opened)
     unopened = store is None and opened.status == "failed"
-    for name, look in _CHECKS:
-        blind = unopened and look in _IN_THE_STORE
-        checks.append(Check(name, "warning", NOT_OPENED) if blind else _guarded(name, look, ws, store, opened))
+    for name, run_check in _CHECKS:
+        blind = unopened and run_check in _IN_THE_STORE
+        checks.append(Check(name, "warning", NOT_OPENED) if blind else _guarded(name, run_check, ws, store, opened))
     checks += sync_checks.remotes(ws, store)
     return checks
 
 
 def _guarded(
-    name: str, look: CheckFunction, ws: Workspace, store: Store | None, opened: Check | None = None
+    name: str, run_check: CheckFunction, ws: Workspace, store: Store | None, opened: Check | None = None
 ) -> Check:
     try:
-        return look(ws, store)
+        return run_check(ws, store)
     except Unreachable:
         if store is None:
             return Check(name, "warning", NOT_OPENED)
@@ -139,7 +139,7 @@ def _temporaries(ws: Workspace, _: Store | None) -> Check:
 
 
 def _leftovers(ws: Workspace) -> list[str]:
-    return [path for place in ws.home.places() for path in files.abandoned_temporaries(place, ws.now())]
+    return [path for place in ws.home.directories() for path in files.abandoned_temporaries(place, ws.now())]
 
 
 def _clock(ws: Workspace, _: Store | None) -> Check:
@@ -171,8 +171,8 @@ def _writer(ws: Workspace, store: Store | None) -> Check:
     except msgspec.MsgspecError:
         return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
     file = ws.address.path
-    here = (host.machine_id(), host.inode(ws.home.path), 0 if file is None else host.inode(file))
-    if (bound.machine, bound.home, bound.store) == here:
+    current = (host.machine_id(), host.inode(ws.home.path), 0 if file is None else host.inode(file))
+    if (bound.machine, bound.home, bound.store) == current:
         return Check("writer", "ok", f"writer {bound.writer[:8]} belongs to this machine and this home")
     return Check(
         "writer",
@@ -195,10 +195,11 @@ def _errors(ws: Workspace, _: Store | None) -> Check:
     if not os.path.lexists(path) or not os.path.getsize(path):
         return Check("errors", "ok", "nothing unexpected happened")
     lines = files.read_limited(path, 64 * MIB, subject="the error log").decode(errors="backslashreplace").split("\n")
-    ours = [line for line in lines if line and not line.startswith("{")]  # `check_hook_errors` reports the others
-    if not ours:
+    # `check_hook_errors` reports the lines in JSON.
+    plain_lines = [line for line in lines if line and not line.startswith("{")]
+    if not plain_lines:
         return Check("errors", "ok", "nothing unexpected happened")
-    last = " · ".join(ours[-_MAX_LINES:])
+    last = " · ".join(plain_lines[-_MAX_LINES:])
     old = ws.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
     return Check(
         "errors", "ok" if old else "warning", f"{path} ends with: {last}", f"Please report it; then delete {path}"
@@ -215,8 +216,8 @@ def _agents(_: Workspace, store: Store | None) -> Check:
             process = agent.process
             if process is None or agents.status_of(agent) != "running":
                 continue
-            who = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
-            if liveness(who) == "dead":
+            identity = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
+            if liveness(identity) == "dead":
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
         return Check("agents", "ok", "every agent at work has its process")

@@ -29,9 +29,9 @@ _Result = TypeVar("_Result")
 
 def answer_hook(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
     """The reply to the payload in the spool under this name; None when there is none."""
-    asked = name.partition(".")[0]
-    event = _read_event(home, name, asked, payload)
-    if event is None or event.occasion is None or event.agent != asked or server_outage.is_away(home, store):
+    agent = name.partition(".")[0]
+    event = _read_event(home, name, agent, payload)
+    if event is None or event.occasion is None or event.agent != agent or server_outage.is_away(home, store):
         return None
     return _briefly(home, event.cwd, store, server_outage.HOOK_PATIENCE, lambda ws: _answer(ws, event, store))
 
@@ -135,11 +135,11 @@ def _briefly(
     return done
 
 
-def _read_event(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent | None:
+def _read_event(home: str, name: str, agent: str, payload: bytes | None) -> HookEvent | None:
     """Parse the payload, from memory if possible: another process may drain the file at any moment."""
     if payload is not None:
-        fields = decoded(payload) if asked in index.NAMES else None
-        return None if fields is None else index.load_adapter(asked).parse(fields)
+        fields = decoded(payload) if agent in index.NAMES else None
+        return None if fields is None else index.load_adapter(agent).parse(fields)
     path = os.path.join(home, spool.DIRECTORY, name)
     try:
         entry = spool.SpoolEntry(path, name, os.lstat(path))

@@ -84,15 +84,15 @@ class SessionHandle(Work):
 
     def conflicts(self, *, at: int | None = None) -> list[ShownConflict]:
         """Values that devices set without knowing of each other: each value, whose it is, and which one counts."""
-        from holdfast.sessions.conflicts import listed
+        from holdfast.sessions.conflicts import list_conflicts
 
-        return listed(self.keeper, self.id, at=at)
+        return list_conflicts(self.keeper, self.id, at=at)
 
     def check_resume(self) -> ResumeResult:
         """What became of the agents and files of the session; records nothing."""
-        from holdfast.sessions.resume import look
+        from holdfast.sessions.resume import preview
 
-        return look(self.state(), self.keeper.place.root)
+        return preview(self.state(), self.keeper.place.root)
 
     # ── the session itself ───────────────────────────────────────────────────────────────────────────────
 

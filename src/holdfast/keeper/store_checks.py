@@ -46,13 +46,13 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
         return None, Check("store", "failed", error.message, error.hint or REPAIR_COMMAND)
     except Exception as error:  # noqa: BLE001 (the doctor must not crash)
         return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR_COMMAND)
-    shown = ws.address.path or ws.address.url
+    location = ws.address.path or ws.address.url
     if store is None:
         if os.path.lexists(ws.home.binding(ws.address.key)):
-            missing = f"{shown} is missing, although this home has written to it"
+            missing = f"{location} is missing, although this home has written to it"
             return None, Check("store", "warning", missing, "holdfast restore FILE brings back a backup.")
         return None, Check("store", "ok", NOTHING_STORED)
-    return store, Check("store", "ok", f"{shown} opens")
+    return store, Check("store", "ok", f"{location} opens")
 
 
 def sqlite(_: Workspace, __: Store | None) -> Check:
@@ -84,11 +84,11 @@ def server(store: Store | None) -> Iterator[Check]:
     except HoldfastError as error:
         yield Check("server", "failed", error.message, error.hint)
         return
-    who = one_line(info.person)
+    person = one_line(info.person)
     if info.above:
         yield Check(
             "server", "warning",
-            f"{who} is a superuser or has BYPASSRLS: row-level security does not keep others' sessions from it",
+            f"{person} is a superuser or has BYPASSRLS: row-level security does not keep others' sessions from it",
             "Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name",
         )  # fmt: skip
     elif not info.local and not info.encrypted:
@@ -102,7 +102,7 @@ def server(store: Store | None) -> Iterator[Check]:
             "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
         )  # fmt: skip
     else:
-        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault)}, as {who}"
+        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault)}, as {person}"
         yield Check("server", "ok", detail)
 
 
@@ -145,12 +145,12 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
     except Exception as error:  # noqa: BLE001 (the doctor must not crash)
         damage["file"].append(Damage("file", f"the check failed ({unexpected(ws, error)})"))
     for name, findings in damage.items():
-        theirs = (
+        is_others = (
             away is None
             and name in _DERIVED
             and not any(store.may_repair(finding.session or "") for finding in findings)
         )
-        if findings and theirs:
+        if findings and is_others:
             yield Check(
                 name, "warning", _listed(findings), "These are shared by another person, who has to repair them."
             )

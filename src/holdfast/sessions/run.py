@@ -44,33 +44,33 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-def attempts(alike: Sequence[AgentState]) -> list[Attempt]:
+def _attempts(same_type: Sequence[AgentState]) -> list[Attempt]:
     """The attempts of these agents, in the order in which they ended."""
-    tried = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
-    tried += [
+    ended = [Attempt(at, succeeded=False) for agent in same_type for at in agent.failed_attempts]
+    ended += [
         Attempt(agent.ended_at, succeeded=True)
-        for agent in alike
+        for agent in same_type
         if agent.ended_at is not None and agents.status_of(agent) == "completed"
     ]
-    return sorted(tried, key=lambda attempt: attempt.ended_at)
+    return sorted(ended, key=lambda attempt: attempt.ended_at)
 
 
-def before(own: AgentState | None, state: State) -> Iterator[AgentState]:
+def _earlier_agents(own: AgentState | None, state: State) -> Iterator[AgentState]:
     """The agents before this one in the session; all of them while it is not recorded yet."""
     return itertools.takewhile(lambda agent: agent is not own, state.agents.values())
 
 
-def waits(agent: AgentState) -> bool:
+def _is_queued(agent: AgentState) -> bool:
     """Whether it is queued and its process is alive."""
     return (
         agents.status_of(agent) == "pending"
         and agent.process is not None
-        and liveness(identity(agent.process)) == "alive"
+        and liveness(_identity(agent.process)) == "alive"
     )
 
 
-def identity(which: Process) -> ProcessIdentity:
-    return ProcessIdentity(which.pid, which.started, which.boot, which.namespace, which.machine)
+def _identity(process: Process) -> ProcessIdentity:
+    return ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
 
 
 TYPE: Final = "command"  # the type of agents started without one
@@ -308,14 +308,14 @@ class _Run:
             raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
-        queue = [agent for agent in before(own, state) if waits(agent)] if kind is AgentResumed else []
+        queue = [agent for agent in _earlier_agents(own, state) if _is_queued(agent)] if kind is AgentResumed else []
         at_work = (agent for agent in agents.running(state) if agent.id not in self._within and self._at_work(agent))
         ahead = [agent.id for agent in [*at_work, *queue]]
         return ahead if len(ahead) >= limits(view.text_value(state, "mode") or "").agents else []
 
     def _at_work(self, agent: AgentState) -> bool:
         """Whether an agent recorded as running really is: not if its process ended more than a moment ago."""
-        if agent.process is None or liveness(identity(agent.process)) != "dead":
+        if agent.process is None or liveness(_identity(agent.process)) != "dead":
             return True
         first = self._dead_since.setdefault((agent.ref, agent.process), monotonic())
         return monotonic() - first < _SETTLES
@@ -323,8 +323,8 @@ class _Run:
     def _circuit(self, state: State, own: AgentState | None) -> bool:
         """Refuse while agents of this type have failed too often; True when this one is the trial that decides."""
         now = max(self._ws.now(), state.updated_at)
-        alike = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
-        breaker = circuit(attempts(alike), now)
+        same_type = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
+        breaker = circuit(_attempts(same_type), now)
         failures = f"agents of type {self._type!a} failed three times in a row"
         if breaker.state == "open" and breaker.until is not None:
             left = -(-(breaker.until - now) // SECOND)
@@ -336,7 +336,7 @@ class _Run:
         if breaker.state != "half-open":
             return False
         at_work = [agent for agent in agents.running(state) if agent is not own and self._at_work(agent)]
-        queue = [agent for agent in before(own, state) if waits(agent)]
+        queue = [agent for agent in _earlier_agents(own, state) if _is_queued(agent)]
         trying = [agent.id for agent in [*at_work, *queue] if agent.type == self._type]
         if trying:
             raise Refused(

@@ -146,7 +146,7 @@ def open_store(
     """Open the store at an address.
 
     `installation` returns this installation's id; with True, it creates one if there is none. `renew` creates another
-    writer when this one's stream turns out to be another person's. `patience` limits how many seconds a server may take.
+    writer when this one's stream turns out to be another person's. A server may take `patience` seconds.
     """
     if isinstance(address, SqliteAddress):
         from holdfast.store.sqlite import SqliteStore

@@ -1,7 +1,7 @@
 """Listings in SQL: which sessions a filter shows, newest first, and which ones a reference could mean.
 
-Shared by all kinds of store that use SQL. Placeholders are `?`; a store whose database needs others replaces them: the
-SQL has no other `?`, and no `%`.
+Shared by all kinds of store that use SQL. Placeholders are `?`; a store may replace them by those of its database:
+the SQL contains no other `?`, and no `%`.
 """
 
 from __future__ import annotations

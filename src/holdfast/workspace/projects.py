@@ -34,95 +34,111 @@ def project_ids(store: Store, place: WorkTree) -> tuple[str, ...]:
     at_path = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
     if not evidence and place.git:
-        seen = observe(place, "")
-        return tuple(sorted({*at_path, *_alike(store, _remotes(seen), seen.roots, [place.main])}))
-    return tuple(sorted({*at_path, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
+        observed = observe(place, "")
+        return tuple(sorted({*at_path, *_matching_projects(store, _remotes(observed), observed.roots, [place.main])}))
+    return tuple(
+        sorted(
+            {
+                *at_path,
+                *_matching_projects(
+                    store, _values_of("remote", evidence), _values_of("root", evidence), [place.main]
+                ),
+            }
+        )
+    )
 
 
 def stored_project_ids(store: Store, place: WorkTree) -> set[str]:
     """Ids of the project at this place as far as the store alone knows: no program is asked."""
     at_path = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
-    return {*at_path, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
+    return {
+        *at_path,
+        *_matching_projects(store, _values_of("remote", evidence), _values_of("root", evidence), [place.main]),
+    }
 
 
 def directories(store: Store, project: ProjectFacts) -> list[str]:
     """The directories on this machine where a project was seen, whichever of its ids it has here."""
     evidence = store.evidence(project.id)
-    remotes = {*_of("remote", evidence), *_remotes(project)}
-    alike = _alike(store, remotes, {*_of("root", evidence), *project.roots}, _of("path", evidence))
+    remotes = {*_values_of("remote", evidence), *_remotes(project)}
+    matching = _matching_projects(
+        store, remotes, {*_values_of("root", evidence), *project.roots}, _values_of("path", evidence)
+    )
     return list(dict.fromkeys(
-        path for name in (project.id, *sorted(alike)) for path in _of("path", store.evidence(name))
+        path for name in (project.id, *sorted(matching)) for path in _values_of("path", store.evidence(name))
     ))  # fmt: skip
 
 
-def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
+def _matching_projects(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
     """Projects of one of these addresses; and those that began with the same commit and have no other address.
 
     `paths`: the directories on this machine of the project that they are compared with.
     """
     addresses = set(remotes)
-    alike = {name for remote in addresses for name in store.projects_with("remote", remote)}
-    for name in {name for root in roots for name in store.projects_with("root", root)} - alike:
-        theirs = set(_of("remote", store.evidence(name)))
+    matching = {name for remote in addresses for name in store.projects_with("remote", remote)}
+    for name in {name for root in roots for name in store.projects_with("root", root)} - matching:
+        other_addresses = set(_values_of("remote", store.evidence(name)))
         # A fork begins with the same commit: what tells the two apart is where they are.
-        if (not addresses or not theirs) and not _is_another(store, name, paths, addresses):
-            alike.add(name)
-    return alike
+        if (not addresses or not other_addresses) and not _has_other_directory(store, name, paths, addresses):
+            matching.add(name)
+    return matching
 
 
-def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
+def _has_other_directory(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
     """Whether a project that began with the same commit as the one at these paths has another directory here.
 
     A missing directory was moved, perhaps to one of these paths, unless they are known as another project's.
     """
     evidence = store.evidence(project)
-    theirs = _of("path", evidence)
-    if not theirs or not paths or any(same_directory(path, other) for path in paths for other in theirs):
+    other_paths = _values_of("path", evidence)
+    if not other_paths or not paths or any(same_directory(path, other) for path in paths for other in other_paths):
         return False
     # A clone of a directory has its path for an address.
-    if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
+    if _is_address(other_paths, addresses) or _is_address(paths, _values_of("remote", evidence)):
         return False
-    return any(store.projects_with("path", path) for path in paths) or any(map(os.path.isdir, theirs))
+    return any(store.projects_with("path", path) for path in paths) or any(map(os.path.isdir, other_paths))
 
 
 def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
     from holdfast.machine.git.config import normalise_remote
 
     # `git clone .` writes the path with a dot at its end.
-    written = {os.path.normpath(normalise_remote(path)) for path in paths}
-    return not written.isdisjoint(map(os.path.normpath, addresses))
+    paths_as_addresses = {os.path.normpath(normalise_remote(path)) for path in paths}
+    return not paths_as_addresses.isdisjoint(map(os.path.normpath, addresses))
 
 
-def _of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
+def _values_of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
     return [value for name, value in evidence if name == kind]
 
 
-def _remotes(seen: ProjectFacts) -> tuple[str, ...]:
-    return (seen.remote,) if seen.remote else ()
+def _remotes(project: ProjectFacts) -> tuple[str, ...]:
+    return (project.remote,) if project.remote else ()
 
 
-def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
+def _by_evidence(store: Store, observed: ProjectFacts) -> str | None:
     """A project of ours with this address, or else with this first commit.
 
     Never one that is known only through shares: another person chose its id, and could claim anything about it.
     """
-    if seen.remote:
-        return _ours(store, store.projects_with("remote", seen.remote))
-    alike = list(dict.fromkeys(name for root in seen.roots for name in store.projects_with("root", root)))
-    paths = [seen.path] if seen.path else []
-    possible = [name for name in alike if not _is_another(store, name, paths)]
-    if len(possible) < len(alike):
+    if observed.remote:
+        return _first_own(store, store.projects_with("remote", observed.remote))
+    same_roots = list(dict.fromkeys(name for root in observed.roots for name in store.projects_with("root", root)))
+    paths = [observed.path] if observed.path else []
+    candidates = [name for name in same_roots if not _has_other_directory(store, name, paths)]
+    if len(candidates) < len(same_roots):
         # A copy of what is here already is new, except one whose directory is missing: that one was moved.
-        possible = [name for name in possible if _of("path", store.evidence(name))]
-    name = os.path.basename(seen.path or "")
-    possible.sort(
-        key=lambda project: all(os.path.basename(path) != name for path in _of("path", store.evidence(project)))
+        candidates = [name for name in candidates if _values_of("path", store.evidence(name))]
+    name = os.path.basename(observed.path or "")
+    candidates.sort(
+        key=lambda project: all(
+            os.path.basename(path) != name for path in _values_of("path", store.evidence(project))
+        )
     )
-    return _ours(store, possible)
+    return _first_own(store, candidates)
 
 
-def _ours(store: Store, projects: Iterable[str]) -> str | None:
+def _first_own(store: Store, projects: Iterable[str]) -> str | None:
     return next((name for name in projects if not _is_shared(store, name)), None)
 
 
@@ -148,11 +164,11 @@ def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) 
     )  # fmt: skip
 
 
-def find_project(store: Store, seen: ProjectFacts) -> ProjectFacts:
+def find_project(store: Store, observed: ProjectFacts) -> ProjectFacts:
     """The project as observed, under the id it is known by, or a new random one."""
-    by_path = store.projects_with("path", seen.path or "")
-    known_by = by_path[0] if by_path else _by_evidence(store, seen)
-    return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())
+    by_path = store.projects_with("path", observed.path or "")
+    known_by = by_path[0] if by_path else _by_evidence(store, observed)
+    return msgspec.structs.replace(observed, id=known_by or os.urandom(8).hex())
 
 
 # ── projects that were moved ─────────────────────────────────────────────────────────────────────────────
@@ -169,7 +185,7 @@ class ProjectDirectories(NamedTuple):
 
 def list_projects(store: Store) -> list[ProjectDirectories]:
     return [
-        ProjectDirectories(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
+        ProjectDirectories(project.id, project.name, _values_of("path", store.evidence(project.id)), project.sessions)
         for project in store.projects()
     ]
 
@@ -189,8 +205,8 @@ def moved_from(store: Store, place: WorkTree) -> str | None:
         and not any(os.path.isdir(path) for path in project.paths)
         for path in project.paths
     ]
-    alike = [path for path in missing if os.path.basename(path) == name or os.path.dirname(path) == parent]
-    return alike[0] if len(alike) == 1 else None
+    candidates = [path for path in missing if os.path.basename(path) == name or os.path.dirname(path) == parent]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
@@ -206,13 +222,13 @@ def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
             hint="Reconnect a project after it was moved; or continue one session here: holdfast resume ID",
             file=path,
         )
-    moved = [project for project in list_projects(store) if project.id in ids]
+    reconnected = [project for project in list_projects(store) if project.id in ids]
     with ws.transaction() as transaction:
-        for project in moved:
+        for project in reconnected:
             transaction.remember_project(
                 ProjectFacts(id=project.id, name=os.path.basename(place.main), path=place.main)
             )
-    return moved
+    return reconnected
 
 
 # ── projects of other devices ────────────────────────────────────────────────────────────────────────────
@@ -235,7 +251,7 @@ def learn_project(ws: Workspace, transaction: Transaction, state: State) -> None
 
 def _is_shared(store: Store, project: str) -> bool:
     """Whether a project is known only through shares: it was seen nowhere here, and no session of ours is of it."""
-    if _of("path", store.evidence(project)):
+    if _values_of("path", store.evidence(project)):
         return False
     shared = origin.through_shares(store)
     return all(row.id in shared for row in store.rows(Filter(projects=(project,))))
@@ -261,7 +277,7 @@ def is_same_project(store: Store, place: WorkTree, project: ProjectFacts) -> boo
     if observed.remote and project.remote:
         return observed.remote == project.remote
     remotes = {*_remotes(observed), *_remotes(project)}
-    return not set(observed.roots).isdisjoint(project.roots) and not _is_another(
+    return not set(observed.roots).isdisjoint(project.roots) and not _has_other_directory(
         store, project.id, [place.main], remotes
     )
 
@@ -272,7 +288,7 @@ _MAX_BRANCH_LENGTH: Final = 250  # characters
 _MAX_PACKED_SIZE: Final = 1 << 20  # bytes of packed refs: this is read whenever an agent starts or ends
 
 
-def changed_git_position(ws: Workspace, state: State, *, here: bool = False) -> GitPositionNoted | None:
+def changed_git_position(ws: Workspace, state: State, *, is_current: bool = False) -> GitPositionNoted | None:
     """The branch and commit of this work tree, if the log does not know them: others may want to follow the work.
 
     None where the session is not worked on here: another project, or a work tree with another current session.
@@ -282,15 +298,15 @@ def changed_git_position(ws: Workspace, state: State, *, here: bool = False) -> 
     if project is None or not place.git or view.status_of(state) in FINISHED:
         return None
     head = worktree.head(place, packed=_MAX_PACKED_SIZE)
-    known = worktree.GitHead(project.git_branch, project.git_commit)
+    recorded = worktree.GitHead(project.git_branch, project.git_commit)
     # What only git can read (reftables, very many refs) is left as it is known.
-    if head in (known, (None, None), (known.branch, None)):
+    if head in (recorded, (None, None), (recorded.branch, None)):
         return None
     branch = head.branch
     if branch is not None and (len(branch) > _MAX_BRANCH_LENGTH or not branch.isprintable()):
         return None
     store = ws.store()
-    if not here and store.current(place.root) != state.session:
+    if not is_current and store.current(place.root) != state.session:
         return None
     if project.id not in stored_project_ids(store, place):
         return None

@@ -30,7 +30,7 @@ MAX_URL_LENGTH: Final = 8192  # bytes of the line that names a store
 FORMAT: Final = "2"  # of what hook scripts write; installed scripts of an earlier format are replaced
 YOUNG_NS: Final = 10 * 1_000_000_000  # ns: an unreadable younger file may still be being written
 # No system starts so many processes within one step of its clock: a larger gap means that pids wrapped around.
-_WRAPPED: Final = 16_384
+_PID_WRAP_GAP: Final = 16_384
 
 
 class SpoolEntry:
@@ -98,17 +98,17 @@ def add_payload(home: str, agent: str, source: str, parent: int, payload: bytes,
     # The name of a file may hold the end of a line, and never a NUL.
     content = os.fsencode(store).replace(b"\n", b"\0") + b"\n" + payload if store else payload
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    for again in range(100):
-        name = f"{agent}.{source}.{parent}.{os.getpid()}.{tag}" + (f".{again}" if again else "")
+    for attempt in range(100):
+        name = f"{agent}.{source}.{parent}.{os.getpid()}.{tag}" + (f".{attempt}" if attempt else "")
         path = os.path.join(directory, name)
         try:
             handle = os.open(path, flags, 0o600)
         except FileExistsError:
             continue
         try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(handle, left) :]
+            remaining = memoryview(content)
+            while remaining:
+                remaining = remaining[os.write(handle, remaining) :]
             os.fsync(handle)
         except OSError:
             os.close(handle)
@@ -170,15 +170,19 @@ def in_spool_order(entries: Iterable[SpoolEntry]) -> list[SpoolEntry]:
     from itertools import groupby
 
     ordered: list[SpoolEntry] = []
-    for _, step in groupby(sorted(entries, key=_place), key=lambda entry: entry.at):
-        same = list(step)
-        gaps = (place for place in range(1, len(same)) if same[place].own - same[place - 1].own > _WRAPPED)
-        first = next(gaps, 0)
-        ordered += same[first:] + same[:first]
+    for _, step in groupby(sorted(entries, key=_sort_key), key=lambda entry: entry.at):
+        entries_of_step = list(step)
+        gaps = (
+            index
+            for index in range(1, len(entries_of_step))
+            if entries_of_step[index].own - entries_of_step[index - 1].own > _PID_WRAP_GAP
+        )
+        start = next(gaps, 0)
+        ordered += entries_of_step[start:] + entries_of_step[:start]
     return ordered
 
 
-def _place(entry: SpoolEntry) -> tuple[int, int, str]:
+def _sort_key(entry: SpoolEntry) -> tuple[int, int, str]:
     return entry.at, entry.own, entry.name
 
 

@@ -107,7 +107,7 @@ class Workspace:
         self.notices: list[str] = []
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
-            git_position=lambda state, here: changed_git_position(self, state, here=here),
+            git_position=lambda state, is_current: changed_git_position(self, state, is_current=is_current),
             allowed=self.refuse_if_read_only, limit_rule=self.limit_rule,
         )  # fmt: skip
         self.followers: Sequence[Follower] = self._new_followers()
@@ -130,14 +130,22 @@ class Workspace:
         `sqlite:///path` or `postgresql://user@host/database` (default: in the home), `actor` who acts, `device` what
         this machine is called.
         """
-        kept = Home(home if home is not None else default_home())
+        home_directory = Home(home if home is not None else default_home())
         place = worktree.locate(project)
-        where = SqliteAddress(kept.store) if store is None else address(store)
-        paths = {"the home": kept.path, "the project": place.root, "its repository": place.main}
-        for what, path in (paths if where.path is None else paths | {"the store": where.path}).items():
-            check_text(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
+        store_address = SqliteAddress(home_directory.store) if store is None else address(store)
+        paths = {"the home": home_directory.path, "the project": place.root, "its repository": place.main}
+        for subject, path in (
+            paths if store_address.path is None else paths | {"the store": store_address.path}
+        ).items():
+            check_text(path, f"the path of {subject}")  # it is stored, or given to SQLite: both want UTF-8
         return cls(
-            kept, place, where, actor=actor or host.user_name(), device=device, wall=wall or Wall(), settings=settings
+            home_directory,
+            place,
+            store_address,
+            actor=actor or host.user_name(),
+            device=device,
+            wall=wall or Wall(),
+            settings=settings,
         )
 
     def _new_followers(self) -> Sequence[Follower]:
@@ -167,7 +175,7 @@ class Workspace:
         other.is_quiet, other.unit = True, None
         other.recorder = self.recorder.with_transaction(
             other.transaction,
-            git_position=lambda state, here: changed_git_position(other, state, here=here),
+            git_position=lambda state, is_current: changed_git_position(other, state, is_current=is_current),
         )
         return other
 
@@ -303,10 +311,10 @@ class Workspace:
             pending.clear()
             tally.needs_sync = False
 
-    def _guarded(self, follower: Follower, act: Callable[..., None], *given: object) -> None:
+    def _guarded(self, follower: Follower, act: Callable[..., None], *args: object) -> None:
         """Let a follower act. Only a server that is away stops a verb, which could not be carried out either."""
         try:
-            act(*given)
+            act(*args)
         except Unreachable:
             raise
         except HoldfastError as error:
@@ -338,8 +346,8 @@ class Workspace:
             return None
         if self._shared.conversation is None:
             self._shared.conversation = (None,)  # for calls during the search
-            asked = (follower.conversation(self) for follower in self.followers)
-            self._shared.conversation = (next((name for name in asked if name is not None), None),)
+            conversations = (follower.conversation(self) for follower in self.followers)
+            self._shared.conversation = (next((name for name in conversations if name is not None), None),)
         return self._shared.conversation[0]
 
     def is_read_only(self, session: str) -> bool:
@@ -347,10 +355,10 @@ class Workspace:
         if any(follower.write_refusal(self, session) is not None for follower in self.followers):
             return True
         # Checked for every payload, so cached until the next unit.
-        known, store = self._shared.read_only, self.existing_store()
-        if session not in known:
-            known[session] = store is not None and store.is_read_only(session)
-        return known[session]
+        cache, store = self._shared.read_only, self.existing_store()
+        if session not in cache:
+            cache[session] = store is not None and store.is_read_only(session)
+        return cache[session]
 
     def refuse_if_read_only(self, session: str) -> None:
         """Raise if a session is shared with us to read only. A server refuses by itself."""
@@ -401,36 +409,36 @@ class Workspace:
 
     def settings_for(self, project: ProjectFacts | None) -> Settings:
         """What holds for sessions of a project: its own settings where it is on this machine, else the home's."""
-        store, known = self.existing_store(), self._shared.settings_by_project
+        store, cache = self.existing_store(), self._shared.settings_by_project
         if project is None or store is None:
             return self.settings
-        if project.id not in known:
+        if project.id not in cache:
             from holdfast.workspace import projects
             from holdfast.workspace.settings import load
 
             if project.id in projects.stored_project_ids(store, self.place):
                 settings = self.settings
             else:
-                there = (path for path in projects.directories(store, project) if os.path.isdir(path))
-                settings = load(self.home.config, next(there, None))
-            known[project.id] = settings
-        return known[project.id]
+                existing = (path for path in projects.directories(store, project) if os.path.isdir(path))
+                settings = load(self.home.config, next(existing, None))
+            cache[project.id] = settings
+        return cache[project.id]
 
     @property
     def home_settings(self) -> Settings:
         """What holds where projects are listed together, wherever one looks from."""
         from holdfast.workspace.settings import load
 
-        known = self._shared.settings_by_project
-        if "" not in known:
-            known[""] = load(self.home.config, None)
-        return known[""]
+        cache = self._shared.settings_by_project
+        if "" not in cache:
+            cache[""] = load(self.home.config, None)
+        return cache[""]
 
     def settings_problems(self) -> tuple[HoldfastError, ...]:
         """What is wrong with the files of settings, as far as anything asked for settings."""
         own, others = self._shared.settings, self._shared.settings_by_project.values()
-        asked = [*([] if own is None else [own]), *others]
-        problems = {str(problem): problem for settings in asked for problem in settings.problems}
+        loaded = [*([] if own is None else [own]), *others]
+        problems = {str(problem): problem for settings in loaded for problem in settings.problems}
         return tuple(problems.values())
 
     def device(self) -> str:
@@ -470,5 +478,5 @@ class Workspace:
         end = view.ended_at(state)
         if state.archived is None and end is not None and after is None:
             after = self.settings_for(state.project).archive_after
-        aged = end is not None and after is not None and (self.now() if at is None else at) - end > after
-        return aged if state.archived is None else state.archived
+        is_old = end is not None and after is not None and (self.now() if at is None else at) - end > after
+        return is_old if state.archived is None else state.archived

@@ -245,9 +245,13 @@ def _report_sync(call: Call, done: SyncResult, failed: Sequence[HoldfastError]) 
     for sentence in report.notes:
         call.note(sentence)
     if done.conflicts:
-        disputed = [session.id[:8] for session in done.sessions if session.conflicts]
-        where = ", ".join(f"holdfast conflicts {name}" for name in disputed[:_MAX_SESSIONS])
-        more = f", and in {len(disputed) - _MAX_SESSIONS} more sessions" if len(disputed) > _MAX_SESSIONS else ""
+        sessions_with_conflicts = [session.id[:8] for session in done.sessions if session.conflicts]
+        where = ", ".join(f"holdfast conflicts {name}" for name in sessions_with_conflicts[:_MAX_SESSIONS])
+        more = (
+            f", and in {len(sessions_with_conflicts) - _MAX_SESSIONS} more sessions"
+            if len(sessions_with_conflicts) > _MAX_SESSIONS
+            else ""
+        )
         call.note(f"{count(done.conflicts, 'conflict')} to look at: {where}{more}")
     call.print_notices()
 
@@ -316,10 +320,10 @@ _MAX_SESSIONS = 3
 
 
 def conflicts(call: Call) -> None:
-    from holdfast.sessions.conflicts import disputed, worked_on
+    from holdfast.sessions.conflicts import session_with_conflicts, sessions_with_conflicts
 
     reference = call.parsed.text("id")
-    session = call.keeper.session(worked_on(call.keeper, reference, at=call.at))
+    session = call.keeper.session(session_with_conflicts(call.keeper, reference, at=call.at))
     disagreements = session.conflicts(at=call.at)
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer(
@@ -343,7 +347,7 @@ def conflicts(call: Call) -> None:
         resolve = f"holdfast resolve {unresolved[0]} --take N{which}"
         call.note(f"Choose with: {resolve}. To go on separately: holdfast fork{which}")
     elif reference is None and call.at is None and not call.json:
-        others = [f"holdfast conflicts {name[:8]}" for name in disputed(call.keeper)[:_MAX_SESSIONS]]
+        others = [f"holdfast conflicts {name[:8]}" for name in sessions_with_conflicts(call.keeper)[:_MAX_SESSIONS]]
         if others:
             call.note(f"Open in other sessions: {', '.join(others)}")
 
@@ -382,10 +386,10 @@ def _spell_value(value: Json) -> str:
 
 
 def resolve(call: Call) -> None:
-    from holdfast.sessions.conflicts import worked_on
+    from holdfast.sessions.conflicts import session_with_conflicts
 
     words = call.parsed
-    session = call.keeper.session(worked_on(call.keeper, words.text("id")))
+    session = call.keeper.session(session_with_conflicts(call.keeper, words.text("id")))
     take = words.integer("take") or 0
     conflict = session.resolve(words.need("conflict"), take, at=call.at)
     call.done(

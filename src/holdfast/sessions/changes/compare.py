@@ -77,8 +77,8 @@ def forget(ws: Workspace, session: str) -> None:
     """Forget the snapshots of a deleted session's work trees: they hold its paths too."""
     store = ws.store()
     names = {name for root in (ws.place.root, *store.places(session)) for name in names_of(root)}
-    for kept in store.remembered_under(tree_state.TURNS_PREFIX).values():
-        tree = tree_state.decode_turns(kept, "")
+    for value in store.remembered_under(tree_state.TURNS_PREFIX).values():
+        tree = tree_state.decode_turns(value, "")
         if any(turn.session == session for turn in tree.turns):
             names.update(names_of(tree.root))
     project = ws.state(session).project
@@ -106,23 +106,23 @@ class TurnEnd(NamedTuple):
 
 def _safely(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = None) -> None:
     try:
-        here = ws if root == ws.place.root else ws.at(root)
-        _compare(here, patience, ending)
+        tree_ws = ws if root == ws.place.root else ws.at(root)
+        _compare(tree_ws, patience, ending)
     except (Busy, Unreachable):
         return
     except Exception as error:  # noqa: BLE001 (a repository must not stop the verb)
         message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
         error_log.note(ws.home.path, "compare", f"{root}: {message}")
         with suppress(HoldfastError):
-            _give_up(ws, root, patience, ending, message)
+            _postpone(ws, root, patience, ending, message)
 
 
-def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, why: str) -> None:
+def _postpone(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, reason: str) -> None:
     """Try again at the next turn; a session that ends records that it was not compared."""
     with ws.transaction(patience=patience) as transaction:
         tree = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if ending is not None:
-            _Recording(ws, transaction, [], TreeSnapshot(ws.now()), ending).not_compared(why)
+            _Recording(ws, transaction, [], TreeSnapshot(ws.now()), ending).not_compared(reason)
             return
         tree.due = None
         tree_state.keep_turns(transaction, tree)
@@ -130,27 +130,27 @@ def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, 
 
 def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
     root, store = ws.place.root, ws.store()
-    kept = store.remembered(tree_state.snapshot_name(root))
+    value = store.remembered(tree_state.snapshot_name(root))
     tree = tree_state.decode_turns(store.remembered(tree_state.turns_name(root)), root)
     began = min((turn.began for turn in tree.turns), default=ws.now())
-    before = tree_state.decode_snapshot(kept) or TreeSnapshot(began)
+    before = tree_state.decode_snapshot(value) or TreeSnapshot(began)
     comparison: TreeComparison | None = None
-    why = ""
+    reason = ""
     if os.path.isdir(root) and ws.place.git:
         mirrored = ws.own_paths()
         try:
             comparison = tree_snapshot.compare_tree(GitHistory(root), before, ws.now(), mirrored)
         except HoldfastError as error:
-            why = error.message
+            reason = error.message
     with ws.transaction(patience=patience) as transaction:
-        if transaction.remembered(tree_state.snapshot_name(root)) != kept:
+        if transaction.remembered(tree_state.snapshot_name(root)) != value:
             return  # another process has compared it meanwhile
         fresh = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if fresh.due == tree.due:
             fresh.due = None
         if comparison is None:
-            if why:
-                _Recording(ws, transaction, fresh.turns, before, ending).not_compared(why)
+            if reason:
+                _Recording(ws, transaction, fresh.turns, before, ending).not_compared(reason)
                 fresh.not_before = ws.now() + limits.TREE_REST
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None]
         else:
@@ -200,10 +200,10 @@ class _Recording:
             self._record_events(session, [(at, _note(words))], "")
         return snapshot
 
-    def not_compared(self, why: str) -> None:
+    def not_compared(self, reason: str) -> None:
         for session in dict.fromkeys([*self._sessions, *([self._ending.session] if self._ending else [])]):
             state = self._transaction.state(session)
-            note = _note(shorten(f"not compared: {why}", 300))
+            note = _note(shorten(f"not compared: {reason}", 300))
             if state.extra.get(NOT_COMPARED) != note.value:
                 self._record_events(session, [(self._ws.now(), note)], "")
 
@@ -212,14 +212,14 @@ class _Recording:
     def _file(self, difference: FileDifference, now: int) -> bool:
         """Record a change; False if it has to wait, because a turn that may have made it has not ended."""
         attribution = attribute(self._turns, difference.since, difference.until)
-        goes_on = [turn for turn in attribution.among if turn.ended is None]
+        running = [turn for turn in attribution.among if turn.ended is None]
         if attribution.by == "person":
             if self._agents_at_work(difference.until):
                 attribution = Attribution("unknown")
             return self._of_person(difference, attribution)
         conversations = {turn.conversation for turn in attribution.among}
         # With several agents, later reports do not decide, except on an edit made a moment ago.
-        if goes_on and (len(conversations) == 1 or now - difference.until < _REPORTED):
+        if running and (len(conversations) == 1 or now - difference.until < _REPORTED):
             return False
         for session in dict.fromkeys(turn.session for turn in attribution.among):
             turn = next(turn for turn in attribution.among if turn.session == session)
@@ -250,13 +250,13 @@ class _Recording:
             hash_before=difference.hash_before, hash_after=difference.hash_after,
             by=attribution.by, among=attribution.conversations,
         )  # fmt: skip
-        mark = digest(
+        key = digest(
             f"{difference.path}\n{difference.action}\n{difference.hash_after}\n{difference.until}".encode(
                 errors="surrogatepass"
             )
         )
         moment = _within_signs(self._transaction.state(session), at)
-        self._record_events(session, [(moment, data)], f"tree:{self._before.at}:{mark[:24]}")
+        self._record_events(session, [(moment, data)], f"tree:{self._before.at}:{key[:24]}")
 
     def _reports(self) -> dict[str, list[FileState]]:
         """The changes recorded for each file since the last comparison."""
@@ -293,10 +293,10 @@ class _Recording:
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _commits(self, made: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
+    def _commits(self, commits: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
         """Record commits; gives where to continue from if one has to wait for the end of a turn."""
         last, head = self._before.log or LogMark("", self._before.at, ""), self._before.head
-        for commit in made:
+        for commit in commits:
             if not self._commit(commit):
                 return last, head
             last, head = tree_snapshot.mark_of(commit.commit), commit.commit.sha
@@ -304,13 +304,13 @@ class _Recording:
 
     def _commit(self, new: NewCommit) -> bool:
         commit = new.commit
-        near = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
-        if near:
+        active = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
+        if active:
             return False
         maker = maker_of(self._turns, commit.since, commit.until)
-        named = [session for session in commit.sessions if self._is_here(session)]
-        if named:
-            sessions = named[:1]
+        named_sessions = [session for session in commit.sessions if self._is_here(session)]
+        if named_sessions:
+            sessions = named_sessions[:1]
         elif maker.conversation is not None:
             sessions = [turn.session for turn in self._turns if turn.conversation == maker.conversation][-1:]
         elif maker.among:
@@ -360,9 +360,9 @@ class _Recording:
 
 
 def _recorded(commit: GitCommit, branch: str | None) -> CommitRecorded:
-    fits = branch is not None and len(branch) <= _MAX_NAME_LENGTH and branch.isprintable()
+    is_valid = branch is not None and len(branch) <= _MAX_NAME_LENGTH and branch.isprintable()
     return CommitRecorded(
-        sha=commit.sha, message=shorten(commit.subject, _MAX_SUBJECT_LENGTH), branch=branch if fits else None,
+        sha=commit.sha, message=shorten(commit.subject, _MAX_SUBJECT_LENGTH), branch=branch if is_valid else None,
         tree=commit.tree, parents=commit.parents[:_MAX_PARENTS],
         authored=commit.authored if abs(commit.authored) <= MAX_SAFE_INTEGER else None,
     )  # fmt: skip
