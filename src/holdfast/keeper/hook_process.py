@@ -40,7 +40,7 @@ def _answer(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
     home = ws.home.path
     ws.collect()
     if ws.turn_changed:
-        # The agent waits for this process: another one reads the work tree before anything is changed there.
+        # The agent waits for this process, so another one reads the work tree, before anything changes there.
         from holdfast.machine import background_process
 
         background_process.start("holdfast.cli.hooking", "drain", home)

@@ -117,7 +117,7 @@ class SessionHandle(Work):
         return resumed
 
     def go_on(self, *, at: int | None = None) -> Self:
-        """End its pause, and no more: it does not become current, nor gather what begins here."""
+        """End its pause only: it does not become current, and conversations that begin here do not join it."""
         return self._record(SessionResumed(gathers=False), at=at)
 
     def take_up(
@@ -226,7 +226,7 @@ class SessionHandle(Work):
             raise Invalid(f"unknown role {shorten(role, 40)!a}", hint="It is user or assistant.")
 
         def build(state: State) -> list[EventData]:
-            # A person who writes is at work.
+            # A person who writes a message is at work.
             resumes = role == "user" and view.status_of(state) == "paused" and self.keeper.message_ends_pause(state)
             ended = [SessionResumed(gathers=False)] if resumes else []
             return [*ended, MessageExchanged(role=role)]

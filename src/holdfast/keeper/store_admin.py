@@ -271,7 +271,7 @@ def copy(
 ) -> MoveResult:
     """Copy everything of one store into another and verify it. If interrupted, doing it again continues it."""
     source_address, target_address = named(home, source), named(home, target)
-    # A file may be reached by two names.
+    # A file may have two paths.
     if source_address.key == target_address.key or (
         source_address.path
         and target_address.path
@@ -300,7 +300,7 @@ def copy(
 
 
 def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
-    """The error to end with where sessions were left out, so that the exit code alone shows it."""
+    """The error to end with if sessions were left out, so that the exit code shows it."""
     if not left_out:
         return None
     partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)

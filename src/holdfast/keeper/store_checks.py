@@ -224,7 +224,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
     damage = _damage(ws)
     ws.close()
     if damage is not None and not damage:
-        return  # without writing: a sound store that is read-only must not fail here
+        return  # without writing, since a read-only store may be sound
     before = (quarantine.entries(path), host.inode(path))
     try:
         yield from sqlite_repair.repair(path)

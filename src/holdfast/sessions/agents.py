@@ -187,7 +187,7 @@ def process(pid: int | None) -> Process | None:
     if pid is None:
         return None
     identity = identify(pid)
-    if identity is None:  # it has already ended: only that is known of it
+    if identity is None:  # it has ended already, and nothing else is known of it
         return Process(pid, "", host.boot_id(), host.pid_namespace(), host.machine_id())
     return Process(*identity)
 

@@ -107,8 +107,9 @@ def keep(
     *,
     had_commits: bool = True,
 ) -> KeptBranch:
-    """Return, squash-merge, commit, delete the session branch. `born=False`: the session started before the first
-    commit.
+    """Return, squash-merge, commit, and delete the session branch.
+
+    `had_commits=False`: the session started before the first commit.
     """
     operation = "stop --keep"
     if came_from is None or came_from == branch:
@@ -149,7 +150,7 @@ def discard(
     commit: str | None = None,
     had_commits: bool = True,
 ) -> DiscardedBranch:
-    """Return, then delete the session branch. `commit` is where to return to after a detached start."""
+    """Return, then delete the session branch. `commit` is the one to return to after a detached start."""
     operation = "stop --discard"
     if (came_from is None and commit is None) or came_from == branch:
         _refuse_missing(git, branch, operation)
@@ -194,7 +195,7 @@ def _go_back(git: GitBranches, came_from: str, *, exists: bool, tip: str | None)
 def _locate_branch(
     git: GitBranches, branch: str, came_from: str | None, operation: str, *, detached_at: str | None = None
 ) -> tuple[str | None, str | None]:
-    """The branch of HEAD and the tip of the session branch; refuses where the branch cannot be ended from here."""
+    """The branch of HEAD, and the tip of the session branch; refuses if the branch cannot be ended from here."""
     if not git.is_repository():
         raise Refused("There is no longer a git repository here", operation=operation, file=git.root)
     _refuse_unfinished(git, operation)
@@ -309,7 +310,7 @@ def _commit(git: GitBranches, branch: str, old: str | None, tip: str, message: s
 
 
 def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: HoldfastError) -> HoldfastError:
-    """Return to the session branch; gives the error to raise, which says where we are if returning fails."""
+    """Return to the session branch; returns the error to raise, which names the branch if returning fails."""
     try:
         stash = git.undo_merge() if old is not None else None
         if old is not None:
@@ -318,7 +319,7 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
             git.point_head(branch)
     except HoldfastError as second:
         return Failed(
-            f"{problem.message}, and the way back to {branch} is blocked",
+            f"{problem.message}, and switching back to {branch} failed",
             hint=f"{problem.hint or ''}\n{second.hint or second.message}\n"
             f"{branch} is unchanged: move away what blocks it, then `git switch {branch}`.".lstrip(),
             operation="stop --keep",
@@ -334,7 +335,7 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
 @contextmanager
 def _mirrors_aside(git: GitBranches, branch: str, ignore: Sequence[str]) -> Iterator[None]:
     name = _aside_name(branch)
-    # Untracked mirror files travel along by themselves.
+    # Untracked mirror files are not affected by a switch.
     paths = (
         [change.path for change in git.changes() if change.unstaged != "?" and is_under(change.path, ignore)]
         if ignore

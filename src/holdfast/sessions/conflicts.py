@@ -119,7 +119,7 @@ def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str)
 
 
 def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None = None) -> model.Conflict:
-    """Choose one value of a conflict, by its number in `listed`; gives the conflict as it is then."""
+    """Choose one value of a conflict, by its number in `list_conflicts`; returns the conflict after that."""
     chosen: list[Dispute] = []
 
     def build(state: State) -> list[EventData]:

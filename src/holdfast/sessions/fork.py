@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = None) -> str:
     """Start a session that continues this one with its open tasks, and make it current here; returns its id."""
-    ws.existing_store()  # the store knows the time where the machine's clock is wrong
+    ws.existing_store()  # opening the store corrects a wrong clock
     moment = ws.recorder.moment(at, None)
     observed = projects.observe(ws.place, "", ws.notices)
     forked = new_id()
@@ -124,8 +124,9 @@ class _ForkEvents:
             yield NoteAdded(text=note.text)
 
     def plan_events(self) -> Iterator[EventData]:
-        """Open tasks under their ids. Of two tasks added at once under one id: this device's, else both, one with a
-        new id.
+        """The open tasks, under their ids.
+
+        Of two tasks that were added at once under one id: this device's, else both, one with a new id.
         """
         for id_, name in self._state.phases.items():
             yield PhaseAdded(id=id_, name=name)

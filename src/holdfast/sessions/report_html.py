@@ -186,7 +186,7 @@ def page(session: Session) -> str:
 
 
 def _text(value: str) -> str:
-    """Stored text, escape and in its own text direction."""
+    """Stored text, escaped and in its own text direction."""
     return f"<bdi>{escape(one_line(value))}</bdi>"
 
 

@@ -152,7 +152,7 @@ def resume(
         for item in results[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, item.agent, item.id)]
         yield SessionResumed(gathers=gathers)
-        if state.archived:  # a session that is worked on is not archived
+        if state.archived:  # resuming unarchives a session
             yield SessionUnarchived()
 
     with ws.transaction(about=session) as transaction:

@@ -83,7 +83,7 @@ def check(
         except HoldfastError as error:
             differences.append(ResumeDifference("git", error.message, error.hint, blocking=False))
     if any(difference.blocking for difference in differences):
-        differences += _changed(files, None)  # the missing commit may bring them
+        differences += _changed(files, None)  # fetching the missing commit may restore them
     else:
         differences += _changed(
             files, f"commit and push them on {left}, then here: {fetch}" if fetch else f"copy them from {left}"
@@ -111,7 +111,7 @@ def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
 
 
 def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
-    """Whether a project counts as this one because a person resumes its session here.
+    """Whether resuming a session here makes its project this one.
 
     That is so if only a path is known of it (another device's, or one that no longer exists) and nothing of this one.
     """
@@ -134,7 +134,7 @@ def _other_project(state: State, project: ProjectFacts, *, blocking: bool) -> Re
     )
 
 
-# ── what git says ────────────────────────────────────────────────────────────────────────────────────────
+# ── commit and branch ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[ResumeDifference]:
@@ -166,7 +166,7 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
 
 
 class _LeftPosition(NamedTuple):
-    """The branch and commit where the work was left, and commands that lead there; each must work as it is."""
+    """The branch and commit where the work was left, and commands that lead there, which must work when pasted."""
 
     git: GitReader
     session: str

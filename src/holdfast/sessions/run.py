@@ -80,7 +80,7 @@ MAX_RETRIES: Final = 100
 WITHIN = "HOLDFAST_WITHIN"  # the agents a command runs in, outermost first
 MAX_SECONDS: Final = 10_000_000.0
 
-_FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two looks at the queue
+_FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two checks of the queue
 _SETTLES = 2.0  # seconds: a process that has ended may belong to a run that is just recording its end
 _FULL_DISK = 64 * 1024  # bytes left
 
@@ -285,7 +285,7 @@ class _Run:
             event = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
             at, key = self._ws.now(), self._next_key()
             try:
-                with turn:  # leaving it commits, so the running command blocks no other
+                with turn:  # committed before the command runs, so that it blocks nobody
                     self._ws.recorder.within(
                         transaction, self._session, lambda _: [event], keys=run_deferred.numbered(key)
                     )
@@ -314,7 +314,7 @@ class _Run:
         return ahead if len(ahead) >= limits(view.text_value(state, "mode") or "").agents else []
 
     def _at_work(self, agent: AgentState) -> bool:
-        """Whether an agent recorded as running really is: not if its process ended more than a moment ago."""
+        """Whether an agent recorded as running still runs: no, if its process ended more than a moment ago."""
         if agent.process is None or liveness(_identity(agent.process)) != "dead":
             return True
         first = self._dead_since.setdefault((agent.ref, agent.process), monotonic())
@@ -408,7 +408,7 @@ class _Run:
         return f"run:{self._ref}:{next(self._numbers)}"
 
     def _not_recorded(self, error: HoldfastError, key: str, at: int, events: Sequence[EventData]) -> None:
-        """Keep it for later if the server is away; report any other error."""
+        """Keep the events for later if the server is away; report any other error."""
         if run_deferred.hand_over(
             self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,
             events=events,
@@ -422,7 +422,7 @@ class _Run:
 
 
 def _line(argv: Sequence[str]) -> str:
-    """The command as one would type it."""
+    """The command as typed in a shell."""
     return legible(shlex.join(argv))
 
 

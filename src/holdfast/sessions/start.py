@@ -37,7 +37,7 @@ ANNOUNCED = "starting-"
 def start(ws: Workspace, request: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
     """Start a session as `request` describes; returns its id."""
     _check(request)
-    ws.existing_store()  # the store knows the time where the machine's clock is wrong
+    ws.existing_store()  # opening the store corrects a wrong clock
     moment = ws.recorder.moment(at, None)
     if os.path.lexists(_announcement(ws)):
         _undo_interrupted_start(ws)

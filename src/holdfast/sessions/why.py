@@ -1,8 +1,8 @@
 """Answer which session and conversation made a commit, a file or a line, and how sure that is.
 
-Only from what is recorded: commits with their names, trees and author times, files with their hashes, and the
-commit's own trailers. `certain`: a record of this very commit or file says so; `likely`: it follows from records of
-equal content; `uncertain`: it is only near in time, or one of several. Where nothing is recorded, there is no answer.
+Answers come only from what is recorded: commits with their names, trees and author times, files with their hashes,
+and the commit's own trailers. `certain`: a record of this very commit or file says so; `likely`: it follows from
+records of equal content; `uncertain`: it is only near in time, or one of several. Without records, no answer.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Home:
             from holdfast.machine.locks import locked
 
             self.prepare()
-            # Two processes must not give the home two ids: each would keep its own.
+            # Under a lock: two processes would each keep an id of their own.
             with locked(os.path.join(self.path, "installation.lock"), purpose="the installation"):
                 id_ = self._read_installation(path) or self._make_installation(path)
         self._installation = id_
@@ -220,7 +220,7 @@ class Home:
         try:
             public = key_files.public(self.path)
         except HoldfastError:
-            return True  # damaged: reported where keys are needed, and no reason not to record
+            return True  # damaged keys are reported where they are needed, and do not prevent recording
         is_ours = (
             not device_keys.is_certified(binding.writer)
             if public is None
@@ -258,5 +258,5 @@ def _read_binding(path: str) -> Binding | None:
             files.read_limited(path, 4096, subject="the writer's binding"), type=decodable(Binding)
         )
     except msgspec.MsgspecError:
-        # A new writer costs nothing; using a doubtful id could fork a stream.
+        # A new writer costs nothing; a doubtful id could fork a stream.
         return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def project_ids(store: Store, place: WorkTree) -> tuple[str, ...]:
-    """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
+    """Every id of the project at this place, in a fixed order: by stored evidence, else by what git says."""
     at_path = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
     if not evidence and place.git:
@@ -49,7 +49,7 @@ def project_ids(store: Store, place: WorkTree) -> tuple[str, ...]:
 
 
 def stored_project_ids(store: Store, place: WorkTree) -> set[str]:
-    """Ids of the project at this place as far as the store alone knows: no program is asked."""
+    """The ids of the project at this place that the store knows; git is not run."""
     at_path = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
     return {
@@ -71,22 +71,22 @@ def directories(store: Store, project: ProjectFacts) -> list[str]:
 
 
 def _matching_projects(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
-    """Projects of one of these addresses; and those that began with the same commit and have no other address.
+    """The projects with one of these addresses, and those with the same first commit and no other address.
 
-    `paths`: the directories on this machine of the project that they are compared with.
+    `paths` are the directories on this machine of the project that they are compared with.
     """
     addresses = set(remotes)
     matching = {name for remote in addresses for name in store.projects_with("remote", remote)}
     for name in {name for root in roots for name in store.projects_with("root", root)} - matching:
         other_addresses = set(_values_of("remote", store.evidence(name)))
-        # A fork begins with the same commit: what tells the two apart is where they are.
+        # A fork has the same first commit: only its directory distinguishes it.
         if (not addresses or not other_addresses) and not _has_other_directory(store, name, paths, addresses):
             matching.add(name)
     return matching
 
 
 def _has_other_directory(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
-    """Whether a project that began with the same commit as the one at these paths has another directory here.
+    """Whether a project with the same first commit as the one at these paths has another directory here.
 
     A missing directory was moved, perhaps to one of these paths, unless they are known as another project's.
     """
@@ -94,7 +94,7 @@ def _has_other_directory(store: Store, project: str, paths: Sequence[str], addre
     other_paths = _values_of("path", evidence)
     if not other_paths or not paths or any(same_directory(path, other) for path in paths for other in other_paths):
         return False
-    # A clone of a directory has its path for an address.
+    # The address of a clone may be the path of the directory that was cloned.
     if _is_address(other_paths, addresses) or _is_address(paths, _values_of("remote", evidence)):
         return False
     return any(store.projects_with("path", path) for path in paths) or any(map(os.path.isdir, other_paths))
@@ -103,7 +103,7 @@ def _has_other_directory(store: Store, project: str, paths: Sequence[str], addre
 def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
     from holdfast.machine.git.config import normalise_remote
 
-    # `git clone .` writes the path with a dot at its end.
+    # After `git clone .`, the address ends with a dot.
     paths_as_addresses = {os.path.normpath(normalise_remote(path)) for path in paths}
     return not paths_as_addresses.isdisjoint(map(os.path.normpath, addresses))
 
@@ -117,9 +117,9 @@ def _remotes(project: ProjectFacts) -> tuple[str, ...]:
 
 
 def _by_evidence(store: Store, observed: ProjectFacts) -> str | None:
-    """A project of ours with this address, or else with this first commit.
+    """One of our projects with this address, or else with this first commit.
 
-    Never one that is known only through shares: another person chose its id, and could claim anything about it.
+    Never a project that is known only through shares: another person chose its id and could claim anything about it.
     """
     if observed.remote:
         return _first_own(store, store.projects_with("remote", observed.remote))
@@ -127,7 +127,7 @@ def _by_evidence(store: Store, observed: ProjectFacts) -> str | None:
     paths = [observed.path] if observed.path else []
     candidates = [name for name in same_roots if not _has_other_directory(store, name, paths)]
     if len(candidates) < len(same_roots):
-        # A copy of what is here already is new, except one whose directory is missing: that one was moved.
+        # A second copy on this machine is a new project; if the directory of the first is missing, it was moved.
         candidates = [name for name in candidates if _values_of("path", store.evidence(name))]
     name = os.path.basename(observed.path or "")
     candidates.sort(
@@ -143,7 +143,7 @@ def _first_own(store: Store, projects: Iterable[str]) -> str | None:
 
 
 def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) -> ProjectFacts:
-    """The project as it is here and now. Whatever git cannot say in time is left out, and `notices` says so."""
+    """The facts of the project as it is now. What git cannot tell in time is left out, with a notice."""
     name = os.path.basename(place.main.rstrip(os.sep)) or place.main
     if not place.git:
         return ProjectFacts(id=project_id, name=name, path=place.main)
@@ -175,7 +175,7 @@ def find_project(store: Store, observed: ProjectFacts) -> ProjectFacts:
 
 
 class ProjectDirectories(NamedTuple):
-    """A project that there are sessions of, with the directories of this device where it was seen."""
+    """A project that has sessions, with the directories of this device where it was seen."""
 
     id: str
     name: str
@@ -193,7 +193,7 @@ def list_projects(store: Store) -> list[ProjectDirectories]:
 def moved_from(store: Store, place: WorkTree) -> str | None:
     """The directory that this one may have been before it was moved or renamed: a missing one, with sessions.
 
-    A repository is known again by what git says. Anything else has only its path, and a person has to say it.
+    A repository is recognized by what git says. Any other directory has only its path, so a person has to confirm it.
     """
     if place.git or store.projects_with("path", place.main):
         return None
@@ -210,7 +210,7 @@ def moved_from(store: Store, place: WorkTree) -> str | None:
 
 
 def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
-    """A person says that the project here is the one that was at another path: its sessions are of this place now."""
+    """Make the project here the one that was at another path: its sessions belong here from now on."""
     store, place = ws.store(), ws.place
     path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
     ids = store.projects_with("path", path)
@@ -235,11 +235,11 @@ def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
 
 
 def learn_project(ws: Workspace, transaction: Transaction, state: State) -> None:
-    """Know the project of a session that another device sent, by what is true everywhere.
+    """Remember the project of a session that another device sent, without its path.
 
-    Its path is one of that device: here the same path may be anything, or nothing. A project of which nothing but a
-    path is known is found here once a person goes on with one of its sessions (`claim`). Of a project of ours, nobody
-    who shares a session with us says what it is called or which repositories belong to it.
+    The same path may be anything on this device. A project known only by a path is found here once a person resumes
+    one of its sessions (`claim_project`). Nobody who shares a session with us can change the name or the repositories
+    of one of our own projects.
     """
     project = state.project
     if project is None or state.deleted:
@@ -250,7 +250,7 @@ def learn_project(ws: Workspace, transaction: Transaction, state: State) -> None
 
 
 def _is_shared(store: Store, project: str) -> bool:
-    """Whether a project is known only through shares: it was seen nowhere here, and no session of ours is of it."""
+    """Whether a project is known only through shares: it has no directory here, and no session of our own."""
     if _values_of("path", store.evidence(project)):
         return False
     shared = origin.through_shares(store)
@@ -258,12 +258,12 @@ def _is_shared(store: Store, project: str) -> bool:
 
 
 def claim_project(transaction: Transaction, place: WorkTree, project: ProjectFacts) -> None:
-    """A person says that this place is that project: from now on it is."""
+    """Make this place part of that project, because a person says so."""
     transaction.remember_project(ProjectFacts(id=project.id, name=project.name, path=place.main))
 
 
 def has_only_path(project: ProjectFacts) -> bool:
-    """Whether nothing is known of it that another device could see too."""
+    """Whether only its path is known, which means nothing on another device."""
     return not project.remote and not project.roots
 
 
@@ -292,14 +292,14 @@ def changed_git_position(ws: Workspace, state: State, *, is_current: bool = Fals
     """The branch and commit of this work tree, if the log does not know them: others may want to follow the work.
 
     None where the session is not worked on here: another project, or a work tree with another current session.
-    `here`: the session is known to be current here. Only git's files are read; git is not started.
+    `is_current`: the session is known to be current here. Only git's files are read; git is not started.
     """
     project, place = state.project, ws.place
     if project is None or not place.git or view.status_of(state) in FINISHED:
         return None
     head = worktree.head(place, packed=_MAX_PACKED_SIZE)
     recorded = worktree.GitHead(project.git_branch, project.git_commit)
-    # What only git can read (reftables, very many refs) is left as it is known.
+    # Of what only git can read (reftables, very many refs), the recorded value stays.
     if head in (recorded, (None, None), (recorded.branch, None)):
         return None
     branch = head.branch

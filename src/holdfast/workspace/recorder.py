@@ -42,7 +42,7 @@ class OpenTransaction(Protocol):
     def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
 
 
-# Measurements and bookkeeping cause no sync: they are sent with later events.
+# Measurements and bookkeeping trigger no sync: they are sent with later events.
 _NOT_SENT_ALONE = frozenset({
     "message.exchanged", "command.ran", "context.measured", "extra.kept", "ground.noted", "device.joined",
     "native.linked", "alias.given", "reminder.reached", "conversation.updated",
@@ -139,7 +139,7 @@ class Recorder:
         make_current: bool = False,
         keys: Iterator[str] | None = None,
     ) -> State:
-        """The same within a larger transaction. `here`: it makes the session current in this work tree."""
+        """The same within a larger transaction. `make_current`: the session becomes current in this work tree."""
         try:
             return self._within(transaction, session, build, at=at, make_current=make_current, keys=keys)
         except HoldfastError as error:
@@ -205,7 +205,7 @@ class Recorder:
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
             self._append(transaction, state, self.prepare(data), moment, writer, key, reported=True, actor=actor)
-        # Only at the end: a limit that is reached in between must not split a document.
+        # Only at the end, so that a limit reached in between does not split the events of a document.
         if active:
             self._remind(transaction, state, state.updated_at)
         return state
@@ -300,7 +300,7 @@ _free_text: dict[type[EventData], tuple[str, ...]] = {}
 
 def _prepared(data: EventData) -> EventData:
     if type(data) is ExtraKept:
-        return data  # documents are redacted as a whole before
+        return data  # documents were redacted as a whole
     names = _free_text.get(type(data))
     if names is None:
         names = tuple(name for name in data.__struct_fields__ if name in FREE_TEXT)

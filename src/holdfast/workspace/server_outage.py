@@ -68,7 +68,7 @@ def note_outage(home: str, source: str, store: str, message: str, patience: floa
         finally:
             os.close(handle)
     except OSError:
-        pass  # then every hook asks the server itself
+        pass  # without a mark, every hook asks the server itself
     if first:
         from holdfast.machine import error_log
 

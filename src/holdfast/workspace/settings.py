@@ -169,7 +169,7 @@ def load(config: str, project: str | None) -> Settings:
             problems.append(error)
             unread.update({item.name: error for item in allowed})
             continue
-        # Unknown settings belong to another version; those that a project may not set are ignored.
+        # Unknown settings are those of another version. They, and settings that a project may not set, are ignored.
         for item in allowed:
             try:
                 raw = _value_in(document, item, path)
@@ -208,7 +208,7 @@ def parse(setting: Setting, text: str) -> int | float | str | bool:
     if setting.can_be_off and text.strip().lower() == OFF_VALUE:
         return OFF_VALUE
     try:
-        # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
+        # float() alone would also accept nan, 1_000, surrounding blanks and the digits of every script.
         if set(text) - set("+-.0123456789eE"):
             raise ValueError
         value: int | float = int(text) if text.lstrip("+-").isdecimal() else float(text)
@@ -227,7 +227,7 @@ def change(config: str, setting: Setting, value: float | str | bool | None) -> N
 
     try:
         old = _text(config) if os.path.lexists(config) else ""
-        toml_text.loads(old)  # has bounds, and tomlkit has none
+        toml_text.loads(old)  # checks limits, which tomlkit does not
         document = tomlkit.parse(old)
     except (TOMLKitError, ValueError, RecursionError) as error:
         raise _unreadable(config, error) from None

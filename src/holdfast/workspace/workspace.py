@@ -58,9 +58,9 @@ class _Open:
         # By work tree, the sessions in which something was recorded since followers last ran.
         self.pending: dict[str, set[str]] = {}
         self.outcome = UnitOutcome() if outcome is None else outcome
-        # A turn of an agent began or ended: a work tree is to be compared by who has the time.
+        # A turn of an agent began or ended: a process that has the time compares the work tree.
         self.turn_changed = False
-        # Sessions that are over, with their last event: they stay so until something happens in them.
+        # Sessions that are over, with their last event: they stay over until an event follows.
         self.over: dict[str, str] = {}
 
 
@@ -137,7 +137,7 @@ class Workspace:
         for subject, path in (
             paths if store_address.path is None else paths | {"the store": store_address.path}
         ).items():
-            check_text(path, f"the path of {subject}")  # it is stored, or given to SQLite: both want UTF-8
+            check_text(path, f"the path of {subject}")  # it is stored, or passed to SQLite: both need UTF-8
         return cls(
             home_directory,
             place,
@@ -337,7 +337,7 @@ class Workspace:
                 follower.notices_shown(self)
         return notices
 
-    # ── what is asked of followers ───────────────────────────────────────────────────────────────────────
+    # ── answers of followers ──────────────────────────────────────────────────────────────────────────────
 
     @property
     def conversation(self) -> str | None:
@@ -372,7 +372,7 @@ class Workspace:
         return [path for follower in self.followers for path in follower.own_paths(self)]
 
     def own_mark(self) -> str | None:
-        """What tells our sessions from others' of the same id."""
+        """A mark that distinguishes our sessions from others' of the same id."""
         return next((mark for follower in self.followers if (mark := follower.own_mark(self)) is not None), None)
 
     def sync_of(self, state: State) -> Sync:
@@ -381,18 +381,18 @@ class Workspace:
         return next((sync for sync in answers if sync is not None), None) or Sync()
 
     def sync_facts(self, state: State) -> SyncFacts | None:
-        """The same for documents; None when it goes nowhere."""
+        """The same for documents; None if it is not synced."""
         answers = (follower.sync_facts(self, state) for follower in self.followers)
         return next((facts for facts in answers if facts is not None), None)
 
     def synced(self) -> None:
-        """A sync is over: mirrored files say how sessions are synced, and show what came."""
+        """Tell followers that a sync is over, and update mirrored files."""
         for follower in self.followers:
             follower.synced(self)
         self.follow()
 
     def remotes_changed(self) -> None:
-        """A remote or a share came or went."""
+        """Tell followers that a remote or a share was added or removed."""
         for follower in self.followers:
             follower.remotes_changed(self)
         self.follow()
@@ -408,7 +408,7 @@ class Workspace:
         return self._shared.settings
 
     def settings_for(self, project: ProjectFacts | None) -> Settings:
-        """What holds for sessions of a project: its own settings where it is on this machine, else the home's."""
+        """The settings for sessions of a project: its own if it is on this machine, else the home's."""
         store, cache = self.existing_store(), self._shared.settings_by_project
         if project is None or store is None:
             return self.settings
@@ -426,7 +426,7 @@ class Workspace:
 
     @property
     def home_settings(self) -> Settings:
-        """What holds where projects are listed together, wherever one looks from."""
+        """The settings for lists of all projects, the same in every project."""
         from holdfast.workspace.settings import load
 
         cache = self._shared.settings_by_project
@@ -435,7 +435,7 @@ class Workspace:
         return cache[""]
 
     def settings_problems(self) -> tuple[HoldfastError, ...]:
-        """What is wrong with the files of settings, as far as anything asked for settings."""
+        """The problems of the settings files that were read."""
         own, others = self._shared.settings, self._shared.settings_by_project.values()
         loaded = [*([] if own is None else [own]), *others]
         problems = {str(problem): problem for settings in loaded for problem in settings.problems}
@@ -457,15 +457,15 @@ class Workspace:
         return LimitRule((chosen or settings["timer.timeout_action"]) == "pause", settings.limits_off, only_resume)
 
     def message_ends_pause(self, state: State) -> bool:
-        """Whether the person's next message ends the pause that lasts, or only `resume` does."""
+        """Whether the person's next message ends the current pause; otherwise only `resume` does."""
         return view.message_ends_pause(
             state, message_resumes=bool(self.settings["timer.message_resumes"]),
             limit_holds=bool(self.settings["capture.block_at_timeout"]),
         )  # fmt: skip
 
     def is_over(self, state: State, *, at: int | None = None) -> bool:
-        """Whether a session that began by itself was left: it blocks nothing, and a prompt takes it up again."""
-        if state.disconnected_at is None:  # seen without reading any settings
+        """Whether a session that began by itself was left: it blocks nothing, and the next prompt continues it."""
+        if state.disconnected_at is None:  # decided without reading settings
             return False
         now = self.now() if at is None else at
         # Other projects' settings are read only where it depends on them.
@@ -474,7 +474,7 @@ class Workspace:
         )
 
     def is_archived(self, state: State, *, at: int | None = None, after: int | None = None) -> bool:
-        """As it was set, else by age: `after` so long, or as the session's project says."""
+        """Whether a person archived it, else by its age: older than `after`, by default the project's setting."""
         end = view.ended_at(state)
         if state.archived is None and end is not None and after is None:
             after = self.settings_for(state.project).archive_after

@@ -210,7 +210,7 @@ class _Recording:
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _file(self, difference: FileDifference, now: int) -> bool:
-        """Record a change; False if it has to wait, because a turn that may have made it has not ended."""
+        """Record a change; False if that has to wait, because a turn that may have made the change has not ended."""
         attribution = attribute(self._turns, difference.since, difference.until)
         running = [turn for turn in attribution.among if turn.ended is None]
         if attribution.by == "person":

@@ -357,8 +357,10 @@ def _rebase_start(entries: list[GitCommit], index: int) -> int | None:
 def _folded(
     git: GitHistory, entries: list[GitCommit], index: int, originals: dict[int, list[GitCommit]]
 ) -> tuple[str, ...]:
-    """The commits that this rebase step folded into the previous one: those whose messages name it and, if the rebase
-    folded all commits it did not replace, the next of them.
+    """The commits that this rebase step folded into the previous one.
+
+    These are the commits whose messages name it; if the rebase folded all commits that it did not replace, also the
+    next of them.
     """
     sources, start = _originals(git, entries, index, originals), _rebase_start(entries, index)
     if sources is None or start is None:

@@ -125,7 +125,7 @@ def _cells(page: bytes, start: int, pointers: int) -> Iterator[int]:
 
 
 def _payload(image: Image, page: bytes, start: int, length: int, max_local: int) -> bytes:
-    """The bytes of a row, overflow pages included. At most `most` of them are on its own page."""
+    """The bytes of a row, overflow pages included. At most `max_local` of them are on its own page."""
     if length <= max_local:
         return _exactly(page[start : start + length], length)
     if length > len(image.data):

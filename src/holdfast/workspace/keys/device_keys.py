@@ -209,7 +209,7 @@ def spell_words(data: bytes) -> str:
 def parse_words(text: str, *, subject: str = "fingerprint") -> bytes:
     """The 16 bytes of 13 words, or of 32 hex digits: in any case, separated by anything that is no letter.
 
-    A word may be cut short after its fourth letter. `what` names the input in messages.
+    A word may be cut short after its fourth letter. `subject` names the input in messages.
     """
     if len(text) > _MAX_INPUT:
         raise Invalid(f"this is too long for a {subject}", hint=f"A {subject} is {WORD_COUNT} words.")
