@@ -871,7 +871,7 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         "files.write_atomic(folder + '/ballast', b'x' * 40_000)\n"
         "try:\n    files.write_atomic(path, b'y' * 60_000)\n"
         "except Failed as error:\n    print(error.message)\n"
-        "assert files.read_limited(path, 10, what='it') == b'old'\n"
+        "assert files.read_limited(path, 10, subject='it') == b'old'\n"
         "assert sorted(os.listdir(folder)) == ['ballast', 'state']\n"
         "os.unlink(folder + '/ballast')\n"
         "files.write_atomic(path, b'y' * 40_000)\n"
@@ -1532,7 +1532,7 @@ def test_endless_standard_input_is_refused_past_the_limit() -> None:
     script = (
         "from holdfast.machine import files\n"
         "from holdfast.core.errors import Invalid\n"
-        "try:\n    files.read_limited('-', 1 << 20, what='it')\n"
+        "try:\n    files.read_limited('-', 1 << 20, subject='it')\n"
         "except Invalid as error:\n    print(error.message)\n"
     )
     with open("/dev/zero", "rb") as endless:

@@ -20,7 +20,7 @@ from holdfast.machine.locks import holder, locked
 HOLD = textwrap.dedent("""
     import sys
     from holdfast.machine.locks import locked
-    with locked(sys.argv[1], shared=sys.argv[2] == "shared", what="holdfast task done"):
+    with locked(sys.argv[1], shared=sys.argv[2] == "shared", purpose="holdfast task done"):
         print("held", flush=True)
         sys.stdin.read()
 """)

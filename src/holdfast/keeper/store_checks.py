@@ -34,7 +34,7 @@ def unexpected(ws: Workspace, error: Exception) -> str:
     return name if ws.address.path is None else f"{name}: {error}"
 
 
-def opened(ws: Workspace) -> tuple[Store | None, Check]:
+def check_opening(ws: Workspace) -> tuple[Store | None, Check]:
     try:
         store = ws.existing_store()
     except HoldfastError as error:
@@ -55,7 +55,7 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
     return store, Check("store", "ok", f"{location} opens")
 
 
-def sqlite(_: Workspace, __: Store | None) -> Check:
+def check_sqlite(_: Workspace, __: Store | None) -> Check:
     from holdfast.store.sqlite import connection
 
     version = connection.sqlite_version()
@@ -69,7 +69,7 @@ def sqlite(_: Workspace, __: Store | None) -> Check:
     )
 
 
-def server(store: Store | None) -> Iterator[Check]:
+def check_server(store: Store | None) -> Iterator[Check]:
     """Whether the server separates people, and the connection keeps others out. Nothing while the server is away."""
     if store is None:
         return  # without loading the driver, which may not be installed
@@ -108,7 +108,7 @@ def server(store: Store | None) -> Iterator[Check]:
 
 # ── its content ──────────────────────────────────────────────────────────────────────────────────────────
 
-_SOUND: Final = {
+_EXPECTED: Final = {
     "file": "every page of the file can be read",
     "chain": "every event is there and fits its hash",
     "state": "every state is what its events add up to",
@@ -124,18 +124,18 @@ _DERIVED: Final = ("listing", "search")  # on a server, the owner of a session i
 _ON_A_SERVER: Final = {"file": "every table can be read"}
 
 
-def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]:
+def check_contents(ws: Workspace, store: Store | None, opening: Check) -> Iterator[Check]:
     if store is None:
-        for name in _SOUND:
-            if opened.status == "ok":
+        for name in _EXPECTED:
+            if opening.status == "ok":
                 yield Check(name, "ok", NOTHING_STORED)
             else:
                 # For a server, the check of the store says what to do; a file is repaired as a whole.
-                yield Check(name, "warning", NOT_OPENED, None if ws.address.path is None else opened.fix)
+                yield Check(name, "warning", NOT_OPENED, None if ws.address.path is None else opening.fix)
         return
     path = ws.address.path
-    sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
-    damage: dict[str, list[Damage]] = {name: [] for name in _SOUND}
+    sound = _EXPECTED if path is not None else _EXPECTED | _ON_A_SERVER
+    damage: dict[str, list[Damage]] = {name: [] for name in _EXPECTED}
     away: Unreachable | None = None
     try:
         for finding in store.check():

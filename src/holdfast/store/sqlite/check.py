@@ -6,6 +6,7 @@ Each check is independent: it reports what it cannot read, and the next one goes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -43,16 +44,17 @@ def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Itera
 
 
 def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
-    yield from _run_check("file", lambda: _file(connection, path))
-    yield from _run_check("chain", lambda: _log(connection))
+    yield from _run_check("file", lambda: _check_file(connection, path))
+    yield from _run_check("chain", lambda: _check_log(connection))
     yield from _run_check("aside", lambda: _set_aside(path))
     sessions: list[tuple[int, str]] = []
-    yield from _run_check("listing", lambda: _sessions(connection, sessions))
+    yield from _run_check("listing", lambda: _check_sessions(connection, sessions))
     indexed = _IndexedWords(connection)
     known: set[str] = set()
     yield from _run_check("aside", lambda: _known_missing(connection, known))
     for ref, session in sessions:
-        yield from _run_check("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
+        check_session = partial(_check_session, connection, tables, ref, session, known, indexed)
+        yield from _run_check("chain", check_session, session)
 
 
 def _run_check(name: str, run_check: Callable[[], Iterable[Damage]], session: str | None = None) -> Iterator[Damage]:
@@ -69,26 +71,26 @@ def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Dam
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
+def _check_file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
     for part in sqlite_connection.header_damage(path):
         yield Damage("file", f"the header is damaged: {part}")
-    for line in broken(connection, f"({_MAX_LINES})"):
+    for line in integrity_problems(connection, f"({_MAX_LINES})"):
         yield Damage("file", line)
-    for difference in differences(connection):
+    for difference in schema_differences(connection):
         yield Damage("file", difference)
     for table in local_state.mistyped(connection):
         yield Damage("file", f"a value in {table} has the wrong type")
 
 
-def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
+def integrity_problems(connection: apsw.Connection, limit: str = "") -> Iterator[str]:
     """SQLite's own findings."""
-    for (message,) in connection.execute(f"PRAGMA integrity_check{most}"):
+    for (message,) in connection.execute(f"PRAGMA integrity_check{limit}"):
         for line in str(message).split("\n"):
             if line not in ("ok", "*** in database main ***"):
                 yield line
 
 
-def differences(connection: apsw.Connection) -> Iterator[str]:
+def schema_differences(connection: apsw.Connection) -> Iterator[str]:
     """Where the tables are not those of this version."""
     *_, expected = schema.due_tables()
     present = schema.tables_of(connection)
@@ -109,7 +111,7 @@ def _set_aside(path: str) -> Iterator[Damage]:
 # ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _log(connection: apsw.Connection) -> Iterator[Damage]:
+def _check_log(connection: apsw.Connection) -> Iterator[Damage]:
     run = connection.execute
     for column, table in (("session", "sessions"), ("writer", "writers")):
         rows = run(
@@ -122,7 +124,7 @@ def _log(connection: apsw.Connection) -> Iterator[Damage]:
         yield Damage("chain", "the place of the next event is not a number")
 
 
-def _sessions(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
+def _check_sessions(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
     for ref, name, version in connection.execute("SELECT ref, CAST(id AS BLOB), version FROM sessions ORDER BY ref"):
         session = name.decode(errors="replace")
         withdrawn = isinstance(version, int) and version < 0
@@ -162,7 +164,7 @@ class _IndexedWords:
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _session(
+def _check_session(
     connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _IndexedWords
 ) -> Iterator[Damage]:
     events = list(tables.tail(session, 0))

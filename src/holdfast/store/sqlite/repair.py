@@ -74,9 +74,9 @@ def _is_readable(path: str) -> bool:
         return False
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        if sqlite_connection.header_damage(path) or list(check.broken(connection)):
+        if sqlite_connection.header_damage(path) or list(check.integrity_problems(connection)):
             return False
-        return not list(check.differences(connection))
+        return not list(check.schema_differences(connection))
     except (apsw.Error, UnicodeDecodeError):
         return False
     finally:
@@ -268,7 +268,7 @@ def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
     try:
         source.deserialize("main", pages.with_sound_header(image.data))
         # The list of free pages is not copied, so they count as never used.
-        if any(not line.endswith(": never used") for line in check.broken(source)):
+        if any(not line.endswith(": never used") for line in check.integrity_problems(source)):
             return []
         version = schema.version_of_tables(source)
         if not version:
