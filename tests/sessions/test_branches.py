@@ -363,7 +363,7 @@ def test_keep_stashes_changes_of_a_failing_hook(session: Path, settings: Path) -
 def test_keep_reports_where_it_stopped_when_it_cannot_be_undone(session: Path, settings: Path) -> None:
     """And that nothing is lost."""
     path = hook(settings, "pre-commit", "touch .git/index.lock; exit 1")
-    with pytest.raises(Failed, match="way back") as caught:
+    with pytest.raises(Failed, match="switching back") as caught:
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
     assert f"git switch {BRANCH}" in (caught.value.hint or "")
     path.unlink()

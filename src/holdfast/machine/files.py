@@ -449,7 +449,7 @@ def temporaries(directory: str) -> list[str]:
 
 def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
     """Those of `paths` that others than their owner can open. Windows has no modes, so none."""
-    found: list[LooseMode] = []
+    loose_modes: list[LooseMode] = []
     for path in () if WINDOWS else paths:
         try:
             mode = os.stat(path).st_mode
@@ -460,8 +460,8 @@ def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
         # An executable file (the hook script) stays executable.
         expected = 0o700 if stat.S_ISDIR(mode) else 0o600 | (mode & 0o100)
         if stat.S_IMODE(mode) & ~expected & 0o777:
-            found.append(LooseMode(path, stat.S_IMODE(mode), expected))
-    return found
+            loose_modes.append(LooseMode(path, stat.S_IMODE(mode), expected))
+    return loose_modes
 
 
 _SWAP: Final = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS: the same number by chance

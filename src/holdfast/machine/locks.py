@@ -78,14 +78,14 @@ def holder(path: str) -> Holder | None:
     except HoldfastError:
         return None
     try:
-        found = msgspec.json.decode(os.read(fd, _MAX_HOLDER_SIZE), type=decodable(Holder))
+        entry = msgspec.json.decode(os.read(fd, _MAX_HOLDER_SIZE), type=decodable(Holder))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     finally:
         os.close(fd)
     # A killed process leaves its entry behind.
-    identity = process.ProcessIdentity(found.pid, found.started, found.boot, found.namespace, found.machine)
-    return None if process.liveness(identity) == "dead" else found
+    identity = process.ProcessIdentity(entry.pid, entry.started, entry.boot, entry.namespace, entry.machine)
+    return None if process.liveness(identity) == "dead" else entry
 
 
 def _acquired(path: str, *, shared: bool, patience: float) -> int | None:

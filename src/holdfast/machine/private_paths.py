@@ -286,14 +286,14 @@ def file_kind(mode: int) -> str | None:
 
 
 def refuse_planted(info: os.stat_result, parent: os.stat_result, path: str, operation: str) -> None:
-    found = file_kind(info.st_mode)
-    if found is None and info.st_nlink > 1:
-        found = "a file with a second name (a hard link)"
-    if found is None and is_foreign(info, parent):
-        found = "a file of another user"
-    if found is not None:
+    kind = file_kind(info.st_mode)
+    if kind is None and info.st_nlink > 1:
+        kind = "a file with a second name (a hard link)"
+    if kind is None and is_foreign(info, parent):
+        kind = "a file of another user"
+    if kind is not None:
         raise Refused(
-            f"{display_path(path)} is {found}, and Holdfast does not {operation} through it",
+            f"{display_path(path)} is {kind}, and Holdfast does not {operation} through it",
             hint=f"Look at it with ls -l, and move it away if it does not belong there: {display_path(path)}",
             operation=operation,
             file=path,

@@ -62,8 +62,12 @@ class GitBranches(GitReader):
             return f"{path} has a filter that only the repository's own configuration names"
         entries = [entry.split(b" ") for entry in raw[::2] if entry]
         blobs = [entry[3] for entry in entries if entry[1] not in (b"000000", b"160000")]  # deleted, a submodule
-        found = self._change("cat-file", "--batch-check", stdin=b"\n".join([*blobs, b""])).out if partial else b""
-        return "files of it are not fetched yet, and this is a partial clone" if b" missing\n" in found else None
+        blobs_listed = (
+            self._change("cat-file", "--batch-check", stdin=b"\n".join([*blobs, b""])).out if partial else b""
+        )
+        return (
+            "files of it are not fetched yet, and this is a partial clone" if b" missing\n" in blobs_listed else None
+        )
 
     def _filtered(self, paths: Sequence[bytes], filters: set[str | None]) -> str | None:
         """The first of the paths that has one of these filters."""

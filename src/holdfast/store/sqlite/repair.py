@@ -37,9 +37,9 @@ def repair(path: str) -> list[str]:
     report: list[str] = []
     if not _is_readable(path):
         report += _replace(path, stamp)
-    found_ids: tuple[set[str], set[str]] = (set(), set())
+    scanned_ids: tuple[set[str], set[str]] = (set(), set())
     if not _is_intact(path):
-        found_ids = _find_ids(
+        scanned_ids = _find_ids(
             path
         )  # before connecting: reading the file while SQLite has it open would drop its locks
     connection = sqlite_connection.connect(path)
@@ -47,7 +47,7 @@ def repair(path: str) -> list[str]:
         with explaining("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                report += _repair_rows(connection, path, stamp, found_ids)
+                report += _repair_rows(connection, path, stamp, scanned_ids)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -100,7 +100,7 @@ def _is_intact(path: str) -> bool:
 
 
 def _repair_rows(
-    connection: apsw.Connection, path: str, stamp: str, found_ids: tuple[set[str], set[str]]
+    connection: apsw.Connection, path: str, stamp: str, scanned_ids: tuple[set[str], set[str]]
 ) -> list[str]:
     from holdfast.store.sqlite.store import SqliteTransaction
 
@@ -109,7 +109,10 @@ def _repair_rows(
     last_updates = _last_updates(connection)
     run(f"DELETE FROM facts WHERE name = 'place' AND {NO_PLACE}")  # noqa: S608 (constants)
     tables.reserve_places()
-    report = [*local_state.repair_types(connection), *_set_damaged_aside(connection, tables, path, stamp, found_ids)]
+    report = [
+        *local_state.repair_types(connection),
+        *_set_damaged_aside(connection, tables, path, stamp, scanned_ids),
+    ]
     for table in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {table}")  # noqa: S608 (constants)
     emptied = list(
@@ -157,7 +160,7 @@ def _last_updates(connection: apsw.Connection) -> dict[str, int]:
     return {row[0].decode(errors="replace"): row[1] for row in rows if isinstance(row[1], int)}
 
 
-def _row_repair(connection: apsw.Connection, found_ids: tuple[set[str], set[str]]) -> RowRepair:
+def _row_repair(connection: apsw.Connection, scanned_ids: tuple[set[str], set[str]]) -> RowRepair:
     run = connection.execute
 
     def table(name: str) -> dict[int, str]:
@@ -175,17 +178,17 @@ def _row_repair(connection: apsw.Connection, found_ids: tuple[set[str], set[str]
     return RowRepair(
         table("sessions"),
         table("writers"),
-        find_ids=lambda: found_ids,
+        find_ids=lambda: scanned_ids,
         hashes_before=hashes_before,
         is_named=is_named,
     )
 
 
 def _set_damaged_aside(
-    connection: apsw.Connection, tables: SqliteTables, path: str, stamp: str, found_ids: tuple[set[str], set[str]]
+    connection: apsw.Connection, tables: SqliteTables, path: str, stamp: str, scanned_ids: tuple[set[str], set[str]]
 ) -> list[str]:
     """Repair damaged rows where that is certain, and move the others to a file."""
-    row_repair = _row_repair(connection, found_ids)
+    row_repair = _row_repair(connection, scanned_ids)
     mistyped = {row[0] for row in connection.execute(SELECT_MISTYPED)}
     damaged: list[RawRow] = []
     present: set[tuple[str, str]] = set()
