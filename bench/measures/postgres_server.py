@@ -87,4 +87,6 @@ def running_server() -> Iterator[BenchServer]:
 
 def open_store(address: PostgresAddress, installation: str, wall: Callable[[], int]) -> PostgresStore:
     """A store as an installation `here` uses it; each is a writer of its own."""
-    return PostgresStore(address, writer=lambda: f"bench-{installation}", wall=wall, here=lambda _: installation)
+    return PostgresStore(
+        address, writer=lambda: f"bench-{installation}", wall=wall, installation=lambda _: installation
+    )

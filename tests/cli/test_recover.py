@@ -195,10 +195,10 @@ def test_file_that_cannot_be_opened_is_not_reported_as_lost(call: Calling, monke
     put(call, ".claude/session-state.json", spec_examples.TIMER_JUST_STARTED)
     put(call, ".claude/orchestrator-session.json", spec_examples.ORCHESTRATOR)
 
-    def closed(path: str, limit: int, *, what: str) -> bytes:
+    def closed(path: str, limit: int, *, subject: str) -> bytes:
         if "session-state" in path:
             raise Failed(f"cannot read {path}: permission denied")
-        return read_limited(path, limit, what=what)
+        return read_limited(path, limit, subject=subject)
 
     monkeypatch.setattr(recover_files, "read_limited", closed)
     out = call("recover", ".").out

@@ -52,12 +52,12 @@ class Environment:
 
     def use_server(
         self, where: Address, *, writer: Callable[[], str], wall: Callable[[], int],
-        here: Callable[[bool], str | None], renew: Callable[[], str], patience: float | None = None,
+        installation: Callable[[bool], str | None], renew: Callable[[], str], patience: float | None = None,
     ) -> Store:  # fmt: skip
         assert isinstance(where, PostgresAddress)
         if self.away is not None:
             raise self.away
-        self.installations.append(here(False))
+        self.installations.append(installation(False))
         return SqliteStore(str(self.root / "far away.db"), writer=writer, wall=wall)
 
     def files_with_password(self) -> dict[str, int]:

@@ -190,7 +190,7 @@ def test_impossible_names_are_typed_errors(place: Path, name: str) -> None:
         lambda: files.write_atomic(str(place / name), NEW),
         lambda: files.open_private(str(place / name), os.O_RDWR | os.O_CREAT),
         lambda: files.make_private_dir(str(place / name)),
-        lambda: files.read_limited(str(place / name), 10, what="the plan"),
+        lambda: files.read_limited(str(place / name), 10, subject="the plan"),
         lambda: files.hash_file(str(place / name)),
     ):
         with pytest.raises(Invalid) as caught:
@@ -871,7 +871,7 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         "files.write_atomic(folder + '/ballast', b'x' * 40_000)\n"
         "try:\n    files.write_atomic(path, b'y' * 60_000)\n"
         "except Failed as error:\n    print(error.message)\n"
-        "assert files.read_limited(path, 10, what='it') == b'old'\n"
+        "assert files.read_limited(path, 10, subject='it') == b'old'\n"
         "assert sorted(os.listdir(folder)) == ['ballast', 'state']\n"
         "os.unlink(folder + '/ballast')\n"
         "files.write_atomic(path, b'y' * 40_000)\n"
@@ -1004,7 +1004,7 @@ def test_displaced_file_contains_writes_until_the_last_moment(place: Path) -> No
 
         def displaced(old: str) -> None:
             theirs.write(b" and more")
-            seen.append(files.read_limited(old, 100, what="it"))
+            seen.append(files.read_limited(old, 100, subject="it"))
 
         files.write_atomic(str(path), NEW, displaced=displaced)
     assert seen == [OLD + b" and more"]
@@ -1087,7 +1087,7 @@ def test_every_version_written_by_others_is_read_or_shown(place: Path) -> None:
             str(path),
             b"ours",
             durable=False,
-            displaced=lambda old: shown.append(files.read_limited(old, 99, what="it")),
+            displaced=lambda old: shown.append(files.read_limited(old, 99, subject="it")),
         )
     writer.join()
     # The first version may have been replaced by the second.
@@ -1447,43 +1447,43 @@ def test_failed_opening_leaks_no_descriptor(place: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("size", [0, 1, 99, 100])
 def test_reading_accepts_content_up_to_the_limit(place: Path, size: int) -> None:
     (place / "input").write_bytes(b"x" * size)
-    assert files.read_limited(str(place / "input"), 100, what="the plan") == b"x" * size
+    assert files.read_limited(str(place / "input"), 100, subject="the plan") == b"x" * size
 
 
 def test_reading_more_than_the_limit_is_invalid(place: Path) -> None:
     """The message has the limit in the user's unit."""
     (place / "input").write_bytes(b"x" * 101)
     with pytest.raises(Invalid, match=r"the plan: .*input is larger than 100 bytes"):
-        files.read_limited(str(place / "input"), 100, what="the plan")
+        files.read_limited(str(place / "input"), 100, subject="the plan")
     (place / "input").write_bytes(b"x" * ((1 << 20) + 1))
     with pytest.raises(Invalid, match="1 MiB"):
-        files.read_limited(str(place / "input"), 1 << 20, what="the plan")
+        files.read_limited(str(place / "input"), 1 << 20, subject="the plan")
 
 
 def test_file_that_grows_while_it_is_read_is_limited(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "input").write_bytes(b"x" * 10)
     monkeypatch.setattr(os, "read", lambda fd, size: b"y" * size)
     with pytest.raises(Invalid):
-        files.read_limited(str(place / "input"), 100, what="the plan")
+        files.read_limited(str(place / "input"), 100, subject="the plan")
 
 
 def test_input_can_be_a_link(place: Path, victim: Path) -> None:
     """The user named it."""
     (place / "input").symlink_to(victim / "file")
-    assert files.read_limited(str(place / "input"), 100, what="the plan") == b"precious"
+    assert files.read_limited(str(place / "input"), 100, subject="the plan") == b"precious"
 
 
 def test_missing_input_raises_not_found(place: Path) -> None:
     """Exit code 3."""
     with pytest.raises(NotFound):
-        files.read_limited(str(place / "input"), 100, what="the plan")
+        files.read_limited(str(place / "input"), 100, subject="the plan")
 
 
 @pytest.mark.parametrize("path", ["folder", "pipe", "/dev/zero", "/dev/null"])
 def test_input_must_be_a_regular_file(victim: Path, path: str) -> None:
     """Directories, pipes and endless devices are refused before they are opened."""
     with pytest.raises(Invalid) as caught:
-        files.read_limited(os.path.join(victim, path), 100, what="the plan")
+        files.read_limited(os.path.join(victim, path), 100, subject="the plan")
     assert caught.value.hint
 
 
@@ -1493,7 +1493,7 @@ def test_unreadable_input_is_a_typed_error(place: Path) -> None:
     (place / "input").write_bytes(OLD)
     (place / "input").chmod(0o000)
     with pytest.raises(Failed, match="permission denied"):
-        files.read_limited(str(place / "input"), 100, what="the plan")
+        files.read_limited(str(place / "input"), 100, subject="the plan")
     with pytest.raises(Failed):
         files.hash_file(str(place / "input"))
 
@@ -1509,7 +1509,7 @@ def test_failing_read_is_a_typed_error(place: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "read", fail)
     with pytest.raises(Failed):
-        files.read_limited(str(place / "input"), 100, what="the plan")
+        files.read_limited(str(place / "input"), 100, subject="the plan")
     with pytest.raises(Failed):
         files.hash_file(str(place / "input"))
 
@@ -1521,10 +1521,10 @@ class Stdin:
 
 def test_dash_reads_standard_input_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(b"x" * 100)))
-    assert files.read_limited("-", 100, what="the plan") == b"x" * 100
+    assert files.read_limited("-", 100, subject="the plan") == b"x" * 100
     monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(b"x" * 101)))
     with pytest.raises(Invalid, match="standard input is larger than 100 bytes"):
-        files.read_limited("-", 100, what="the plan")
+        files.read_limited("-", 100, subject="the plan")
 
 
 def test_endless_standard_input_is_refused_past_the_limit() -> None:
@@ -1532,7 +1532,7 @@ def test_endless_standard_input_is_refused_past_the_limit() -> None:
     script = (
         "from holdfast.machine import files\n"
         "from holdfast.core.errors import Invalid\n"
-        "try:\n    files.read_limited('-', 1 << 20, what='it')\n"
+        "try:\n    files.read_limited('-', 1 << 20, subject='it')\n"
         "except Invalid as error:\n    print(error.message)\n"
     )
     with open("/dev/zero", "rb") as endless:
@@ -1545,7 +1545,7 @@ def test_endless_standard_input_is_refused_past_the_limit() -> None:
 def test_missing_standard_input_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(Invalid, match="no standard input"):
-        files.read_limited("-", 100, what="the plan")
+        files.read_limited("-", 100, subject="the plan")
 
 
 def test_failing_standard_input_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1554,7 +1554,7 @@ def test_failing_standard_input_is_a_typed_error(monkeypatch: pytest.MonkeyPatch
     closed.close()
     monkeypatch.setattr(sys, "stdin", Stdin(closed))
     with pytest.raises(Failed):
-        files.read_limited("-", 100, what="the plan")
+        files.read_limited("-", 100, subject="the plan")
 
 
 # --- hashing and listing -----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from holdfast.machine.locks import holder, locked
 HOLD = textwrap.dedent("""
     import sys
     from holdfast.machine.locks import locked
-    with locked(sys.argv[1], shared=sys.argv[2] == "shared", what="holdfast task done"):
+    with locked(sys.argv[1], shared=sys.argv[2] == "shared", purpose="holdfast task done"):
         print("held", flush=True)
         sys.stdin.read()
 """)
@@ -98,7 +98,7 @@ def test_lock_of_a_dead_holder_is_free(lock: str) -> None:
     other.kill()
     assert Path(lock).read_text() != "", "the killed process left its name"
     assert holder(lock) is None
-    with locked(lock, patience=0, what="me"):
+    with locked(lock, patience=0, purpose="me"):
         messages = holder(lock)
         assert messages is not None
         assert (messages.pid, messages.what) == (os.getpid(), "me")
@@ -114,7 +114,7 @@ def test_lock_is_released_when_the_block_raises(lock: str) -> None:
 
 
 def test_lock_file_is_private_and_empty_without_a_writer(lock: str) -> None:
-    with locked(lock, what="x"):
+    with locked(lock, purpose="x"):
         assert Path(lock).read_bytes()
     assert Path(lock).read_bytes() == b""
     if os.name != "nt":

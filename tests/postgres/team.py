@@ -68,7 +68,9 @@ class Team:
 
 def opened(url: str, name: str) -> PostgresStore:
     writer = name.encode().hex().ljust(20, "0")[-20:]
-    return PostgresStore(PostgresAddress(url), writer=lambda: writer, wall=lambda: NOW * 1000, here=lambda _: name)
+    return PostgresStore(
+        PostgresAddress(url), writer=lambda: writer, wall=lambda: NOW * 1000, installation=lambda _: name
+    )
 
 
 def note(store: Store, session: str, text: str) -> str:

@@ -71,7 +71,10 @@ class Team:
     def store(self, person: str, vault: str = "shop") -> PostgresStore:
         writer = f"{PEOPLE.index(person) if person in PEOPLE else 9:032x}"
         return PostgresStore(
-            self.address(person, vault), writer=lambda: writer, wall=Ticks(), here=lambda _: f"home of {person}"
+            self.address(person, vault),
+            writer=lambda: writer,
+            wall=Ticks(),
+            installation=lambda _: f"home of {person}",
         )
 
     def line(self, person: str) -> Connection:

@@ -72,7 +72,7 @@ def two_members(postgres: Server, database: str, tmp_path: Path) -> Iterator[Two
     with postgres_admin.connected(admin, "admit") as line:
         postgres_admin.admit_to_vault(line, postgres_admin.make_vault(line, team.vault), person)
     address = PostgresAddress(f"{team.server.url(team.name, person)}&vault={team.vault}")
-    ben = PostgresStore(address, writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
+    ben = PostgresStore(address, writer=lambda: BEN, wall=Ticks(), installation=lambda _: "ben")
     with closing(team.store()) as anna, closing(ben), closing(opened(tmp_path / "home.db")) as home:
         put(anna, SESSION, started("Build the shop"), note("blue"))
         put(anna, OTHER, started("Paint it"), note("green"))

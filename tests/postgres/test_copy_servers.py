@@ -42,7 +42,7 @@ from holdfast.store import store_copy
 from holdfast.store.address import address, open_store
 store_copy.PORTION = 40
 source, target = (
-    open_store(address(url), writer=lambda: "b" * 20, wall=lambda: 1, here=lambda _: "copying")
+    open_store(address(url), writer=lambda: "b" * 20, wall=lambda: 1, installation=lambda _: "copying")
     for url in sys.argv[1:]
 )
 store_copy.copy(source, target, on_progress=lambda progress: print(*progress, flush=True))

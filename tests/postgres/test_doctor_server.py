@@ -96,14 +96,14 @@ def test_doctor_reports_a_check_interrupted_by_an_outage(
     """An unfinished check does not count as ok."""
     with machine.keeper() as keeper:
         keeper.start("Build the shop")
-    real = store_checks.server
+    real = store_checks.check_server
 
     def then_unreachable(store: Any) -> list[Check]:
         checks = list(real(store))
         line.refuse()
         return checks
 
-    monkeypatch.setattr(store_checks, "server", then_unreachable)
+    monkeypatch.setattr(store_checks, "check_server", then_unreachable)
     checks = _checks(machine)
     assert checks["file"].status == "failed"
     assert "the check failed: the server cannot be reached" in checks["file"].detail

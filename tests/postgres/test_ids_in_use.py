@@ -138,7 +138,7 @@ def test_listings_ignore_a_shared_row_without_events(two_members: TwoMembers) ->
         for by in ("scope", "day", "project"):
             assert keeper.hours(by).total.sessions == 1
         keeper.hours("agent")
-        assert conflicts.disputed(keeper) == []
+        assert conflicts.sessions_with_conflicts(keeper) == []
         assert len(cycle.cycle(keeper).sessions) == 1
         latest, unfinished = keeper.latest(), keeper.latest_unfinished()
         assert latest is not None

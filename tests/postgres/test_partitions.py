@@ -64,7 +64,7 @@ class Team(NamedTuple):
     def store(self, person: str) -> PostgresStore:
         return PostgresStore(
             self.address(person), writer=lambda: f"{ANNA}-{person}", wall=lambda: time.time_ns() // 1000,
-            here=lambda _: person,
+            installation=lambda _: person,
         )  # fmt: skip
 
     def divide(self, parts: int) -> int:

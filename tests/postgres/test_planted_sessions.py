@@ -51,7 +51,7 @@ def devices(team: Team, directory: Path, *, admin: str = "srv") -> Devices:
         def _opened(self) -> PostgresStore:  # type: ignore[override]
             return PostgresStore(
                 team.address("anna", "shop"), writer=lambda: self._writer, wall=lambda: self.time * 1000,
-                here=lambda _: f"srv {directory}", renew=self.renew,
+                installation=lambda _: f"srv {directory}", renew=self.renew,
             )  # fmt: skip
 
     devices_ = Devices(team, OnServer(str(directory), "srv", remote), Device(str(directory), "lap", remote))

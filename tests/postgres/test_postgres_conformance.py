@@ -27,19 +27,19 @@ class TestPostgres(StoreConformance):
         postgres.role(self.person)
 
     def open_store(
-        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+        self, name: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, machine: str = "one"
     ) -> Store:
-        if where == "newer" and where not in self.vaults:
+        if name == "newer" and name not in self.vaults:
             # A newer version affects the whole database: use another one.
             self.database = prepared(self.server, f"newer_{secrets.token_hex(4)}")
-        if where not in self.vaults:
-            self.vaults[where] = f"{self.person}-{where}"
-            with admin.connected(self._address(self.vaults[where]), "make a vault") as line:
-                admin.admit_to_vault(line, admin.make_vault(line, self.vaults[where]), self.person)
-        address = self._address(self.vaults[where], person=self.person)
-        return PostgresStore(address, writer=lambda: writer, wall=wall or Ticks(), here=lambda _: here)
+        if name not in self.vaults:
+            self.vaults[name] = f"{self.person}-{name}"
+            with admin.connected(self._address(self.vaults[name]), "make a vault") as line:
+                admin.admit_to_vault(line, admin.make_vault(line, self.vaults[name]), self.person)
+        address = self._address(self.vaults[name], person=self.person)
+        return PostgresStore(address, writer=lambda: writer, wall=wall or Ticks(), installation=lambda _: machine)
 
-    def make_newer(self, where: str) -> None:
+    def make_newer(self, name: str) -> None:
         self.server.sql("UPDATE holdfast.facts SET value = '1000' WHERE name = 'version'", database=self._name())
 
     def _name(self) -> str:

@@ -80,7 +80,7 @@ def both(team: Team) -> Iterator[Both]:
     with tempfile.TemporaryDirectory() as place:
         file = SqliteStore(f"{place}/store.db", writer=lambda: ANNA, wall=Ticks(), salt=store_histories.Salts())
         served = PostgresStore(
-            address, writer=lambda: ANNA, wall=Ticks(), here=lambda _: "here", salt=store_histories.Salts()
+            address, writer=lambda: ANNA, wall=Ticks(), installation=lambda _: "here", salt=store_histories.Salts()
         )  # fmt: skip
         try:
             yield Both(file, served, team.server, database)
@@ -231,7 +231,7 @@ def test_repair_by_a_writer_reports_damage_that_only_the_owner_can_repair(team: 
             postgres_admin.admit_to_vault(line, postgres_admin.make_vault(line, vault), ben)
         members.share(some.served, SESSION, ben, writes=True)
         url = some.served.url.replace(f"{team.person}@", f"{ben}@", 1)
-        bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
+        bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), installation=lambda _: "ben")
         with closing(bens):
             (report_line,) = _session_lines(bens.repair())
             assert report_line.endswith("only its owner can repair that.")

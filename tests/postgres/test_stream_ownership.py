@@ -198,7 +198,7 @@ def test_open_store_renews_its_writer_id_when_a_member_used_it(shared: Shared) -
 
     address = shared.team.address("bob", "shop")
     with closing(
-        PostgresStore(address, writer=lambda: made[-1], wall=Ticks(), here=lambda _: "home", renew=renew)
+        PostgresStore(address, writer=lambda: made[-1], wall=Ticks(), installation=lambda _: "home", renew=renew)
     ) as store:
         [before] = put(store, shared.id, note("before"))
         for count in range(2):

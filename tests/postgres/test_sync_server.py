@@ -47,7 +47,7 @@ def on_server(team: Team, directory: Path, name: str, remote: FolderRemote) -> D
         def _opened(self) -> PostgresStore:  # type: ignore[override]
             return PostgresStore(
                 PostgresAddress(team.url()), writer=lambda: self._writer, wall=lambda: self.time * 1000,
-                here=lambda _: name,
+                installation=lambda _: name,
             )  # fmt: skip
 
     return OnServer(str(directory), name, remote)
@@ -88,7 +88,7 @@ def test_session_id_of_another_member_does_not_block_sync(
         admin.admit_to_vault(own, admin.make_vault(own, team.vault), other_team.person)
     theirs = PostgresStore(
         PostgresAddress(other_team.url().replace(other_team.vault, team.vault)), writer=lambda: "f" * 32,
-        wall=lambda: 1_800_000_000_000_000, here=lambda _: "elsewhere",
+        wall=lambda: 1_800_000_000_000_000, installation=lambda _: "elsewhere",
     )  # fmt: skip
     with theirs.transaction() as transaction:
         began = SessionStarted(goal="Theirs", project=ProjectFacts(id="p9", name="other"), device="theirs")

@@ -363,7 +363,7 @@ def test_keep_stashes_changes_of_a_failing_hook(session: Path, settings: Path) -
 def test_keep_reports_where_it_stopped_when_it_cannot_be_undone(session: Path, settings: Path) -> None:
     """And that nothing is lost."""
     path = hook(settings, "pre-commit", "touch .git/index.lock; exit 1")
-    with pytest.raises(Failed, match="way back") as caught:
+    with pytest.raises(Failed, match="switching back") as caught:
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
     assert f"git switch {BRANCH}" in (caught.value.hint or "")
     path.unlink()
@@ -433,7 +433,7 @@ def test_keep_makes_the_first_commit_when_there_was_none_at_the_start(unborn: Pa
     opened = open_branch(git, BRANCH)
     commit(unborn, "a", "1")
     commit(unborn, "b", "2")
-    kept = keep(git, BRANCH, "main", MESSAGE, born=opened.commit is not None)
+    kept = keep(git, BRANCH, "main", MESSAGE, had_commits=opened.commit is not None)
     assert kept.commit == sh(unborn, "rev-parse", "main")
     assert sh(unborn, "rev-list", "--count", "main") == "1"
     assert (on(unborn), branches(unborn)) == ("main", ["main"])
@@ -447,7 +447,7 @@ def test_keep_before_the_first_commit_is_undone_when_a_hook_fails(unborn: Path, 
     commit(unborn, "a", "1")
     hook(settings, "pre-commit", "exit 1")
     with pytest.raises(GitFailed):
-        keep(git, BRANCH, "main", MESSAGE, born=False)
+        keep(git, BRANCH, "main", MESSAGE, had_commits=False)
     assert (on(unborn), branches(unborn), sh(unborn, "status", "--porcelain")) == (BRANCH, [BRANCH], "")
 
 
@@ -455,13 +455,13 @@ def test_ending_without_any_commit_restores_the_unborn_branch(unborn: Path) -> N
     """Files stay."""
     git = GitBranches(str(unborn))
     open_branch(git, BRANCH)
-    assert keep(git, BRANCH, "main", MESSAGE, born=False) == KeptBranch(None, None)
+    assert keep(git, BRANCH, "main", MESSAGE, had_commits=False) == KeptBranch(None, None)
     assert on(unborn) == "main"
     open_branch(git, BRANCH)
     write(unborn, "f", "x")
     with pytest.raises(Refused):
-        keep(git, BRANCH, "main", MESSAGE, born=False)
-    assert discard(git, BRANCH, "main", born=False) == DiscardedBranch(None)
+        keep(git, BRANCH, "main", MESSAGE, had_commits=False)
+    assert discard(git, BRANCH, "main", had_commits=False) == DiscardedBranch(None)
     assert (on(unborn), (unborn / "f").read_text()) == ("main", "x")
 
 
@@ -538,7 +538,7 @@ def test_discard_restores_the_unborn_branch(unborn: Path) -> None:
     git = GitBranches(str(unborn))
     open_branch(git, BRANCH)
     commit(unborn, "a", "1")
-    discard(git, BRANCH, "main", born=False)
+    discard(git, BRANCH, "main", had_commits=False)
     assert (on(unborn), branches(unborn)) == ("main", [])
     assert not (unborn / "a").exists()
 
@@ -609,8 +609,8 @@ def test_keep_can_be_finished_after_being_killed_before_the_first_commit(unborn:
     open_branch(GitBranches(str(unborn)), BRANCH)
     commit(unborn, "a", "1")
     with pytest.raises(Killed):
-        keep(KilledGit(str(unborn), step), BRANCH, "main", MESSAGE, born=False)
-    kept = keep(GitBranches(str(unborn)), BRANCH, "main", MESSAGE, born=False)
+        keep(KilledGit(str(unborn), step), BRANCH, "main", MESSAGE, had_commits=False)
+    kept = keep(GitBranches(str(unborn)), BRANCH, "main", MESSAGE, had_commits=False)
     assert kept.commit == sh(unborn, "rev-parse", "main")
     assert sh(unborn, "rev-list", "--count", "main") == "1"
     assert (branches(unborn), sh(unborn, "status", "--porcelain")) == (["main"], "")

@@ -454,7 +454,7 @@ def test_run_waits_when_the_limit_of_agents_is_reached(session: SessionHandle, b
 def test_agent_does_not_count_when_its_process_ended(
     session: SessionHandle, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_run, "_SETTLES", 0.0)
+    monkeypatch.setattr(session_run, "_GRACE_SECONDS", 0.0)
     for name in ("a", "b"):
         with subprocess.Popen(python("import time; time.sleep(60)")) as child:
             session.agent(name, type="x", pid=child.pid)

@@ -67,7 +67,7 @@ def test_open_store_opens_a_file_without_an_installation_id(tmp_path: Path) -> N
         pytest.fail("nobody needs it")
 
     where = SqliteAddress(str(tmp_path / "store.db"))
-    store = open_store(where, writer=lambda: "a" * 20, wall=lambda: 1, here=never)
+    store = open_store(where, writer=lambda: "a" * 20, wall=lambda: 1, installation=never)
     assert isinstance(store, SqliteStore)
     store.close()
 
@@ -202,5 +202,5 @@ def test_parsing_an_address_imports_no_postgresql_module() -> None:
 def test_missing_extra_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(Failed, match=r"holdfast\[postgres\]") as caught:
-        open_store(postgres_address("postgresql://u:p@h/d"), writer=str, wall=int, here=lambda _: None)
+        open_store(postgres_address("postgresql://u:p@h/d"), writer=str, wall=int, installation=lambda _: None)
     assert "pip install 'holdfast[postgres]'" in str(caught.value.hint)

@@ -181,7 +181,7 @@ def test_states_in_memory_are_limited(store: SqliteStore) -> None:
         assert store.state(session) == fold(store.events(session), session)
     for session in sessions:
         put(store, session, NoteAdded(text="again"))
-    assert len(store._journal._kept) <= 64 + 1
+    assert len(store._journal._cached) <= 64 + 1
     assert all((state := store.state(session)) is not None and state.count == 2 for session in sessions)
 
 

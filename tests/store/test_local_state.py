@@ -106,7 +106,7 @@ def test_place_is_not_reused_after_a_repair(path: Path) -> None:
     columns = "session, writer, seq, clock, at, v, type, actor, key, double, seen, body, prev, hash, data, salt"
     change(path, f"INSERT INTO events SELECT {last + 1}, {columns} FROM events WHERE ord = {last}")
     report, _, store = repaired(path)
-    assert any("twice" in name for name in report)
+    assert any("duplicate" in name for name in report)
     made = put(store, OTHER, note("after"))
     assert [(arrival.place, arrival.event) for arrival in store.arrived(last + 1, 10)] == [(last + 2, made[0])]
     assert_sound(store)

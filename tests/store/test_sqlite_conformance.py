@@ -13,11 +13,11 @@ from holdfast.store.sqlite import SqliteStore
 
 class TestSqlite(StoreConformance):
     def open_store(
-        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+        self, name: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, machine: str = "one"
     ) -> Store:
-        return SqliteStore(str(self.place / f"{where}.db"), writer=lambda: writer, wall=wall or Ticks())
+        return SqliteStore(str(self.place / f"{name}.db"), writer=lambda: writer, wall=wall or Ticks())
 
-    def make_newer(self, where: str) -> None:
-        connection = apsw.Connection(str(self.place / f"{where}.db"))
+    def make_newer(self, name: str) -> None:
+        connection = apsw.Connection(str(self.place / f"{name}.db"))
         connection.execute("CREATE TABLE later (x); PRAGMA user_version = 1000")
         connection.close()

@@ -146,7 +146,7 @@ def test_sync_files_in_the_home_are_private(laptop: Device) -> None:
 
 def test_background_sync_does_not_delay_commands(laptop: Device) -> None:
     """Commands finish while another process syncs and waits; their own sync follows."""
-    with locked(str(laptop.home / "sync.lock"), what="a very long sync"):
+    with locked(str(laptop.home / "sync.lock"), purpose="a very long sync"):
         laptop.json("decide", "Hybrid")
         laptop.json("decide", "Cookie")
         assert laptop.marked

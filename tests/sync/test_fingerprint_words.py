@@ -75,7 +75,7 @@ def test_any_text_is_a_fingerprint_or_invalid(text: str) -> None:
 def test_error_names_the_unknown_word_and_the_closest_one() -> None:
     good = spell_words(bytes(16)).split("-")
     with pytest.raises(Invalid, match="'abzorb' is not one of the words of a recovery code") as caught:
-        parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
+        parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), subject="recovery code")
     assert caught.value.hint == "Did you mean 'absorb'?"
 
 

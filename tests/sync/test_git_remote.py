@@ -341,7 +341,7 @@ def test_push_that_fails_after_it_was_applied_succeeds(tmp_path: Path, monkeypat
 
     def cut(*args: str, **more: object) -> object:
         answer = run(*args, **more)  # type: ignore[arg-type]
-        lost = answer._replace(code=128, out=b"", words="fatal: the remote end hung up unexpectedly")
+        lost = answer._replace(code=128, out=b"", message="fatal: the remote end hung up unexpectedly")
         return lost if args[0] == "push" else answer
 
     monkeypatch.setattr(remote._copy, "run", cut)

@@ -55,9 +55,9 @@ class FailedAgents(NamedTuple):
     """The ids of agents that failed or were interrupted, unless the person has written since."""
 
     recent: frozenset[str] = frozenset()
-    # Of these, those without follow-up: a conversation follows up the agents that it interrupted itself.
+    # Those nobody follows up: a conversation takes care of the agents that it interrupted itself.
     unattended: frozenset[str] = frozenset()
-    # Of the unattended, those that no conversation started: they may be tried again.
+    # Those of the unattended that no conversation started: they may be retried.
     retry: frozenset[str] = frozenset()
 
 
@@ -114,11 +114,11 @@ def apply_change(state: State, event: Event, data: EventData) -> None:
     if not isinstance(data, AgentInterrupted):
         agent.touched_at = max(agent.touched_at, event.at)
     if isinstance(data, AgentProgressed):
-        # A measurement and no change of status: the later one counts, without a conflict.
+        # A measurement, not a status: the later one counts, and there is no conflict.
         if status_of(agent) not in FINISHED:
             agent.progress = min(max(data.progress, 0.0), 1.0)
         return
-    if isinstance(data, AgentEdited):  # a correction: the same
+    if isinstance(data, AgentEdited):  # a correction: the later one counts here too
         agent.type = data.type if data.type is not None else agent.type
         agent.task = data.task if data.task is not None else agent.task
         agent.blocking_on = data.blocking_on if data.blocking_on is not None else agent.blocking_on
@@ -144,8 +144,8 @@ def apply_change(state: State, event: Event, data: EventData) -> None:
         case AgentTimedOut():
             _fail(state, agent, event.at, data.message, "transient")
         case AgentInterrupted():
-            seen = min(data.last_seen, event.at)
-            _end(agent, seen if agent.started_at is None else max(seen, agent.started_at))
+            last_seen = min(data.last_seen, event.at)
+            _end(agent, last_seen if agent.started_at is None else max(last_seen, agent.started_at))
         case AgentAborted():
             _end(agent, event.at)
         case AgentPaused():
@@ -166,9 +166,9 @@ def apply_change(state: State, event: Event, data: EventData) -> None:
 
 
 def _reopen(state: State, agent: AgentState, concluded_at: int) -> None:
-    """Extend the last run of an agent that reports its end after it was taken for dead: it ran until now.
+    """Reopen the last run of an agent that was taken for dead and now reports its end: it ran until now.
 
-    Not where the person has been at work since: working time does not change then.
+    Does nothing if the person has worked since, so that working time does not change.
     """
     attended = state.time.attended
     if agent.runs and not (attended and (attended[-1].until or attended[-1].since) >= concluded_at):
@@ -176,7 +176,7 @@ def _reopen(state: State, agent: AgentState, concluded_at: int) -> None:
 
 
 def close_run(agent: AgentState, at: int) -> None:
-    """Close the run of an agent that has ended by a choice between statuses."""
+    """Close the run of an agent whose ending a person chose in a conflict."""
     if status_of(agent) in _ENDED and agent.runs and agent.runs[-1].until is None:
         _end(agent, at)
 

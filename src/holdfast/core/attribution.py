@@ -29,7 +29,7 @@ class AgentTurn(msgspec.Struct, array_like=True, gc=False):
     conversation: str
     session: str
     began: int
-    # When it was last reported on.
+    # When a hook last reported on it.
     last_report: int
     ended: int | None = None
     # It ended without an answer: changes after the last report may be the person's.
@@ -55,7 +55,7 @@ class Attribution(msgspec.Struct, frozen=True, gc=False):
 
 def attribute(turns: Sequence[AgentTurn], since: int, until: int) -> Attribution:
     """Who made a change at some moment from `since` to `until`, often the same moment."""
-    attributions = [_at(turns, moment) for moment in _moments(turns, since, until)]
+    attributions = [_attribute_at(turns, moment) for moment in _sample_moments(turns, since, until)]
     kinds = {
         (attribution.by, None if attribution.turn is None else attribution.turn.conversation)
         for attribution in attributions
@@ -66,7 +66,7 @@ def attribute(turns: Sequence[AgentTurn], since: int, until: int) -> Attribution
     return Attribution("unknown", None, among)
 
 
-def _at(turns: Sequence[AgentTurn], at: int) -> Attribution:
+def _attribute_at(turns: Sequence[AgentTurn], at: int) -> Attribution:
     working = tuple(turn for turn in turns if turn.covers(at))
     conversations = {turn.conversation for turn in working}
     if not working:
@@ -80,8 +80,8 @@ def _at(turns: Sequence[AgentTurn], at: int) -> Attribution:
     return Attribution("command" if ran else "unknown", turn, working)
 
 
-def _moments(turns: Iterable[AgentTurn], since: int, until: int) -> list[int]:
-    """Moments that represent a span: its ends, every boundary of a turn within it, and one between each two."""
+def _sample_moments(turns: Iterable[AgentTurn], since: int, until: int) -> list[int]:
+    """Moments that represent a span: its ends, the boundaries of turns in it, and one between each two of these."""
     if since >= until:
         return [until]
     edges = {since, until}
@@ -105,21 +105,23 @@ def maker_of(turns: Sequence[AgentTurn], since: int, until: int) -> CommitMaker:
     Certain where one conversation was at work all that time and ran a command that makes commits. Where none was at
     work, a person made it. A command is reported when it has ended, and its start is not always known.
     """
-    near = [turn for turn in turns if turn.began <= until and (turn.ended is None or turn.ended >= since)]
-    names = tuple(dict.fromkeys(turn.conversation for turn in near))
-    if not near:
+    active = [turn for turn in turns if turn.began <= until and (turn.ended is None or turn.ended >= since)]
+    names = tuple(dict.fromkeys(turn.conversation for turn in active))
+    if not active:
         return CommitMaker(None, "certain", ())
     committing = {
-        turn.conversation for turn in near for ran in turn.commands
+        turn.conversation for turn in active for ran in turn.commands
         if ran.commits and ran.since <= until and ran.until >= since
     }  # fmt: skip
     only = next(iter(committing)) if len(committing) == 1 else None
     if len(names) > 1:
         return CommitMaker(only, "uncertain" if only is None else "likely", names)
-    if not all(turn.covers(since) and turn.covers(until) for turn in near):
+    if not all(turn.covers(since) and turn.covers(until) for turn in active):
         return CommitMaker(None, "uncertain", names)
     if only is not None:
         return CommitMaker(only, "certain", ())
-    if any(turn.commands for turn in near) and not any(turn.broken_off and until > turn.last_report for turn in near):
+    if any(turn.commands for turn in active) and not any(
+        turn.broken_off and until > turn.last_report for turn in active
+    ):
         return CommitMaker(names[0], "likely", ())
     return CommitMaker(None, "uncertain", names)

@@ -99,7 +99,7 @@ def _is_plain(value: Json) -> bool:
     if kind is str or kind is bool or value is None:
         return True
     if kind is int:
-        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER or _too_large(value)  # type: ignore[operator]
+        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER or _refuse_too_large(value)  # type: ignore[operator]
     if kind is dict:
         return all(type(key) is str and key.isascii() and _is_plain(member) for key, member in value.items())  # type: ignore[union-attr]
     if kind is list or kind is tuple:  # structs keep their sequences as tuples
@@ -112,9 +112,9 @@ def _encode_carefully(value: Json) -> str:
         case bool() | None | str():
             return _plain.encode(value).decode()
         case int():
-            return str(value) if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else str(_too_large(value))
+            return str(value) if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else str(_refuse_too_large(value))
         case float():
-            return _number(value)
+            return _format_number(value)
         case list() | tuple():
             return "[" + ",".join(_encode_carefully(item) for item in value) + "]"
         case dict():
@@ -125,11 +125,11 @@ def _encode_carefully(value: Json) -> str:
     raise Invalid(f"{type(value).__name__} is not JSON data")
 
 
-def _too_large(value: object) -> bool:
+def _refuse_too_large(value: object) -> bool:
     raise Invalid(f"the number {str(value)[:40]} is too large", hint=f"Whole numbers go up to {MAX_SAFE_INTEGER}.")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     """A number as ECMAScript writes it: the shortest digits that read back as the same double."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN is not equal to itself)
         raise Invalid("NaN and infinity are not JSON numbers")
@@ -139,9 +139,9 @@ def _number(value: float) -> str:
     if not exponent:
         return mantissa.removesuffix(".0")
     sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
-    power, plain = int(exponent), digits.replace(".", "")
-    if -7 < power < 0:  # ECMAScript writes 1e-5 as 0.00001, down to 1e-6
-        return f"{sign}0.{'0' * (-power - 1)}{plain}"
-    if 0 < power < 21:  # and 1e20 in full
-        return sign + plain.ljust(power + 1, "0")
-    return f"{sign}{digits}e{'+' if power > 0 else '-'}{abs(power)}"
+    exponent_value, bare_digits = int(exponent), digits.replace(".", "")
+    if -7 < exponent_value < 0:  # ECMAScript writes 1e-5 as 0.00001, down to 1e-6
+        return f"{sign}0.{'0' * (-exponent_value - 1)}{bare_digits}"
+    if 0 < exponent_value < 21:  # and 1e20 in full
+        return sign + bare_digits.ljust(exponent_value + 1, "0")
+    return f"{sign}{digits}e{'+' if exponent_value > 0 else '-'}{abs(exponent_value)}"

@@ -38,7 +38,9 @@ def adjusted_clocks(events: Iterable[Event]) -> dict[str, int]:
     """
     known = {start.hash: start for start in events}
     effective: dict[str, int] = {}
-    for start in sorted(known.values(), key=lambda start: start.written):  # causes nearly always come first
+    for start in sorted(
+        known.values(), key=lambda start: start.written
+    ):  # an event's predecessors nearly always come first
         waiting, visited = [start], set[str]()
         while waiting:
             event = waiting[-1]
@@ -47,7 +49,7 @@ def adjusted_clocks(events: Iterable[Event]) -> dict[str, int]:
                 continue
             causes = [cause for cause in predecessors(event) if cause in known]
             missing = [known[cause] for cause in causes if cause not in effective]
-            # Only damaged hashes form a cycle: do not wait for the same event twice.
+            # Only damaged hashes can form a cycle: visit no event twice.
             if missing and event.hash not in visited:
                 visited.add(event.hash)
                 waiting += missing
@@ -71,7 +73,7 @@ def log_position(event: Event, moved: Mapping[str, int]) -> Position:
 def keeps_written_clock(state: State, event: Event) -> bool:
     """Whether this new event follows all events in the state, with the clock it was written with.
 
-    Also False where the state cannot tell: then `adjusted_clocks` has to look at all events.
+    Also False if the state alone cannot tell: then `adjusted_clocks` has to look at all events.
     """
     if state.last is None:
         return event.clock <= MAX_CLOCK

@@ -47,17 +47,17 @@ class _Agent(_Entry, Protocol):
 
 
 def is_opaque(id_: str) -> bool:
-    """Whether a program made this id."""
+    """Whether the id looks as if a program generated it."""
     return re.search(_OPAQUE, id_) is not None
 
 
 def agent_names(agents: Iterable[_Agent]) -> dict[str, str]:
     """The names that agents are shown by, where these differ from their ids."""
-    known = list(agents)
-    used = {agent.id for agent in known}
+    all_agents = list(agents)
+    used = {agent.id for agent in all_agents}
     numbers: dict[str, int] = {}
     names: dict[str, str] = {}
-    for agent in known:
+    for agent in all_agents:
         if agent.id in names or not is_opaque(agent.id):
             continue
         kind = slug(agent.type, _MAX_TYPE_WORDS)
@@ -72,10 +72,10 @@ def agent_names(agents: Iterable[_Agent]) -> dict[str, str]:
 
 def task_names(tasks: Iterable[_Entry]) -> dict[str, str]:
     """The names that tasks are shown by, where these differ from their ids."""
-    known = list(tasks)
-    used = {task.id for task in known}
+    all_tasks = list(tasks)
+    used = {task.id for task in all_tasks}
     names: dict[str, str] = {}
-    for position, task in enumerate(known, start=1):
+    for position, task in enumerate(all_tasks, start=1):
         if is_opaque(task.id) and str(position) not in used:
             names.setdefault(task.id, str(position))
     return names

@@ -159,17 +159,17 @@ def event_document(event: Event) -> dict[str, Json]:
         "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
         "key": event.key, "actor": event.actor, "type": event.type, "body": event.body,
         "prev": event.prev, "hash": event.hash,
-        "data": _shown(event.data),
+        "data": _data_for_display(event.data),
         "salt": None if event.salt is None else event.salt.hex(),
     }  # fmt: skip
 
 
-def _shown(data: bytes | None) -> Json:
+def _data_for_display(data: bytes | None) -> Json:
     """The decoded data; bytes that are not JSON, from another program, as text."""
     if data is None:
         return None
     try:
-        shown: Json = msgspec.json.decode(data)
+        decoded: Json = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return data.decode(errors="replace")
-    return shown
+    return decoded

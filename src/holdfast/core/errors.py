@@ -45,7 +45,7 @@ class HoldfastError(Exception):
         self.file = file
         self.session = session
         self.feature_id = feature_id
-        # What the system or a parser said, where the message rewords it.
+        # The original text of the system or a parser, if the message rewords it.
         self.details = details
         # In milliseconds; None: the time at which the error is shown.
         self.timestamp: int | None = None

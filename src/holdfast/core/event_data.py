@@ -50,14 +50,14 @@ def collect_erasures(events: Iterable[Event]) -> Erasures:
     """
     replacements: dict[str, bytes | None] = {}
     for event in reversed([event for event in events if event.type == "event.erased"]):
-        data = read_data(_with(event, replacements))
+        data = read_data(_with_replacement(event, replacements))
         if not isinstance(data, EventErased):
             continue
         for hash_ in data.hashes:
             if hash_ not in data.instead:
                 replacements[hash_] = None
             elif replacements.get(hash_, b"") is not None:
-                replacements[hash_] = _written(data.instead[hash_])
+                replacements[hash_] = _encode(data.instead[hash_])
     return Erasures(
         frozenset(replacements), {hash_: data for hash_, data in replacements.items() if data is not None}
     )
@@ -73,7 +73,7 @@ def erased_hashes(erasure: EventErased) -> Iterator[str]:
 
 
 def parse_erasure(data: Json) -> EventErased | None:
-    """A replacement as an erasure; None if it is no erasure."""
+    """The replacement decoded as an erasure; None if it is not one."""
     try:
         return msgspec.convert(data, decodable(EventErased))
     except msgspec.MsgspecError:
@@ -82,16 +82,16 @@ def parse_erasure(data: Json) -> EventErased | None:
 
 def with_remaining_data(event: Event, instead: Mapping[str, bytes]) -> Event:
     """The event with its own data, or with its replacement if that is readable."""
-    replaced = _with(event, instead)
+    replaced = _with_replacement(event, instead)
     return replaced if replaced is event or read_data(replaced) is not None else event
 
 
-def _with(event: Event, replacements: Mapping[str, bytes | None]) -> Event:
+def _with_replacement(event: Event, replacements: Mapping[str, bytes | None]) -> Event:
     data = replacements.get(event.hash) if event.data is None else None
     return event if data is None else msgspec.structs.replace(event, data=data)
 
 
-def _written(data: Json) -> bytes | None:
+def _encode(data: Json) -> bytes | None:
     try:
         return msgspec.json.encode(data)
     except (msgspec.MsgspecError, OverflowError, ValueError, RecursionError):

@@ -106,7 +106,7 @@ __all__ = ["apply", "fold", "in_log_order", "read_data", "skip_duplicate"]
 Rule = Callable[[State, Event, EventData], None]
 
 _AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
-# Keys of what agents reported: in events without `by`, these are edits by their tools.
+# Prefixes of the keys of events that agents reported. Such a file change without `by` is an edit by a tool.
 _CAPTURED = ("hook:", "story:", "live:")
 
 _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
@@ -115,7 +115,7 @@ _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "s
 def fold(events: Iterable[Event], session: str | None = None) -> State:
     """The state after these events. `session` is needed only if there may be none."""
     ordered, clocks = _sorted(events)
-    counting = {event.hash: event for event in _counting(ordered)}
+    counting = {event.hash: event for event in _without_duplicates(ordered)}
     state = State(session=session or (ordered[0].session if ordered else ""))
     for event in ordered:
         clock = clocks.get(event.hash)
@@ -128,20 +128,20 @@ def fold(events: Iterable[Event], session: str | None = None) -> State:
 
 def in_log_order(events: Iterable[Event]) -> list[Event]:
     """Events as every device orders them, each event and each key once; erased data is replaced where possible."""
-    return _counting(_sorted(events)[0])
+    return _without_duplicates(_sorted(events)[0])
 
 
-def _counting(ordered: list[Event]) -> list[Event]:
+def _without_duplicates(ordered: list[Event]) -> list[Event]:
     """The events that count: of those with the same key, the first by written clock, which an index can find."""
     keys: dict[str, Event] = {}
     for event in ordered:
         if event.key is not None and event.written <= keys.setdefault(event.key, event).written:
             keys[event.key] = event
-    counting = [event for event in ordered if event.key is None or keys[event.key] is event]
-    if all(event.data is not None for event in counting):
-        return counting
-    instead = collect_erasures(counting).instead
-    return [with_remaining_data(event, instead) for event in counting]
+    unique = [event for event in ordered if event.key is None or keys[event.key] is event]
+    if all(event.data is not None for event in unique):
+        return unique
+    instead = collect_erasures(unique).instead
+    return [with_remaining_data(event, instead) for event in unique]
 
 
 def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
@@ -174,13 +174,13 @@ def apply(state: State, event: Event, data: EventData | None = None, *, clock: i
         _reconnect(state, event)
     if data is None:
         # Erased: its effect on the lifecycle follows from the envelope and stays; its data is lost.
-        bare = _BARE.get(event.type)
-        if event.data is not None or bare is None:
+        implied = _DATA_BY_TYPE.get(event.type)
+        if event.data is not None or implied is None:
             state.not_applied += 1
             if event.data is None and event.type == "session.started":
-                _begin(state, event, "in_progress")
+                _begin_session(state, event, "in_progress")
             return
-        data = bare
+        data = implied
     for secret, count in data.redacted.items():
         state.redacted[secret] = min(max(state.redacted.get(secret, 0) + count, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
     _RULES[event.type](state, event, data)
@@ -215,7 +215,7 @@ def _note_position(state: State, event: Event, clock: int | None) -> None:
 # ── Rules: what each event does to the state ─────────────────────────────────────────────────────────────
 
 
-def _started(state: State, event: Event, data: EventData) -> None:
+def _start_session(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, SessionStarted)
     if state.created_at is not None:
         # Ids are random, so a second start is damage or malice: report a conflict, keep the first.
@@ -237,13 +237,13 @@ def _started(state: State, event: Event, data: EventData) -> None:
         value = getattr(data, name)
         if value is not None:
             write_register(state, name, value, event)
-    _taken_up(state, event, gathers=data.gathers)
+    _note_taken_up(state, event, gathers=data.gathers)
     state.captured = _is_captured(event)
-    _begin(state, event, data.status if data.status in ("created", "in_progress") else "in_progress")
+    _begin_session(state, event, data.status if data.status in ("created", "in_progress") else "in_progress")
 
 
-def _begin(state: State, event: Event, status: str) -> None:
-    """Apply what the envelope alone says about a start."""
+def _begin_session(state: State, event: Event, status: str) -> None:
+    """Apply what the envelope alone tells about a start."""
     if state.created_at is None:
         state.created_at = state.time.start = event.at
         write_register(state, "status", status, event)
@@ -253,19 +253,19 @@ def _is_captured(event: Event) -> bool:
     return event.key is not None and event.key.startswith(_CAPTURED)
 
 
-def _taken_up(state: State, event: Event, *, gathers: bool) -> None:
+def _note_taken_up(state: State, event: Event, *, gathers: bool) -> None:
     """Record that a person took the session up: events from hooks, transcripts, imports and mirrors have a key."""
     if gathers and event.key is None:
         state.taken_up[event.writer] = max(event.at, state.taken_up.get(event.writer, event.at))
-        _put_away(state, event, archived=False)
+        _note_put_away(state, event, archived=False)
 
 
-def _put_away(state: State, event: Event, *, archived: bool) -> None:
+def _note_put_away(state: State, event: Event, *, archived: bool) -> None:
     state.put_away.pop(event.writer, None)
     state.put_away[event.writer] = archived
 
 
-def _edited(state: State, event: Event, data: EventData) -> None:
+def _edit_session(state: State, event: Event, data: EventData) -> None:
     for name in _EDITABLE:
         value = getattr(data, name)
         if value is not None:
@@ -277,8 +277,8 @@ def _edited(state: State, event: Event, data: EventData) -> None:
     state.tags.update(dict.fromkeys(data.tags))
 
 
-def _moved(state: State, event: Event, data: EventData) -> None:
-    """The session's own lifecycle."""
+def _change_session_status(state: State, event: Event, data: EventData) -> None:
+    """Apply an event of the session's own lifecycle."""
     writes = state.registers.setdefault("status", [])
     refused = blocking_write(state, "session", writes, event) is not None
     write_status(state, "session", writes, "status", event)
@@ -290,9 +290,9 @@ def _moved(state: State, event: Event, data: EventData) -> None:
         case SessionTimedOut():
             if not refused:
                 add_mark(state.time, pause_mark(state, event, "timeout", "Working-time limit reached"))
-            _crossed(state, "timeout_90", event.at)
+            _record_crossing(state, "timeout_90", event.at)
         case SessionResumed():
-            _taken_up(state, event, gathers=data.gathers)
+            _note_taken_up(state, event, gathers=data.gathers)
             add_mark(state.time, PauseMark(event.at, "resumed", writer=event.writer))
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
@@ -303,27 +303,27 @@ def _moved(state: State, event: Event, data: EventData) -> None:
             state.failures.append(AgentFailure(event.at, data.message, data.category, None))
 
 
-def _reminded(state: State, event: Event, data: EventData) -> None:
+def _record_reminder(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ReminderReached)
-    _crossed(state, data.line, event.at)
+    _record_crossing(state, data.line, event.at)
 
 
-def _crossed(state: State, line: str, at: int) -> None:
+def _record_crossing(state: State, line: str, at: int) -> None:
     state.time.reached.setdefault(line, at)
     state.time.crossed[line] = max(at, state.time.crossed.get(line, at))
 
 
-def _away(state: State, event: Event, data: EventData) -> None:
+def _add_away(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, AwayRecorded)
     add_mark(state.time, PauseMark(data.since, "away", data.reason, data.until, data.kind))
 
 
-def _corrected(state: State, event: Event, data: EventData) -> None:
+def _add_worked(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, WorkedRecorded)
     add_mark(state.time, PauseMark(data.since, "worked", data.reason, data.until))
 
 
-def _worked(state: State, event: Event, data: EventData) -> None:
+def _add_observed_work(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, WorkRecorded)
     if state.created_at is not None and state.time.start <= data.since <= data.until <= event.at:
         add_watched_span(state.time, data.since, data.until)
@@ -332,37 +332,37 @@ def _worked(state: State, event: Event, data: EventData) -> None:
             add_attended(state.time, data.since, data.until)
 
 
-def _exchanged(state: State, event: Event, data: EventData) -> None:
+def _add_message(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, MessageExchanged)
     if data.role == "user":
         add_attended(state.time, event.at, event.at)
 
 
-def _erred(state: State, event: Event, data: EventData) -> None:
+def _add_error(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ErrorNoted)
     state.failures.append(AgentFailure(event.at, data.message, data.category, data.agent))
 
 
-def _decided(state: State, event: Event, data: EventData) -> None:
+def _add_decision(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, DecisionMade)
     state.decisions.append(DecisionState(event.at, data.chosen, data.context, data.options, data.why))
 
 
-def _noted(state: State, event: Event, data: EventData) -> None:
+def _add_note(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, NoteAdded)
     state.notes.append(NoteState(event.at, data.text))
 
 
-def _see_agent(state: State, agent_id: str | None, at: int) -> None:
+def _note_agent_active(state: State, agent_id: str | None, at: int) -> None:
     """Record that an agent was active: what it does shows that it runs."""
     agent = None if agent_id is None else agents.find(state, agent_id)
     if agent is not None and agents.status_of(agent) == "running":
         agent.touched_at = max(agent.touched_at, at)
 
 
-def _file(state: State, event: Event, data: EventData) -> None:
+def _add_file_change(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, FileChanged)
-    _see_agent(state, data.agent, event.at)
+    _note_agent_active(state, data.agent, event.at)
     state.files.append(
         FileState(
             event.at, data.path, data.action, data.agent,
@@ -372,7 +372,7 @@ def _file(state: State, event: Event, data: EventData) -> None:
     )  # fmt: skip
 
 
-def _committed(state: State, event: Event, data: EventData) -> None:
+def _add_commit(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, CommitRecorded)
     state.commits[data.sha] = CommitState(
         event.at, data.sha, data.message, data.branch, data.tree, data.parents, data.authored,
@@ -380,15 +380,15 @@ def _committed(state: State, event: Event, data: EventData) -> None:
     )  # fmt: skip
 
 
-def _command(state: State, event: Event, data: EventData) -> None:
+def _add_command(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, CommandRan)
-    _see_agent(state, data.agent, event.at)
+    _note_agent_active(state, data.agent, event.at)
     state.commands += 1
     state.commands_failed += data.code not in (0, None)
     state.last_command = data.command
 
 
-def _measured(state: State, event: Event, data: EventData) -> None:
+def _measure_context(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ContextMeasured)
     if data.agent is None:
         state.tokens, state.outdated = data.tokens, False
@@ -398,7 +398,7 @@ def _measured(state: State, event: Event, data: EventData) -> None:
         state.window = data.window
 
 
-def _compressed(state: State, event: Event, data: EventData) -> None:
+def _compress_context(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ContextCompressed)
     state.compressions += 1
     state.last_compression = event.at
@@ -408,12 +408,12 @@ def _compressed(state: State, event: Event, data: EventData) -> None:
         state.tokens = data.tokens
 
 
-def _hill(state: State, event: Event, data: EventData) -> None:
+def _move_hill(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, HillMoved)
     state.hill[data.scope] = (event.at, data.position)
 
 
-def _phase(state: State, event: Event, data: EventData) -> None:
+def _add_phase(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, PhaseAdded)
     if data.id in state.phases and state.phases[data.id] != data.name:
         first = Write(state.phases[data.id], "", 0, "", event.at)
@@ -421,7 +421,7 @@ def _phase(state: State, event: Event, data: EventData) -> None:
     state.phases.setdefault(data.id, data.name)
 
 
-def _waits(state: State, event: Event, data: EventData) -> None:
+def _update_waits(state: State, event: Event, data: EventData) -> None:
     match data:
         case WaitingStarted():
             state.waiting[data.id] = WaitState(event.at, data.for_, data.text)
@@ -429,7 +429,7 @@ def _waits(state: State, event: Event, data: EventData) -> None:
             state.waiting.pop(data.id, None)
 
 
-def _named(state: State, event: Event, data: EventData) -> None:
+def _update_names_and_conversations(state: State, event: Event, data: EventData) -> None:
     match data:
         case DeviceJoined():
             state.devices[event.writer] = data.device
@@ -444,7 +444,7 @@ def _named(state: State, event: Event, data: EventData) -> None:
                 state.not_applied += 1
         case NativeLinked():
             state.open_natives += not _is_open(state.native.get(f"{data.agent}\n{data.id}"))
-            _linked(state, event, data)
+            _link_conversation(state, event, data)
         case NativeClosed():
             native = state.native.get(f"{data.agent}\n{data.id}")
             if native is not None:
@@ -477,8 +477,8 @@ def _set_alias(state: State, event: Event, name: str, alias: str) -> None:
         state.aliases[name] = alias
 
 
-def _linked(state: State, event: Event, data: NativeLinked) -> None:
-    """A conversation was opened, or reopened, perhaps by another process."""
+def _link_conversation(state: State, event: Event, data: NativeLinked) -> None:
+    """Record that a conversation was opened or reopened, perhaps by another process."""
     name = f"{data.agent}\n{data.id}"
     known = state.native.get(name)
     # Hooks record under the agent's name; anybody else who links a conversation moves it here.
@@ -510,7 +510,8 @@ def _disconnect(state: State, event: Event) -> None:
 def _reconnect(state: State, event: Event) -> None:
     """Record that a person is at work again.
 
-    Not for what the same writer records late (a hook from before the end), nor for an agent's end.
+    An agent's end does not show that, nor does an event that the same writer records late (a hook from before the
+    end).
     """
     since = state.disconnected_at
     late = since is not None and event.writer == state.disconnected_by and event.at <= since
@@ -518,25 +519,25 @@ def _reconnect(state: State, event: Event) -> None:
         state.disconnected_at = None
 
 
-def _filed(state: State, event: Event, data: EventData) -> None:
+def _archive_or_delete(state: State, event: Event, data: EventData) -> None:
     match data:
         case SessionArchived():
             state.archived = True
-            _put_away(state, event, archived=True)
+            _note_put_away(state, event, archived=True)
         case SessionUnarchived():
             state.archived = False
-            _put_away(state, event, archived=False)
+            _note_put_away(state, event, archived=False)
         case SessionDeleted():
             state.deleted = True
 
 
-def _resolved(state: State, event: Event, data: EventData) -> None:
+def _resolve_conflict(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ConflictResolved)
     resolve(state, event, data)
     _settle(event, entries_of_field(state, data.field))
 
 
-def _disputed(state: State, event: Event, data: EventData) -> None:
+def _add_conflict(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ConflictDetected)
     try:
         data = replace(data, value=with_json_numbers(data.value), stood=with_json_numbers(data.stood))
@@ -548,7 +549,7 @@ def _disputed(state: State, event: Event, data: EventData) -> None:
 
 
 def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
-    """Apply the consequences of a status that a choice set, not an event of its own."""
+    """Apply the consequences of a status that a person chose in a conflict."""
     for entry in entries:
         if isinstance(entry, AgentState):
             agents.close_run(entry, event.at)
@@ -556,33 +557,33 @@ def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
             tasks.settle(entry, event.at)
 
 
-def _nothing(state: State, event: Event, data: EventData) -> None:
+def _leave_unchanged(state: State, event: Event, data: EventData) -> None:
     """No effect on the state: a sign of activity, or an instruction to stores."""
 
 
 _RULES: dict[str, Rule] = {}
 _BY_DATA: tuple[tuple[Rule, tuple[type[EventData], ...]], ...] = (
-    (_started, (SessionStarted,)),
-    (_edited, (SessionEdited,)),
+    (_start_session, (SessionStarted,)),
+    (_edit_session, (SessionEdited,)),
     (
-        _moved,
+        _change_session_status,
         (SessionPaused, SessionResumed, SessionCompleted, SessionFailed, SessionAborted, SessionTimedOut),
     ),
-    (_reminded, (ReminderReached,)),
-    (_away, (AwayRecorded,)),
-    (_corrected, (WorkedRecorded,)),
-    (_decided, (DecisionMade,)),
-    (_noted, (NoteAdded,)),
-    (_file, (FileChanged,)),
-    (_command, (CommandRan,)),
-    (_committed, (CommitRecorded,)),
-    (_measured, (ContextMeasured,)),
-    (_compressed, (ContextCompressed,)),
-    (_hill, (HillMoved,)),
-    (_phase, (PhaseAdded,)),
-    (_waits, (WaitingStarted, WaitingEnded)),
+    (_record_reminder, (ReminderReached,)),
+    (_add_away, (AwayRecorded,)),
+    (_add_worked, (WorkedRecorded,)),
+    (_add_decision, (DecisionMade,)),
+    (_add_note, (NoteAdded,)),
+    (_add_file_change, (FileChanged,)),
+    (_add_command, (CommandRan,)),
+    (_add_commit, (CommitRecorded,)),
+    (_measure_context, (ContextMeasured,)),
+    (_compress_context, (ContextCompressed,)),
+    (_move_hill, (HillMoved,)),
+    (_add_phase, (PhaseAdded,)),
+    (_update_waits, (WaitingStarted, WaitingEnded)),
     (
-        _named,
+        _update_names_and_conversations,
         (
             DeviceJoined,
             AliasGiven,
@@ -594,17 +595,17 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[EventData], ...]], ...] = (
             GitPositionNoted,
         ),
     ),
-    (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
-    (_resolved, (ConflictResolved,)),
-    (_disputed, (ConflictDetected,)),
-    (_worked, (WorkRecorded,)),
-    (_erred, (ErrorNoted,)),
-    (_exchanged, (MessageExchanged,)),
-    (_nothing, (SessionSaved, EventErased)),
+    (_archive_or_delete, (SessionArchived, SessionUnarchived, SessionDeleted)),
+    (_resolve_conflict, (ConflictResolved,)),
+    (_add_conflict, (ConflictDetected,)),
+    (_add_observed_work, (WorkRecorded,)),
+    (_add_error, (ErrorNoted,)),
+    (_add_message, (MessageExchanged,)),
+    (_leave_unchanged, (SessionSaved, EventErased)),
     (agents.apply_started, agents.CREATES),
     (agents.apply_change, agents.CHANGES),
-    (tasks.added, tasks.CREATES),
-    (tasks.changed, tasks.CHANGES),
+    (tasks.apply_added, tasks.CREATES),
+    (tasks.apply_change, tasks.CHANGES),
 )
 for _rule, _datas in _BY_DATA:
     for _kind in EVENT_TYPES.values():
@@ -612,7 +613,7 @@ for _rule, _datas in _BY_DATA:
             _RULES[_kind.name] = _rule
 
 # The data of an erased event that follows from its type alone.
-_BARE: dict[str, EventData] = {
+_DATA_BY_TYPE: dict[str, EventData] = {
     "session.paused": SessionPaused(), "session.resumed": SessionResumed(), "session.aborted": SessionAborted(),
     "session.completed": SessionCompleted(), "session.timed_out": SessionTimedOut(),
     "session.failed": SessionFailed(message=""), "session.archived": SessionArchived(),

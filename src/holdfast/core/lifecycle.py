@@ -94,22 +94,22 @@ def session_allows(status: str, event: str) -> bool:
     return status not in FINISHED or event in _AFTER_THE_END
 
 
-_DONE = {
+_PARTICIPLES = {
     "session.paused": "paused", "session.resumed": "resumed", "session.completed": "completed",
     "session.failed": "marked as failed", "session.aborted": "aborted", "agent.progressed": "given progress",
 }  # fmt: skip
 
 
-def refusal(what: str, status: str, event: str, session: str | None = None) -> Refused:
+def refusal(subject: str, status: str, event: str, session: str | None = None) -> Refused:
     """The error for an event that the table does not allow."""
     words = {"error": "in error", "timeout": "timed out"}.get(status, status.replace("_", " "))
-    if status in FINISHED and what == "the session":
+    if status in FINISHED and subject == "the session":
         return Refused(
             f"the session is {words}, and nothing follows that",
             hint=f"Go on with a new one: holdfast start GOAL --continues {session or 'ID'}",
             session=session,
         )
-    verb = _DONE.get(event, event.partition(".")[2].replace("_", " "))
+    participle = _PARTICIPLES.get(event, event.partition(".")[2].replace("_", " "))
     hint = {
         ("paused", "session.paused"): "Go on with: holdfast resume",
         ("error", "session.completed"): "Resume it first: holdfast resume",
@@ -118,5 +118,5 @@ def refusal(what: str, status: str, event: str, session: str | None = None) -> R
     }.get((status, event))
     move = MOVES.get(event)
     if move is not None and move.status == status:
-        return Refused(f"{what} is {words} already", hint=hint, session=session)
-    return Refused(f"{what} is {words} and cannot be {verb}", hint=hint, session=session)
+        return Refused(f"{subject} is {words} already", hint=hint, session=session)
+    return Refused(f"{subject} is {words} and cannot be {participle}", hint=hint, session=session)

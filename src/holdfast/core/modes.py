@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 Mode = Literal["debug", "default", "optimize", "release"]
 Level = Literal["normal", "shown", "warning", "compress"]
 
-WINDOW = 128_000  # tokens, of a model that is not known
+WINDOW = 128_000  # in tokens, of an unknown model
 # The context windows of models, in tokens, by the beginnings of their names: the first that fits counts. Where a
 # second size is given, the model is also offered with that one, under the same name.
 _WINDOWS: Final[tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]] = (
@@ -38,9 +38,9 @@ MODES: tuple[Mode, ...] = ("debug", "default", "optimize", "release")
 
 
 def limits(mode: str) -> Limits:
-    """A mode this version does not know is treated with the ordinary limits."""
-    for known, its_limits in LIMITS.items():
-        if known == mode:
+    """The limits of a mode; those of `default` if this version does not know the mode."""
+    for name, its_limits in LIMITS.items():
+        if name == mode:
             return its_limits
     return LIMITS["default"]
 

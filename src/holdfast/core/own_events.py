@@ -1,4 +1,4 @@
-"""What the devices of this person recorded in a session in which others write too.
+"""Read from a state what this person's own devices recorded, in a session in which others may write too.
 
 Guests of a session and members of a team can record anything in it. So what a command does here follows only from
 events of this person's own devices. The fold cannot know which these are: the caller recognizes own writers.

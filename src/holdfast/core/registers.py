@@ -62,7 +62,7 @@ def write_status(state: State, table: str, writes: list[Write], field: str, even
 
 def record_work(state: State, event: Event) -> None:
     """Record that a person was at work. If the session had ended on another device, both become a conflict."""
-    if event.type.startswith(_NO_WORK):
+    if event.type.startswith(_NOT_WORK):
         return
     work = state.worked[event.writer] = Write("in_progress", event.writer, event.seq, event.hash, event.at)
     writes = state.registers.get("status")
@@ -72,7 +72,7 @@ def record_work(state: State, event: Event) -> None:
 
 
 def _add_concurrent_work(writes: list[Write], work: Write) -> None:
-    """Keep work next to an ending: each writer's first, so that the values to choose from do not change."""
+    """Keep work next to an ending: only each writer's first, so that the values to choose from do not change."""
     if all(item.writer != work.writer for item in writes):
         writes.append(work)
 
@@ -83,11 +83,11 @@ def blocking_write(state: State, table: str, writes: Sequence[Write], event: Eve
     A write that its writer had not seen may have replaced that status. Then only an ending forbids anything, because
     nothing replaces an ending.
     """
-    seen = [earlier for earlier in writes if has_seen(state, event, earlier)]
-    current = current_write(table, seen)
+    seen_writes = [earlier for earlier in writes if has_seen(state, event, earlier)]
+    current = current_write(table, seen_writes)
     if current is None or allows(TABLES[table], str(current.value), event.type):
         return None
-    return current if len(seen) == len(writes) or current.value in FINAL[table] else None
+    return current if len(seen_writes) == len(writes) or current.value in FINAL[table] else None
 
 
 def add_contradiction(state: State, field: str, first: Write, other: Json, event: Event) -> None:
@@ -111,8 +111,8 @@ def _exact_clash_key(field: str, events: set[str]) -> str:
 
 
 def _last_clash(state: State, names: Iterable[str]) -> FieldConflict | None:
-    place = max((state.clash_places.get(name, -1) for name in names), default=-1)
-    return None if place < 0 else state.clashes[place]
+    position = max((state.clash_places.get(name, -1) for name in names), default=-1)
+    return None if position < 0 else state.clashes[position]
 
 
 def status_registers(state: State) -> dict[str, tuple[str | None, list[Write]]]:
@@ -132,8 +132,8 @@ def _entries(state: State) -> tuple[tuple[str, Mapping[str, AgentState | TaskSta
     return (("agent", state.agents), ("task", state.tasks))
 
 
-def _meant(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
-    """All names of a field and the registers it can mean: a choice may have been made unaware of the others."""
+def _resolve_field(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
+    """All names of a field, and every register it can mean: whoever chose may not have known of the others."""
     if field in state.registers:
         return {field}, [state.registers[field]]
     names, registers = {field}, []
@@ -161,7 +161,7 @@ def is_disputed(writes: Sequence[Write]) -> bool:
     return len(writes) > 1 and any(item.value != writes[0].value for item in writes)
 
 
-_NO_WORK: Final = ("session.", "conflict.")  # these have rules of their own
+_NOT_WORK: Final = ("session.", "conflict.")  # handled by rules of their own
 
 
 class Dispute(NamedTuple):
@@ -196,17 +196,17 @@ def disputes(state: State) -> list[Dispute]:
 
 def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
     """Apply a person's choice: the chosen value counts as if written now, the overruled ones are settled."""
-    names, registers = _meant(state, choice.field)
+    names, registers = _resolve_field(state, choice.field)
     settled = {choice.chosen, *choice.overruled}
-    # Recorded as a contradiction, or chosen before: by the same person, or by two at once.
+    # The conflict may be recorded already: as a contradiction, or because somebody chose in it before.
     known = _last_clash(state, (_clash_key(name, choice.chosen) for name in names))
     exact = _last_clash(state, (_exact_clash_key(name, settled) for name in names))
     for writes in registers if exact is None else ():
-        shown = [item for item in writes if item.hash in settled]
-        place = _place(shown, choice.chosen)
-        if place is not None:
-            _add_clash(state, FieldConflict(choice.field, shown, place + 1))
-            _choose(state, writes, shown[place], event, settled)
+        candidates = [item for item in writes if item.hash in settled]
+        position = _position_of(candidates, choice.chosen)
+        if position is not None:
+            _add_clash(state, FieldConflict(choice.field, candidates, position + 1))
+            _choose(state, writes, candidates[position], event, settled)
             return
     if known is not None:
         _settle(state, event, choice, exact or known, registers)
@@ -219,19 +219,19 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
 def _settle(
     state: State, event: Event, choice: ConflictResolved, clash: FieldConflict, registers: Sequence[list[Write]]
 ) -> None:
-    place = _place(clash.writes, choice.chosen)
-    assert place is not None
-    chosen = clash.writes[place]
+    position = _position_of(clash.writes, choice.chosen)
+    assert position is not None
+    chosen = clash.writes[position]
     settled = {choice.chosen, *choice.overruled}
-    # Of several under one id, the one that the values belong to.
+    # Several entries can share an id: take the register that the values belong to.
     writes = next((register for register in registers if any(write.hash in settled for write in register)), None)
     if writes is None and registers:
         writes = registers[0]
-    if writes is not None and _can_stand(choice.field, writes, chosen.value):
-        alone = _choose(state, writes, chosen, event, settled)
-        if not alone and clash.chosen is not None:
-            return  # another device chose meanwhile: both choices are shown, each with an entry
-    clash.chosen = place + 1
+    if writes is not None and _is_valid_value(choice.field, writes, chosen.value):
+        is_only_value = _choose(state, writes, chosen, event, settled)
+        if not is_only_value and clash.chosen is not None:
+            return  # another device chose meanwhile: both choices are shown as separate conflicts
+    clash.chosen = position + 1
 
 
 def add_dispute(state: State, event: Event, data: ConflictDetected) -> None:
@@ -239,7 +239,7 @@ def add_dispute(state: State, event: Event, data: ConflictDetected) -> None:
     entry = next(entries_of_field(state, data.field), None)
     register = state.registers.get(data.field) if entry is None else entry.status
     claimed = Write(data.value, event.writer, event.seq, event.hash, event.at)
-    if register is not None and len(register) < _MAX_VALUES and _can_stand(data.field, register, data.value):
+    if register is not None and len(register) < _MAX_VALUES and _is_valid_value(data.field, register, data.value):
         # Next to the current value and not in its place: its writer had not seen that.
         register.insert(max(len(register) - 1, 0), claimed)
     else:
@@ -247,16 +247,16 @@ def add_dispute(state: State, event: Event, data: ConflictDetected) -> None:
         _add_clash(state, FieldConflict(data.field, [current, claimed]))
 
 
-_MAX_VALUES: Final = 32  # many events look at each value; further ones are kept separately
-_OF: Final = {"status": "session", "agents": "agent", "tasks": "task"}
+_MAX_VALUES: Final = 32  # many events scan all values; further ones are kept as separate conflicts
+_TABLE_OF: Final = {"status": "session", "agents": "agent", "tasks": "task"}
 _STATUSES: Final = {
     name: {*table, *(move.status for move in MOVES.values() if move.table == name)} for name, table in TABLES.items()
 }
 
 
-def _can_stand(field: str, writes: Sequence[Write], value: Json) -> bool:
+def _is_valid_value(field: str, writes: Sequence[Write], value: Json) -> bool:
     """Whether a register's own events could have written the value: files and other programs write anything."""
-    table = _OF.get(field.partition(".")[0])
+    table = _TABLE_OF.get(field.partition(".")[0])
     if table is not None:
         return isinstance(value, str) and value in _STATUSES[table]
     if isinstance(current_value(writes), str):
@@ -264,8 +264,8 @@ def _can_stand(field: str, writes: Sequence[Write], value: Json) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _place(writes: Sequence[Write], chosen: str) -> int | None:
-    return next((place for place, item in enumerate(writes) if item.hash == chosen), None)
+def _position_of(writes: Sequence[Write], chosen: str) -> int | None:
+    return next((position for position, item in enumerate(writes) if item.hash == chosen), None)
 
 
 def _choose(state: State, writes: list[Write], chosen: Write, event: Event, settled: set[str]) -> bool:

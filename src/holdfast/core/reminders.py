@@ -53,20 +53,20 @@ def _since_break(work: WorkTime, start: int, idle: int) -> CountedTime:
     stop = start + work.elapsed
     since, paused = start, 0  # paused since then, before the current run of pauses
     begun = ended = start
-    for rest in work.pauses:
-        if rest.since > ended:
-            paused, begun = paused + ended - begun, rest.since
-        ended = max(ended, rest.since + rest.length)
+    for pause in work.pauses:
+        if pause.since > ended:
+            paused, begun = paused + ended - begun, pause.since
+        ended = max(ended, pause.since + pause.length)
         if ended - begun >= idle:
             since, paused, begun = ended, 0, ended
     return CountedTime(since, stop - since - paused - (ended - begun))
 
 
-def due_limits(state: State, at: int, chosen: GetLimitRule) -> list[Limit]:
+def due_limits(state: State, at: int, get_rule: GetLimitRule) -> list[Limit]:
     """Lines crossed as of `at` whose crossing has not been recorded, in order."""
     if _is_unreachable(state, at):
         return []
-    rule = chosen()
+    rule = get_rule()
     count = counted_time(state, at, rule)
     return [
         limit
@@ -82,11 +82,11 @@ def is_recorded(state: State, limit: str, rule: LimitRule, since: int) -> bool:
     return limit in state.time.reached and (rule.pauses or state.time.crossed.get(limit, 0) >= since)
 
 
-def crossed_limit(state: State, at: int, chosen: GetLimitRule) -> Limit | None:
+def crossed_limit(state: State, at: int, get_rule: GetLimitRule) -> Limit | None:
     """The last limit that is crossed at this moment; None during and after a break."""
     if not state.time.reached and _is_unreachable(state, at):
         return None
-    rule = chosen()
+    rule = get_rule()
     count = counted_time(state, at, rule)
     crossed = [
         limit

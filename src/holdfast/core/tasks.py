@@ -44,7 +44,7 @@ def next_id(state: State) -> str:
     return f"t{number}"
 
 
-def added(state: State, event: Event, data: EventData) -> None:
+def apply_added(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, TaskAdded)
     existing = find(state, data.id)
     made = Write(data.text, event.writer, event.seq, event.hash, event.at)
@@ -60,19 +60,19 @@ def added(state: State, event: Event, data: EventData) -> None:
 
 
 def settle(task: TaskState, at: int) -> None:
-    """Set when a task was completed that a choice between statuses completed."""
+    """Set the completion time of a task whose completion a person chose in a conflict."""
     if status_of(task) == "completed" and task.completed_at is None:
         task.completed_at = at
 
 
-def changed(state: State, event: Event, data: EventData) -> None:
+def apply_change(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, TaskEvent)
     task = find(state, data.id, data.ref)
     if task is None:
         state.not_applied += 1
         return
     if isinstance(data, TaskEdited):
-        # A correction and no change of status: the later one counts.
+        # A correction, not a status: the later one counts.
         task.text = data.text if data.text is not None else task.text
         task.phase = data.phase if data.phase is not None else task.phase
         task.agent = data.agent if data.agent is not None else task.agent

@@ -1,4 +1,4 @@
-"""Text and names as they come in: what is allowed, how long, how they are shortened, and what a search finds.
+"""Check and shorten text and names, and split text into the words that a search finds.
 
 A search word is a run of letters and digits, compared without case and accents; in scripts without spaces between
 words, every character is a word. A session matches when each word of the query is a word of its text; the last word
@@ -16,14 +16,14 @@ MAX_TEXT_LENGTH = 1 << 20  # characters; a note is not a file
 MAX_NAME_LENGTH = 200
 MAX_PATH_LENGTH = 4096
 MAX_WORD_LENGTH = 40
-MAX_WORDS = 2_000  # of one text; later words of a pasted log are not searched for
+MAX_WORDS = 2_000  # of one text: the rest of a pasted log is not searchable
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RAW_CONTROL = re.compile(b"\xc2[\x80-\x9f]|\x7f")  # in UTF-8
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
-# Compiled on first use: showing a session must not pay for searching.
+# Compiled on first use: showing a session should not spend time on search patterns.
 _ASCII_WORD = r"[a-z0-9]+"
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -31,25 +31,25 @@ _UNSPACED = (
 _ANY_WORD = rf"(?!_)(?:[{_UNSPACED}](?<=\w)|[^\W_{_UNSPACED}]+)"
 
 
-def check_text(value: str, what: str, *, max_length: int = MAX_TEXT_LENGTH, empty: bool = False) -> str:
+def check_text(value: str, subject: str, *, max_length: int = MAX_TEXT_LENGTH, empty: bool = False) -> str:
     """`value` itself if it can be stored and shown as text; otherwise raise `Invalid`."""
     if not empty and not value.strip():
-        raise Invalid(f"{what} is empty")
+        raise Invalid(f"{subject} is empty")
     if len(value) > max_length:
-        raise Invalid(f"{what} is {len(value):,} characters long", hint=f"The limit is {max_length:,} characters.")
+        raise Invalid(f"{subject} is {len(value):,} characters long", hint=f"The limit is {max_length:,} characters.")
     if not value.isascii() and _SURROGATE.search(value):
-        raise Invalid(f"{what} is not valid UTF-8", hint="It contains a byte that is not part of any character.")
+        raise Invalid(f"{subject} is not valid UTF-8", hint="It contains a byte that is not part of any character.")
     if "\0" in value:
-        raise Invalid(f"{what} contains a NUL character")
+        raise Invalid(f"{subject} contains a NUL character")
     return value
 
 
-def check_identifier(value: str, what: str) -> str:
-    """`value` itself if it is an id of the closed alphabet: nothing that could be a path or hide on a screen."""
+def check_identifier(value: str, subject: str) -> str:
+    """`value` itself if it has only characters allowed in ids: it cannot be a path or hide text on a screen."""
     if not _ID.match(value):
         shown = value if len(value) <= 40 else value[:39] + "…"
         raise Invalid(
-            f"{shown!a} cannot be {what}",
+            f"{shown!a} cannot be {subject}",
             hint="Use 1 to 100 letters, digits, '.', '_' or '-', not beginning with a dot or dash.",
         )
     return value
@@ -83,7 +83,7 @@ def shorten(value: str, max_length: int) -> str:
 
 
 def escaped_json(data: bytes) -> bytes:
-    """The same JSON without raw control characters, some of which encoders leave in: none may reach a terminal."""
+    """The same JSON with control characters escaped: encoders leave some raw, and none may reach a terminal."""
     if data.isascii() and b"\x7f" not in data:
         return data
     return _RAW_CONTROL.sub(lambda match: f"\\u{match[0][-1]:04x}".encode(), data)

@@ -44,38 +44,38 @@ def file_stamp(ms: int) -> str:
     return format_time(ms)[:19].replace("-", "").replace(":", "") + "Z"
 
 
-def parse_time(written: str) -> int:
+def parse_time(text: str) -> int:
     """The milliseconds of any RFC 3339 time. Raises `Invalid` for anything else."""
-    match = _RFC3339.match(written)
+    match = _RFC3339.match(text)
     if match is None or match[3] is None:
         raise Invalid(
-            f"{written[:60]!r} is not a time",
+            f"{text[:60]!r} is not a time",
             hint="Write it as RFC 3339, for example 2026-11-15T09:30:00Z; in commands also in local time, as "
             "2026-11-15 09:30 or as HH:MM of today.",
         )
     # A leap second (":60") counts as the last moment of its minute.
-    plain = written[:17] + "59" + written[19:] if match[1] == "60" else written
+    plain = text[:17] + "59" + text[19:] if match[1] == "60" else text
     try:
         moment = datetime.fromisoformat(plain.replace("t", "T").replace("z", "Z"))
         ms = (moment - _EPOCH) // _MILLISECOND
     except (ValueError, OverflowError):
-        raise Invalid(f"{written[:60]!r} is not a date and time that exists") from None
+        raise Invalid(f"{text[:60]!r} is not a date and time that exists") from None
     if not EARLIEST <= ms <= LATEST:
-        raise Invalid(f"{written[:60]!r} is not a time: in UTC it is outside the years 1 to 9999")
+        raise Invalid(f"{text[:60]!r} is not a time: in UTC it is outside the years 1 to 9999")
     return ms
 
 
-def parse_typed_time(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
+def parse_typed_time(text: str, *, now: int, local: Callable[[int], timedelta]) -> int:
     """A time as a person types it: RFC 3339; without an offset in their own zone; or `HH:MM` of today.
 
     `local` gives the offset of their zone at a moment: the core has neither a clock nor a zone.
     """
-    clock = _CLOCK.match(written)
+    clock = _CLOCK.match(text)
     if clock is not None:
         today = (now + local(now) // _MILLISECOND) // DAY * DAY
         return from_local(today + int(clock[1]) * HOUR + int(clock[2]) * MINUTE, local)
-    match = _RFC3339.match(written)
-    return parse_time(written) if match is None or match[3] else from_local(parse_time(f"{written}Z"), local)
+    match = _RFC3339.match(text)
+    return parse_time(text) if match is None or match[3] else from_local(parse_time(f"{text}Z"), local)
 
 
 def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
@@ -86,8 +86,8 @@ def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
     """
     offsets = {local(as_utc + day) // _MILLISECOND for day in (-DAY, 0, DAY)}
     moments = sorted(as_utc - offset for offset in offsets)
-    shown = [moment for moment in moments if moment + local(moment) // _MILLISECOND == as_utc]
-    return min(max(shown[0] if shown else moments[-1], EARLIEST), LATEST)
+    existing = [moment for moment in moments if moment + local(moment) // _MILLISECOND == as_utc]
+    return min(max(existing[0] if existing else moments[-1], EARLIEST), LATEST)
 
 
 def format_duration(ms: int) -> str:

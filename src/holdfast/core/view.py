@@ -53,7 +53,7 @@ _REOPEN_COMMANDS = {
     "copilot": "copilot --resume={}", "cursor": "cursor-agent --resume={}", "gemini": "gemini --resume {}",
     "goose": "goose session --resume --session-id {}", "opencode": "opencode --session {}",
 }  # fmt: skip
-# An id that every shell reads as one word, and no program as an option.
+# An id that every shell reads as one word, and that no program takes for an option.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 # Another program may have written anything: only the contract's words are shown.
@@ -96,7 +96,7 @@ def began_by_itself(state: State) -> bool:
 def is_over(state: State, now: int, join_hours: float) -> bool:
     """Whether a session that began by itself was left: nothing in it is open, and it has been disconnected so long.
 
-    Computed and never recorded, so that the next sign of activity reopens the session.
+    It is computed and never recorded, so the next sign of activity reopens the session.
     """
     since = state.disconnected_at
     return (
@@ -182,7 +182,8 @@ def session(state: State, now: int) -> Session:
     conversations = [
         _conversation(state, native)
         for name, native in state.native.items()
-        if native.moved_to is None or name in state.conversations  # what it used here still counts here
+        if native.moved_to is None
+        or name in state.conversations  # the tokens it used in this session still count here
     ]
     return Session(
         id=state.session,
@@ -225,8 +226,8 @@ def session(state: State, now: int) -> Session:
             Task(
                 id=task.id, text=task.text, phase=task.phase, agent=task.agent, status=tasks_of.status_of(task),
                 outcome=task.outcome, artifacts=list(task.artifacts), created_at=format_time(task.created_at),
-                started_at=_when(task.started_at),
-                completed_at=_when(task.completed_at) if tasks_of.status_of(task) == "completed" else None,
+                started_at=_time_text(task.started_at),
+                completed_at=_time_text(task.completed_at) if tasks_of.status_of(task) == "completed" else None,
             )
             for task in state.tasks.values()
         ],
@@ -274,8 +275,8 @@ def _conversation(state: State, native: NativeState) -> Conversation:
     return Conversation(
         id=native.id, agent=native.agent, title=update.name,
         model=update.model or (chosen if isinstance(chosen, str) else None),
-        started_at=_when(native.linked_at if update.began is None else update.began),
-        ended_at=_when(native.closed_at if update.ended is None else update.ended) if is_over else None,
+        started_at=_time_text(native.linked_at if update.began is None else update.began),
+        ended_at=_time_text(native.closed_at if update.ended is None else update.ended) if is_over else None,
         prompts=update.prompts or None, kept=False, resume=reopen_command(native),
         cost_usd=max(known, default=None),
         tokens=Tokens(
@@ -299,7 +300,7 @@ def _commits(state: State) -> list[Commit]:
     Amending or rebasing a commit does not change its author: its first version says who made it.
     """
     replaced = {sha for commit in state.commits.values() for sha in (commit.replaces, *commit.folded)}
-    shown = [commit for commit in state.commits.values() if commit.sha not in replaced]
+    current = [commit for commit in state.commits.values() if commit.sha not in replaced]
     return [
         Commit(
             sha=commit.sha, at=format_time(commit.at), subject=commit.subject, branch=commit.branch,
@@ -307,16 +308,16 @@ def _commits(state: State) -> list[Commit]:
             certainty=_CERTAINTY.get(first.certainty, "uncertain"), among=list(first.among),
             replaces=commit.replaces,
         )
-        for commit in sorted(shown, key=lambda commit: commit.at)
-        for first in [_first(state, commit)]
+        for commit in sorted(current, key=lambda commit: commit.at)
+        for first in [_first_version(state, commit)]
     ]  # fmt: skip
 
 
-def _first(state: State, commit: CommitState) -> CommitState:
+def _first_version(state: State, commit: CommitState) -> CommitState:
     """The first version of this commit, before amends and rebases."""
-    seen = {commit.sha}
-    while (earlier := state.commits.get(commit.replaces or "")) is not None and earlier.sha not in seen:
-        seen.add(earlier.sha)
+    visited = {commit.sha}
+    while (earlier := state.commits.get(commit.replaces or "")) is not None and earlier.sha not in visited:
+        visited.add(earlier.sha)
         commit = earlier
     return commit
 
@@ -324,15 +325,15 @@ def _first(state: State, commit: CommitState) -> CommitState:
 def _extra(state: State) -> dict[str, Json]:
     """What the model has no place for. A format's own values are kept as text, to preserve their spelling."""
     # Names that begin with a dot are internal bookkeeping.
-    shown = {name: value for name, value in state.extra.items() if not name.startswith(".")}
+    values = {name: value for name, value in state.extra.items() if not name.startswith(".")}
     for name in Aliases.__struct_fields__:
-        kept = shown.get(name)
-        if isinstance(kept, str):
+        text = values.get(name)
+        if isinstance(text, str):
             with suppress(msgspec.MsgspecError, RecursionError):
-                shown[name] = msgspec.json.decode(kept)
+                values[name] = msgspec.json.decode(text)
     if state.redacted:
-        shown["redacted"] = dict(state.redacted)
-    return shown
+        values["redacted"] = dict(state.redacted)
+    return values
 
 
 def conflicts(state: State) -> list[Conflict]:
@@ -352,7 +353,7 @@ def conflict(state: State, dispute: Dispute) -> Conflict:
     )
 
 
-def _when(ms: int | None) -> str | None:
+def _time_text(ms: int | None) -> str | None:
     return None if ms is None else format_time(ms)
 
 
@@ -382,13 +383,13 @@ def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> 
     return Agent(
         id=agent.id, type=agent.type, task=agent.task, status=status,
         progress=None if agent.progress is None else fraction(agent.progress),
-        started_at=_when(agent.started_at), completed_at=_when(ended),
+        started_at=_time_text(agent.started_at), completed_at=_time_text(ended),
         duration_ms=None if agent.started_at is None else max(0, finish - agent.started_at),
         result=_RESULTS.get(status), summary=agent.summary, blocking_on=agent.blocking_on, tokens=agent.tokens,
         retries=agent.retries, pid=agent.pid, background=agent.background,
         error=None if failure is None or status == "completed" else AgentError(
             category=failure.category or "logical", message=failure.message,
-            retry_count=agent.retries, last_retry_at=_when(agent.last_retry_at),
+            retry_count=agent.retries, last_retry_at=_time_text(agent.last_retry_at),
         ),
         files=AgentFiles(
             created=list(touched.get("created", ())), modified=list(touched.get("modified", ())),
@@ -415,7 +416,7 @@ def context_of(state: State) -> Context:
     return Context(
         tokens=tokens, window=window, percent=None if tokens is None else modes.percent(tokens, window),
         level=modes.level(tokens, window), compressions=state.compressions,
-        last_compression=_when(state.last_compression), by_agent=dict(state.by_agent),
+        last_compression=_time_text(state.last_compression), by_agent=dict(state.by_agent),
     )  # fmt: skip
 
 
@@ -425,13 +426,13 @@ def _time(state: State, work: WorkTime) -> Time:
         elapsed_ms=work.elapsed,
         working_ms=work.working,
         paused_ms=work.paused,
-        idle_since=_when(work.idle_since),
+        idle_since=_time_text(work.idle_since),
         pauses=[
             Pause(
-                kind=rest.kind, reason=rest.reason, started_at=format_time(rest.since), ended_at=_when(rest.until),
-                duration_ms=rest.length,
+                kind=pause.kind, reason=pause.reason, started_at=format_time(pause.since),
+                ended_at=_time_text(pause.until), duration_ms=pause.length,
             )
-            for rest in work.pauses
+            for pause in work.pauses
         ],
         reminders=Reminders(
             break_40="break_40" in reached, warning_60="warning_60" in reached, timeout_90="timeout_90" in reached

@@ -24,7 +24,7 @@ STATUS = {
     "created": "not started", "in_progress": "in progress", "paused": "paused", "completed": "completed",
     "error": "stopped by an error", "aborted": "given up",
 }  # fmt: skip
-# A pause as long as a night counts as absence.
+# A pause this long is an absence: a night.
 ABSENCE = 8 * HOUR
 PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
 
@@ -121,20 +121,20 @@ def age(ms: int) -> str:
 
 def percent(fraction: float) -> str:
     """`60%`; 100% only when complete, and 0% only for nothing."""
-    whole = round(fraction * 100)
+    rounded = round(fraction * 100)
     if 0 < fraction < 1:
-        whole = min(max(whole, 1), 99)
-    return f"{whole}%"
+        rounded = min(max(rounded, 1), 99)
+    return f"{rounded}%"
 
 
 def pause_words(kind: str, reason: str | None, length: int = 0) -> str:
     """`paused (lunch)`, `idle`, or `away` for a long pause; of an agent's run or a limit, its reason alone."""
     if kind == "idle" and length >= ABSENCE:
         return "away"
-    why = one_line(reason) if reason else ""
-    if why and kind in ("task", "timeout"):
-        return why
-    return PAUSES.get(kind, kind) + (f" ({why})" if why else "")
+    note = one_line(reason) if reason else ""
+    if note and kind in ("task", "timeout"):
+        return note
+    return PAUSES.get(kind, kind) + (f" ({note})" if note else "")
 
 
 def paused_and_away(time: Time) -> tuple[int, int]:
@@ -155,10 +155,10 @@ def time_words(time: Time) -> str:
 
 def open_pause(session: Session) -> Pause | None:
     """The pause that has not ended, if there is one; of several, the one that a person set."""
-    lasting = [pause for pause in session.time.pauses if pause.ended_at is None]
-    if session.ended_at is not None or not lasting:
+    open_pauses = [pause for pause in session.time.pauses if pause.ended_at is None]
+    if session.ended_at is not None or not open_pauses:
         return None
-    return min(lasting, key=lambda pause: PAUSE_ORDER.index(pause.kind))
+    return min(open_pauses, key=lambda pause: PAUSE_ORDER.index(pause.kind))
 
 
 def limit_words(mode: str) -> str:

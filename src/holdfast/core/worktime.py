@@ -28,7 +28,7 @@ from holdfast.core.state import PauseMark, State, TimeState
 
 Span = tuple[int, int]
 
-# Where several pauses last, the first of these is shown.
+# Of several open pauses, the kind that comes first here is shown.
 PAUSE_ORDER: Final[tuple[PauseKind, ...]] = ("manual", "timeout", "task", "idle")
 _KINDS: Final[dict[str, PauseKind]] = {kind: kind for kind in PAUSE_ORDER}
 _PAUSED: Final[dict[str, PauseKind]] = {"manual": "manual", "timeout": "timeout"}
@@ -77,12 +77,12 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
     foreground_runs = list(foreground_runs)
     if _is_unbroken(time, foreground_runs, stop):
         return WorkTime(stop - start, stop - start, 0, None, ())
-    begun = _begun(time, "task")
+    task_begins = _unended_pauses(time, "task")
     runs = [
         run
         for run in foreground_runs
         if (run.since < stop and (run.until is None or run.until > start))
-        or (run.since == stop and run.until is None and run.since in begun)
+        or (run.since == stop and run.until is None and run.since in task_begins)
     ]
 
     pauses: list[WorkPause] = []
@@ -94,35 +94,39 @@ def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: i
         nonlocal is_open
         lasts = until is None and live and not is_open
         low, high = max(since, start), stop if until is None else min(until, stop)
-        if lasts and low == high:  # it begins at this moment, and has no length yet
+        if lasts and low == high:  # it begins right now and has no length yet
             pauses.append(WorkPause(kind, reason, low, None, 0))
             is_open = True
-        for left, right in _without((low, high), covered):
+        for left, right in _subtract((low, high), covered):
             pauses.append(WorkPause(kind, reason, left, None if lasts and right == stop else right, right - left))
             is_open = is_open or (lasts and right == stop)
 
-    for kind, reason, since, until in _marked(time, runs):
+    for kind, reason, since, until in _explicit_pauses(time, runs):
         add_pause(kind, reason, since, until)
-        _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
+        _add_span(covered, (max(since, start), stop if until is None else min(until, stop)))
     cuts = [(run.since, end_of(run)) for run in time.attended]
     following = list(range(len(cuts) + 1))
     for run in runs:
-        for low, high, lasts in _pieces(cuts, following, run, stop):
-            if high - low > time.timer.task or (low == run.since and low in begun):
-                add_pause("task", begun.get(run.since) or run.reason, low, None if lasts else high)
-                _cover(covered, (max(low, start), high))
-    foreground = _union((max(run.since, start), stop if run.until is None else min(run.until, stop)) for run in runs)
-    away = _begun(time, "idle")
-    for since, until, lasts in _gaps(time, start, stop, away):
-        for low, high in [(since, until)] if since == until else _without((since, until), foreground):
+        for low, high, lasts in _split_at_cuts(cuts, following, run, stop):
+            if high - low > time.timer.task or (low == run.since and low in task_begins):
+                add_pause("task", task_begins.get(run.since) or run.reason, low, None if lasts else high)
+                _add_span(covered, (max(low, start), high))
+    foreground = _merge_spans(
+        (max(run.since, start), stop if run.until is None else min(run.until, stop)) for run in runs
+    )
+    away = _unended_pauses(time, "idle")
+    for since, until, lasts in _idle_gaps(time, start, stop, away):
+        for low, high in [(since, until)] if since == until else _subtract((since, until), foreground):
             if high - low > time.timer.idle or low in away:
                 add_pause("idle", away.get(low), low, None if lasts and high == stop else high)
 
-    corrections = _corrections(time)
-    pauses = [rest for pause in pauses for rest in _corrected(corrections, pause, stop)]
-    pauses.sort(key=lambda rest: (rest.since, rest.length))
-    paused = sum(rest.length for rest in pauses)
-    idle_since = next((rest.since for rest in pauses if rest.kind == "idle" and rest.until is None), None)
+    corrections = _corrected_spans(time)
+    pauses = [remaining for pause in pauses for remaining in _apply_corrections(corrections, pause, stop)]
+    pauses.sort(key=lambda remaining: (remaining.since, remaining.length))
+    paused = sum(remaining.length for remaining in pauses)
+    idle_since = next(
+        (remaining.since for remaining in pauses if remaining.kind == "idle" and remaining.until is None), None
+    )
     return WorkTime(stop - start, stop - start - paused, paused, idle_since, tuple(pauses))
 
 
@@ -136,34 +140,34 @@ def _is_unbroken(time: TimeState, foreground_runs: Iterable[ForegroundRun], stop
     return all((stop if run.until is None else run.until) - run.since <= time.timer.task for run in foreground_runs)
 
 
-def _corrections(time: TimeState) -> list[Span]:
+def _corrected_spans(time: TimeState) -> list[Span]:
     """The spans that were corrected to work; of two corrections the later one counts."""
     worked: list[Span] = []
     later: list[Span] = []
     for mark in reversed(time.marks):
         if mark.kind == "away":
-            _cover(later, (mark.at, mark.until or mark.at))
+            _add_span(later, (mark.at, mark.until or mark.at))
         elif mark.kind == "worked" and mark.until is not None:
-            for span in _without((mark.at, mark.until), later):
-                _cover(worked, span)
+            for span in _subtract((mark.at, mark.until), later):
+                _add_span(worked, span)
     return worked
 
 
-def _corrected(worked: list[Span], rest: WorkPause, stop: int) -> Iterable[WorkPause]:
+def _apply_corrections(worked: list[Span], pause: WorkPause, stop: int) -> Iterable[WorkPause]:
     """The parts of a pause that remain after corrections."""
-    if not worked or not rest.length:
-        yield rest
+    if not worked or not pause.length:
+        yield pause
         return
     lasts = False
-    for low, high in _without((rest.since, rest.since + rest.length), worked):
-        lasts = rest.until is None and high == stop
-        yield WorkPause(rest.kind, rest.reason, low, None if lasts else high, high - low)
+    for low, high in _subtract((pause.since, pause.since + pause.length), worked):
+        lasts = pause.until is None and high == stop
+        yield WorkPause(pause.kind, pause.reason, low, None if lasts else high, high - low)
     # After entered work, an explicit pause continues, even at the moment at which the work ends.
-    if rest.until is None and rest.kind != "idle" and not lasts:
-        yield WorkPause(rest.kind, rest.reason, stop, None, 0)
+    if pause.until is None and pause.kind != "idle" and not lasts:
+        yield WorkPause(pause.kind, pause.reason, stop, None, 0)
 
 
-def _marked(
+def _explicit_pauses(
     time: TimeState, foreground_runs: Sequence[ForegroundRun]
 ) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
     """Explicit pauses and those of the limit: opened by a mark, ended by the next `resumed` in log order.
@@ -186,7 +190,7 @@ def _marked(
             is_open = True
     for paused, until in reversed(pauses):
         yield from _effective_parts(time, paused, until, foreground_runs)
-    away, last = _begun(time, "idle"), end_of(time.active[-1]) if time.active else time.start
+    away, last = _unended_pauses(time, "idle"), end_of(time.active[-1]) if time.active else time.start
     entered: dict[tuple[str, int], tuple[str | None, int]] = {}
     for mark in time.marks:
         if mark.kind == "away" and mark.until is not None:
@@ -204,30 +208,30 @@ def _effective_parts(
 ) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
     """The parts of one pause during which at least one of those who paused stopped everybody's clock."""
     begin = paused[0].at
-    worked = [_unaware(time, mark, foreground_runs) for mark in paused]
+    worked = [_unaware_work(time, mark, foreground_runs) for mark in paused]
     if not worked[0]:
         yield _PAUSED[paused[0].kind], paused[0].reason, begin, until
         return
     end = until if until is not None else 1 + max(high for spans in worked for _, high in [(begin, begin), *spans])
     paused_spans: list[Span] = []
     for mark, spans in zip(paused, worked, strict=True):
-        for span in _without((max(mark.at, begin), end), spans):
-            _cover(paused_spans, span)
+        for span in _subtract((max(mark.at, begin), end), spans):
+            _add_span(paused_spans, span)
     for low, high in reversed(paused_spans):
         mark = max((mark for mark in paused if mark.at <= low), key=lambda mark: mark.at)
         yield _PAUSED[mark.kind], mark.reason, low, None if until is None and high == end else high
 
 
-def _unaware(time: TimeState, mark: PauseMark, foreground_runs: Sequence[ForegroundRun]) -> list[Span]:
-    """Where others worked after this pause began, unknown to who paused and without knowing of the pause."""
+def _unaware_work(time: TimeState, mark: PauseMark, foreground_runs: Sequence[ForegroundRun]) -> list[Span]:
+    """Where others worked after this pause began: they did not know of it, nor did who paused know of their work."""
     unaware: list[Span] = []
     for writer, signs in time.signs.items():
         if writer == mark.writer or not mark.writer:
             continue
-        number, when = mark.learned.get(writer, (None, None))
+        number, learned_at = mark.learned.get(writer, (None, None))
         own: list[Span] = []
-        seen = bisect_right(signs, mark.saw.get(writer, 0), key=lambda activity: activity.last)
-        for index in range(seen, len(signs)):
+        first_unseen = bisect_right(signs, mark.saw.get(writer, 0), key=lambda activity: activity.last)
+        for index in range(first_unseen, len(signs)):
             activity = signs[index]
             if number is not None and activity.first >= number:
                 break
@@ -239,13 +243,13 @@ def _unaware(time: TimeState, mark: PauseMark, foreground_runs: Sequence[Foregro
         for run in foreground_runs:  # while its agent ran, that writer was not idle
             if run.writer == writer and run.since <= high:
                 ended = high if run.until is None else run.until
-                own.append((max(run.since, low), ended if when is None else min(ended, max(high, when))))
+                own.append((max(run.since, low), ended if learned_at is None else min(ended, max(high, learned_at))))
         unaware += own
     joined = join_spans(sorted(span for span in unaware if span[0] <= span[1]), time.timer.idle)
     return [(low, high) for low, high in joined if low < high]
 
 
-def _pieces(
+def _split_at_cuts(
     cuts: Sequence[Span], following: list[int], run: ForegroundRun, stop: int
 ) -> Iterable[tuple[int, int, bool]]:
     """An agent's run, cut wherever the person was at work meanwhile, and whether each piece lasts.
@@ -264,23 +268,23 @@ def _pieces(
     if first < beyond:
         if low < cuts[first][0]:
             yield low, cuts[first][0], False
-        place = _next(following, first + 1)
+        place = _find_next(following, first + 1)
         while place < beyond:
             yield cuts[place - 1][1], cuts[place][0], False
             following[place] = place + 1
-            place = _next(following, place)
+            place = _find_next(following, place)
         low = cuts[beyond - 1][1]
     if low < high:
         yield low, high, run.until is None and high == stop and not is_cut
 
 
-def _next(following: list[int], place: int) -> int:
+def _find_next(following: list[int], place: int) -> int:
     while following[place] != place:
         following[place] = place = following[following[place]]
     return place
 
 
-def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
+def _unended_pauses(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
     """Where another program recorded the beginning of a pause, with its reason, and no end since."""
     begun: dict[int, str | None] = {}
     for mark in time.marks:
@@ -294,10 +298,10 @@ def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
     return begun
 
 
-def _gaps(time: TimeState, start: int, stop: int, away: Container[int]) -> Iterable[tuple[int, int, bool]]:
+def _idle_gaps(time: TimeState, start: int, stop: int, away: Container[int]) -> Iterable[tuple[int, int, bool]]:
     """Gaps between signs of activity longer than the threshold, and whether each lasts. The start is a sign.
 
-    The last one counts however short if the person is known to have been away from there.
+    The last gap counts, however short, if the person is known to have been away since its start.
     """
     idle, previous = time.timer.idle, start
     for run in time.active:
@@ -331,7 +335,7 @@ def turning_points(state: State) -> Iterator[int]:
         yield from (mark.at, mark.at + idle, mark.at if mark.until is None else mark.until)
     for run in time.active:
         yield from (run.since, end_of(run), end_of(run) + idle)
-    if len(time.signs) > 1:  # a pause does not hold where others worked who did not know of it
+    if len(time.signs) > 1:  # others who did not know of a pause may have worked in it
         yield from (at for own in time.signs.values() for signs in own for at in (signs.since, signs.until))
     for run in time.attended:
         yield from (run.since, end_of(run), end_of(run) + idle, end_of(run) + task)
@@ -342,14 +346,14 @@ def turning_points(state: State) -> Iterator[int]:
                 yield from (run.until, run.until + idle)
 
 
-def _union(spans: Iterable[Span]) -> list[Span]:
+def _merge_spans(spans: Iterable[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in sorted(spans):
-        _cover(joined, span)
+        _add_span(joined, span)
     return joined
 
 
-def _cover(covered: list[Span], span: Span) -> None:
+def _add_span(covered: list[Span], span: Span) -> None:
     """Add a span to a sorted list of disjoint ones."""
     low, high = span
     if low >= high:
@@ -361,7 +365,7 @@ def _cover(covered: list[Span], span: Span) -> None:
     covered[first:beyond] = [(low, high)]
 
 
-def _without(span: Span, covered: Sequence[Span]) -> list[Span]:
+def _subtract(span: Span, covered: Sequence[Span]) -> list[Span]:
     """The parts of a span that lie outside the covered ones: a sorted list of disjoint ones."""
     low, high = span
     left: list[Span] = []

@@ -55,7 +55,7 @@ def _problem(ws: Workspace, path: str) -> HoldfastError | None:
     try:
         if os.path.getsize(path) > _MAX_SIZE:
             return Invalid("it is larger than an archive is")
-        value = read(read_limited(path, _MAX_SIZE, what="an archive"), path).value
+        value = read(read_limited(path, _MAX_SIZE, subject="an archive"), path).value
         registry.named("orchestrator").tidy(value, import_context(ws))
     except HoldfastError as error:
         return error

@@ -132,7 +132,7 @@ def _read(path: str) -> str:
     if not os.path.lexists(path):
         return ""
     try:
-        return files.read_limited(path, limits.MAX_DOCUMENT_SIZE, what="the cycle file").decode()
+        return files.read_limited(path, limits.MAX_DOCUMENT_SIZE, subject="the cycle file").decode()
     except UnicodeDecodeError:
         raise Invalid("the file is not UTF-8 text", hint="Name another one.", file=path) from None
 

@@ -139,7 +139,7 @@ def _may_be_session(file: str, item: UnreadFile, *, suspect: bool) -> bool:
     if not isinstance(item.error, NoDocument) or file.endswith(".jsonl"):
         return isinstance(item.error, Failed)
     with suppress(HoldfastError):
-        raw = read_limited(file, LIMIT, what=_WHAT)
+        raw = read_limited(file, LIMIT, subject=_WHAT)
         return detect.has_session_signs(raw) or (suspect and not is_foreign(raw, file))
     return suspect
 
@@ -164,7 +164,7 @@ def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
             from holdfast.formats.mirror.contract.feature_files import gathered
 
             return SourceDocument(path, registry.named("contract"), gathered(feature), [])
-        document = read_document(read_limited(path, LIMIT, what=_WHAT), path)
+        document = read_document(read_limited(path, LIMIT, subject=_WHAT), path)
         value = document.value
         if name is not None:
             return SourceDocument(path, _requested_format(name, value, path), value, document.notes)
@@ -253,7 +253,7 @@ def _is_contracts(path: str, feature: str, name: str | None) -> bool:
         return True
     file = os.path.join(feature, "state.yaml") if path.endswith(".jsonl") else path
     with suppress(HoldfastError):
-        value = read_document(read_limited(file, LIMIT, what=_WHAT), file).value
+        value = read_document(read_limited(file, LIMIT, subject=_WHAT), file).value
         return registry.named("contract").detects(value) is not None
     return False
 

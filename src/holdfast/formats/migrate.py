@@ -76,7 +76,7 @@ def undo(path: str) -> list[Migrated]:
     results: list[Migrated] = []
     for name, (kept, moment) in sorted(latest.items()):
         _refuse_link(name)
-        old = files.read_limited(kept, LIMIT, what="the file from before")
+        old = files.read_limited(kept, LIMIT, subject="the file from before")
         aside = free_name(f"{name}.after-{moment}")
         if os.path.lexists(name):
             _copy(name, aside)
@@ -135,7 +135,7 @@ def _texts(source: SourceDocument, document: Document) -> dict[str, bytes]:
     for part, name in _PARTS.items():
         if part in source.value and not same(document.get(part), source.value[part]):
             path = os.path.join(folder, name)
-            over = files.read_limited(path, LIMIT, what=name).decode("utf-8-sig", "replace")
+            over = files.read_limited(path, LIMIT, subject=name).decode("utf-8-sig", "replace")
             changed[path] = written(document[part], over=over).encode()
     return changed
 
@@ -179,4 +179,4 @@ def _refuse_link(path: str) -> None:
 
 def _copy(path: str, other: str) -> None:
     """Write a copy to disk before the original is changed."""
-    files.write_atomic(other, files.read_limited(path, LIMIT, what="the old file"))
+    files.write_atomic(other, files.read_limited(path, LIMIT, subject="the old file"))

@@ -153,7 +153,7 @@ class _Known:
 
 def read(path: str) -> ImportedPlan:
     """The plan in a file (`-`: standard input). Its kind follows from the name, or else from the text."""
-    return parse(read_limited(path, LIMIT, what="the plan"), path)
+    return parse(read_limited(path, LIMIT, subject="the plan"), path)
 
 
 def parse(data: bytes, path: str) -> ImportedPlan:

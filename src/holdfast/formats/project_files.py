@@ -378,7 +378,7 @@ def _one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
         if name == "contract":
             value: Json = gathered(os.path.dirname(path), leave_no_trace=True)
         else:
-            value = read(read_limited(path, LIMIT, what="a session file"), path).value
+            value = read(read_limited(path, LIMIT, subject="a session file"), path).value
         if rules.detects(value) is None and name != "contract":
             return None
         document = rules.tidy(value, here).document

@@ -136,7 +136,7 @@ def _unread(path: str, error: HoldfastError) -> RecoveredFile:
 
 
 def _recover(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
-    raw = read_limited(path, LIMIT, what="a session file")
+    raw = read_limited(path, LIMIT, subject="a session file")
     recovered = recover_document(raw, path)
     line = None if recovered.lost_from is None else raw.count(b"\n", 0, recovered.lost_from) + 1
     plain = RecoveredFile(path, None, recovered.whole, recovered.value, recovered.notes, recovered.lost_from, line)

@@ -256,7 +256,7 @@ class Validator:
 
     def _check_named_file(self, path: str) -> FileVerdict:
         try:
-            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="a session file")
+            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, subject="a session file")
         except NotFound:
             raise
         except HoldfastError as error:

@@ -132,7 +132,7 @@ def _add(verdict: FileVerdict, problem: Problem, line: int | None = None) -> Non
 
 def _document(file: str) -> Json:
     try:
-        return read(read_limited(file, LIMIT, what="the session file"), file).value
+        return read(read_limited(file, LIMIT, subject="the session file"), file).value
     except (NotADocument, HoldfastError):
         return None  # its own verdict has the error
 
@@ -140,7 +140,7 @@ def _document(file: str) -> Json:
 def _history(file: str) -> tuple[list[int], list[Json]]:
     """Numbers and times of the readable lines: whole lines may take gigabytes."""
     try:
-        raw = read_limited(file, LINES_LIMIT, what="the history")
+        raw = read_limited(file, LINES_LIMIT, subject="the history")
     except HoldfastError:
         return [], []
     numbers: list[int] = []

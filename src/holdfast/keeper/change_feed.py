@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from holdfast.store.interface import ChangeListener, Store
     from holdfast.workspace.workspace import Workspace
 
-POLL_INTERVAL: Final = 0.5  # seconds between two looks where nothing notifies of changes
-LOOK_INTERVAL: Final = 2.0  # seconds between two looks where something does
+POLL_INTERVAL: Final = 0.5  # seconds between two polls if nothing notifies of changes
+LOOK_INTERVAL: Final = 2.0  # seconds between two polls if something does
 SERVER_TIMEOUT: Final = 5.0  # seconds that a server may be silent before another connection is tried
 _DEBOUNCE_MS: Final = 100  # without a change, before changes are reported; also how often the watch wakes
 _MAX_BATCH_MS: Final = 200  # for collecting changes
@@ -132,7 +132,7 @@ class ChangeFeed:
     def __init__(self, open_keeper: Callable[[], Workspace], on_change: Callable[[Changes], None]) -> None:
         self._open = open_keeper
         self._on_change = on_change
-        # The latest place reported. Who reads the store after entering the block misses nothing.
+        # The latest place reported. Reading the store after entering the block misses nothing.
         self.place = 0
         self._local_state = ""
         self._file: int | None = None

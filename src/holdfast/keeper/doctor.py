@@ -45,26 +45,28 @@ CheckFunction = Callable[["Workspace", Store | None], Check]
 
 def examine(ws: Workspace) -> list[Check]:
     """Every check, each once, in a fixed order."""
-    store, opened = store_checks.opened(ws)
-    checks = [_guarded("home", _home, ws, None), opened]
+    store, opened = store_checks.check_opening(ws)
+    checks = [_run_check("home", _check_home, ws, None), opened]
     if ws.address.path is not None:
-        checks.append(_guarded("sqlite", store_checks.sqlite, ws, store))
+        checks.append(_run_check("sqlite", store_checks.check_sqlite, ws, store))
     else:
-        checks += store_checks.server(store)
-    checks += store_checks.within(ws, store, opened)
+        checks += store_checks.check_server(store)
+    checks += store_checks.check_contents(ws, store, opened)
     unopened = store is None and opened.status == "failed"
-    for name, look in _CHECKS:
-        blind = unopened and look in _IN_THE_STORE
-        checks.append(Check(name, "warning", NOT_OPENED) if blind else _guarded(name, look, ws, store, opened))
+    for name, run_check in _CHECKS:
+        cannot_run = unopened and run_check in _NEED_STORE
+        checks.append(
+            Check(name, "warning", NOT_OPENED) if cannot_run else _run_check(name, run_check, ws, store, opened)
+        )
     checks += sync_checks.remotes(ws, store)
     return checks
 
 
-def _guarded(
-    name: str, look: CheckFunction, ws: Workspace, store: Store | None, opened: Check | None = None
+def _run_check(
+    name: str, run_check: CheckFunction, ws: Workspace, store: Store | None, opened: Check | None = None
 ) -> Check:
     try:
-        return look(ws, store)
+        return run_check(ws, store)
     except Unreachable:
         if store is None:
             return Check(name, "warning", NOT_OPENED)
@@ -77,31 +79,31 @@ def _guarded(
         return Check(name, "failed", f"it could not be checked ({store_checks.unexpected(ws, error)})", None)
 
 
-def _home(ws: Workspace, _: Store | None) -> Check:
+def _check_home(ws: Workspace, _: Store | None) -> Check:
     path = ws.home.path
     if not os.path.lexists(path):
         return Check("home", "ok", NOTHING_STORED)
     if not os.path.isdir(path):
         return Check("home", "failed", f"{path} is not a directory", "Move it away, or set HOLDFAST_HOME.")
-    wrong = disk.unsuitable_reason(path)
-    if wrong is not None:
-        return Check("home", "warning", wrong, "Move it to a local disk and set HOLDFAST_HOME.")
+    problem = disk.unsuitable_reason(path)
+    if problem is not None:
+        return Check("home", "warning", problem, "Move it to a local disk and set HOLDFAST_HOME.")
     return Check("home", "ok", path)
 
 
 # ── the rest of the home ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _modes(ws: Workspace, _: Store | None) -> Check:
-    wide = files.find_loose_modes(_ours(ws))
-    if not wide:
+def _check_modes(ws: Workspace, _: Store | None) -> Check:
+    loose = files.find_loose_modes(_own_paths(ws))
+    if not loose:
         return Check("modes", "ok", "only you can read what Holdfast keeps")
-    listed = "; ".join(f"{item.path} is {item.mode:04o}" for item in wide[:MAX_SHOWN])
-    more = f"; and {len(wide) - MAX_SHOWN} more" if len(wide) > MAX_SHOWN else ""
+    listed = "; ".join(f"{item.path} is {item.mode:04o}" for item in loose[:MAX_SHOWN])
+    more = f"; and {len(loose) - MAX_SHOWN} more" if len(loose) > MAX_SHOWN else ""
     return Check("modes", "warning", f"others can open what should be yours alone: {listed}{more}", REPAIR_COMMAND)
 
 
-def _ours(ws: Workspace) -> list[str]:
+def _own_paths(ws: Workspace) -> list[str]:
     """Everything in the home, and the store with what is next to it; links are left alone."""
     paths: list[str] = []
     if os.path.isdir(ws.home.path) and not os.path.islink(ws.home.path):
@@ -117,39 +119,49 @@ def _ours(ws: Workspace) -> list[str]:
     return sorted({path for path in paths if os.path.lexists(path) and not os.path.islink(path)})
 
 
-def _starts(ws: Workspace, _: Store | None) -> Check:
+def _check_starts(ws: Workspace, _: Store | None) -> Check:
     home = ws.home.path
-    left = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
-    if not left:
+    interrupted = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
+    if not interrupted:
         return Check("starts", "ok", "no start was interrupted")
-    detail = "several starts on a branch were interrupted" if len(left) > 1 else "a start on a branch was interrupted"
+    detail = (
+        "several starts on a branch were interrupted"
+        if len(interrupted) > 1
+        else "a start on a branch was interrupted"
+    )
     return Check(
-        "starts", "warning", f"{detail} ({', '.join(sorted(left)[:5])})", "The next holdfast start there undoes it."
+        "starts",
+        "warning",
+        f"{detail} ({', '.join(sorted(interrupted)[:5])})",
+        "The next holdfast start there undoes it.",
     )
 
 
-def _temporaries(ws: Workspace, _: Store | None) -> Check:
-    left = _leftovers(ws)
-    if not left:
+def _check_temporaries(ws: Workspace, _: Store | None) -> Check:
+    leftovers = _leftovers(ws)
+    if not leftovers:
         return Check("temporaries", "ok", "no process left anything behind")
-    names = ", ".join(os.path.basename(path) for path in left[:MAX_SHOWN])
+    names = ", ".join(os.path.basename(path) for path in leftovers[:MAX_SHOWN])
     return Check(
-        "temporaries", "warning", f"{count(len(left), 'file')} of processes that were killed: {names}", REPAIR_COMMAND
+        "temporaries",
+        "warning",
+        f"{count(len(leftovers), 'file')} of processes that were killed: {names}",
+        REPAIR_COMMAND,
     )
 
 
 def _leftovers(ws: Workspace) -> list[str]:
-    return [path for place in ws.home.places() for path in files.abandoned_temporaries(place, ws.now())]
+    return [path for place in ws.home.directories() for path in files.abandoned_temporaries(place, ws.now())]
 
 
-def _clock(ws: Workspace, _: Store | None) -> Check:
-    wrong = ws.wall.problem()
-    if wrong is None:
+def _check_clock(ws: Workspace, _: Store | None) -> Check:
+    problem = ws.wall.problem()
+    if problem is None:
         return Check("clock", "ok", "the clock of this machine is plausible")
-    return Check("clock", "warning", wrong, "Set the clock of this machine.")
+    return Check("clock", "warning", problem, "Set the clock of this machine.")
 
 
-def _space(ws: Workspace, _: Store | None) -> Check:
+def _check_space(ws: Workspace, _: Store | None) -> Check:
     # Even with a store on a server, the spool of hooks is here.
     free = disk.free_space(ws.address.path or ws.home.path)
     if free is None:
@@ -160,19 +172,19 @@ def _space(ws: Workspace, _: Store | None) -> Check:
     return Check("space", "warning" if free >= 10 * MIB else "failed", detail, f"Free some space at {ws.home.path}")
 
 
-def _writer(ws: Workspace, store: Store | None) -> Check:
+def _check_writer(ws: Workspace, store: Store | None) -> Check:
     path = ws.home.binding(ws.address.key)
     if store is None or not os.path.lexists(path):
         return Check("writer", "ok", "none yet: the first event creates one")
     try:
         bound = msgspec.json.decode(
-            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+            files.read_limited(path, 4096, subject="the writer's binding"), type=decodable(Binding)
         )
     except msgspec.MsgspecError:
         return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
     file = ws.address.path
-    here = (host.machine_id(), host.inode(ws.home.path), 0 if file is None else host.inode(file))
-    if (bound.machine, bound.home, bound.store) == here:
+    current = (host.machine_id(), host.inode(ws.home.path), 0 if file is None else host.inode(file))
+    if (bound.machine, bound.home, bound.store) == current:
         return Check("writer", "ok", f"writer {bound.writer[:8]} belongs to this machine and this home")
     return Check(
         "writer",
@@ -181,7 +193,7 @@ def _writer(ws: Workspace, store: Store | None) -> Check:
     )
 
 
-def _settings(ws: Workspace, _: Store | None) -> Check:
+def _check_settings(ws: Workspace, _: Store | None) -> Check:
     problems = settings.load(ws.home.config, ws.place.root).problems
     if not problems:
         return Check("settings", "ok", "all settings can be read")
@@ -190,22 +202,23 @@ def _settings(ws: Workspace, _: Store | None) -> Check:
     return Check("settings", "failed" if own else "warning", detail, problems[0].hint)
 
 
-def _errors(ws: Workspace, _: Store | None) -> Check:
+def _check_errors(ws: Workspace, _: Store | None) -> Check:
     path = os.path.join(ws.home.path, "errors.log")
     if not os.path.lexists(path) or not os.path.getsize(path):
         return Check("errors", "ok", "nothing unexpected happened")
-    lines = files.read_limited(path, 64 * MIB, what="the error log").decode(errors="backslashreplace").split("\n")
-    ours = [line for line in lines if line and not line.startswith("{")]  # `check_hook_errors` reports the others
-    if not ours:
+    lines = files.read_limited(path, 64 * MIB, subject="the error log").decode(errors="backslashreplace").split("\n")
+    # `check_hook_errors` reports the lines in JSON.
+    plain_lines = [line for line in lines if line and not line.startswith("{")]
+    if not plain_lines:
         return Check("errors", "ok", "nothing unexpected happened")
-    last = " · ".join(ours[-_MAX_LINES:])
+    last = " · ".join(plain_lines[-_MAX_LINES:])
     old = ws.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
     return Check(
         "errors", "ok" if old else "warning", f"{path} ends with: {last}", f"Please report it; then delete {path}"
     )
 
 
-def _agents(_: Workspace, store: Store | None) -> Check:
+def _check_agents(_: Workspace, store: Store | None) -> Check:
     if store is None:
         return Check("agents", "ok", NOTHING_STORED)
     dead: list[str] = []
@@ -215,8 +228,8 @@ def _agents(_: Workspace, store: Store | None) -> Check:
             process = agent.process
             if process is None or agents.status_of(agent) != "running":
                 continue
-            who = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
-            if liveness(who) == "dead":
+            identity = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
+            if liveness(identity) == "dead":
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
         return Check("agents", "ok", "every agent at work has its process")
@@ -228,7 +241,7 @@ def _agents(_: Workspace, store: Store | None) -> Check:
     )
 
 
-def _git(ws: Workspace, _: Store | None) -> Check:
+def _check_git(ws: Workspace, _: Store | None) -> Check:
     from shutil import which
 
     from holdfast.workspace.projects import observe
@@ -245,16 +258,16 @@ def _git(ws: Workspace, _: Store | None) -> Check:
 
 
 _CHECKS: tuple[tuple[str, CheckFunction], ...] = (
-    ("modes", _modes),
-    ("temporaries", _temporaries),
-    ("starts", _starts),
-    ("clock", _clock),
-    ("space", _space),
-    ("writer", _writer),
-    ("settings", _settings),
-    ("errors", _errors),
-    ("agents", _agents),
-    ("git", _git),
+    ("modes", _check_modes),
+    ("temporaries", _check_temporaries),
+    ("starts", _check_starts),
+    ("clock", _check_clock),
+    ("space", _check_space),
+    ("writer", _check_writer),
+    ("settings", _check_settings),
+    ("errors", _check_errors),
+    ("agents", _check_agents),
+    ("git", _check_git),
     ("mirrors", mirror_checks.mirrors),
     ("contract", mirror_checks.contract),
     ("hooks", conversation_checks.check_hooks),
@@ -262,7 +275,7 @@ _CHECKS: tuple[tuple[str, CheckFunction], ...] = (
     ("capture", conversation_checks.check_hook_errors),
     ("keys", sync_checks.keys),
 )
-_IN_THE_STORE = (_writer, _agents)
+_NEED_STORE = (_check_writer, _check_agents)
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -271,7 +284,7 @@ def repair(ws: Workspace) -> list[str]:
     """Repair what can be; returns sentences about what was done and what could not be saved."""
     report = [*store_checks.repair(ws)]
     for step in (
-        _close_modes,
+        _tighten_modes,
         _remove_leftovers,
         mirror_checks.restore_contract,
         mirror_checks.settle_mirrors,
@@ -283,16 +296,16 @@ def repair(ws: Workspace) -> list[str]:
     return report
 
 
-def _close_modes(ws: Workspace) -> Iterator[str]:
-    for wide in files.find_loose_modes(_ours(ws)):
-        os.chmod(wide.path, wide.mode & wide.wanted)
-        now = wide.mode & wide.wanted
-        yield f"Others could open {wide.path} ({wide.mode:04o}); now only you can ({now:04o})."
+def _tighten_modes(ws: Workspace) -> Iterator[str]:
+    for item in files.find_loose_modes(_own_paths(ws)):
+        os.chmod(item.path, item.mode & item.expected)
+        now = item.mode & item.expected
+        yield f"Others could open {item.path} ({item.mode:04o}); now only you can ({now:04o})."
 
 
 def _remove_leftovers(ws: Workspace) -> Iterator[str]:
-    left = _leftovers(ws)
-    for path in left:
+    leftovers = _leftovers(ws)
+    for path in leftovers:
         os.unlink(path)
-    if left:
-        yield f"Removed {count(len(left), 'temporary file')} that killed processes left behind."
+    if leftovers:
+        yield f"Removed {count(len(leftovers), 'temporary file')} that killed processes left behind."

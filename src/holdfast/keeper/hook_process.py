@@ -29,9 +29,9 @@ _Result = TypeVar("_Result")
 
 def answer_hook(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
     """The reply to the payload in the spool under this name; None when there is none."""
-    asked = name.partition(".")[0]
-    event = _read_event(home, name, asked, payload)
-    if event is None or event.occasion is None or event.agent != asked or server_outage.is_away(home, store):
+    agent = name.partition(".")[0]
+    event = _read_event(home, name, agent, payload)
+    if event is None or event.occasion is None or event.agent != agent or server_outage.is_away(home, store):
         return None
     return _briefly(home, event.cwd, store, server_outage.HOOK_PATIENCE, lambda ws: _answer(ws, event, store))
 
@@ -40,7 +40,7 @@ def _answer(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
     home = ws.home.path
     ws.collect()
     if ws.turn_changed:
-        # The agent waits for this process: another one reads the work tree before anything is changed there.
+        # The agent waits for this process, so another one reads the work tree, before anything changes there.
         from holdfast.machine import background_process
 
         background_process.start("holdfast.cli.hooking", "drain", home)
@@ -111,8 +111,8 @@ def _drain_in_turn(home: str, store: str | None, places: AgentDirs | None) -> No
     waits, which will drain what all others have left; those end at once.
     """
     with ExitStack() as waiting:
-        waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, what="draining"))
-        with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, what="draining"):
+        waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, purpose="draining"))
+        with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, purpose="draining"):
             waiting.close()
             if not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
                 _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drain(ws, places))
@@ -135,11 +135,11 @@ def _briefly(
     return done
 
 
-def _read_event(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent | None:
+def _read_event(home: str, name: str, agent: str, payload: bytes | None) -> HookEvent | None:
     """Parse the payload, from memory if possible: another process may drain the file at any moment."""
     if payload is not None:
-        fields = decoded(payload) if asked in index.NAMES else None
-        return None if fields is None else index.load_adapter(asked).parse(fields)
+        fields = decoded(payload) if agent in index.NAMES else None
+        return None if fields is None else index.load_adapter(agent).parse(fields)
     path = os.path.join(home, spool.DIRECTORY, name)
     try:
         entry = spool.SpoolEntry(path, name, os.lstat(path))

@@ -55,12 +55,12 @@ class Keeper(Workspace):
 
             update_due(self, self.agent_dirs)
 
-    def why(self, what: str) -> WhyAnswer:
+    def why(self, reference: str) -> WhyAnswer:
         """Which sessions and conversations made a commit, a file or a line (`FILE:LINE`), and how sure that is."""
         from holdfast.sessions.why import why
 
         self.compare()
-        return why(self, what)
+        return why(self, reference)
 
     def sync(self, remote: str | None = None) -> SyncResult:
         """Exchange what is missing with every remote, or the one given; returns what was done and what failed."""
@@ -154,12 +154,12 @@ class Keeper(Workspace):
         store = self.existing_store()
         everything = [] if store is None else self.history(limit=None, all_projects=True, at=at, aliases=False)
         rows = everything if by == "project" else self.history(limit=None, at=at, aliases=False)
-        shown = {row.id for row in rows}
+        ids = {row.id for row in rows}
         states = history.states_of(self, rows, at=at)
         overlapping = (
             row
             for row in everything
-            if row.id not in shown
+            if row.id not in ids
             and any(row.created_at <= item.updated_at and item.created_at <= row.updated_at for item in rows)
         )
         others = history.states_of(self, overlapping, at=at)
@@ -198,12 +198,12 @@ class Keeper(Workspace):
 
         earlier = None if continues is None else self.session(continues).id
         gathers = gathers and self.conversation is None
-        wanted = SessionStarted(
+        data = SessionStarted(
             goal=goal, project=_UNKNOWN_PROJECT, device=self.device(), mode=mode, model=model, scope=scope, task=task,
             feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier, timer=self.settings.timer,
             gathers=gathers,
         )  # fmt: skip
-        begun = SessionHandle(self, start(self, wanted, branch=branch, replace=replace, at=at))
+        begun = SessionHandle(self, start(self, data, branch=branch, replace=replace, at=at))
         if replace:
             from holdfast.formats.project_files import set_unreadable_aside
 

@@ -61,7 +61,7 @@ class KeeperPool:
         except BaseException as error:
             if isinstance(error, HoldfastError):
                 name_feature(keeper, error)
-            keeper.close()  # whatever its state, the next request gets a fresh one
+            keeper.close()  # its state is unknown: the next request gets a new keeper
             raise
         with self._lock:
             if not self._closed:

@@ -43,34 +43,34 @@ def restore(ws: Workspace, path: str, *, erase: bool = False) -> CopyResult:
 def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: bool) -> str | None:
     """Why a session is left as it is; None when the backup's events are added."""
     events = list(events)
-    here = {event.hash: event for event in ws.store().events(session)}
-    if not _has_in_common(here, events):
+    existing = {event.hash: event for event in ws.store().events(session)}
+    if not _has_in_common(existing, events):
         return _ANOTHER
-    new = [event for event in events if event.hash not in here]
+    new = [event for event in events if event.hash not in existing]
     own = ws.home.writer(ws.address)
-    last = max((event.seq for event in here.values() if event.writer == own), default=0)
+    last = max((event.seq for event in existing.values() if event.writer == own), default=0)
     beyond = sorted(event.seq for event in new if event.writer == own and event.seq > last)
     if beyond and beyond[-1] != last + len(beyond):
         return _NUMBERS
     # Devices that sync get each other's events that way: a guest could have made the file.
     if not erase and os.path.lexists(ws.home.remotes) and any(_is_ours(ws, event.writer) for event in new):
         return SPEAKS
-    if not erase and _displaces(here, events):
+    if not erase and _displaces(existing, events):
         return DISPLACES
     erasing = [event for event in events if event.type in _ERASING]
-    began = {event.writer for event in here.values() if event.type == "session.started"}
+    began = {event.writer for event in existing.values() if event.type == "session.started"}
     for event in erasing:
-        if event.hash in here or _is_ours(ws, event.writer):
+        if event.hash in existing or _is_ours(ws, event.writer):
             continue
         data = read_data(event)
         if event.type == "session.deleted" and event.writer in began:
             continue
         if isinstance(data, EventErased) and all(
-            name in here and here[name].writer == event.writer for name in data.hashes
+            name in existing and existing[name].writer == event.writer for name in data.hashes
         ):
             continue
         return _NOT_THEIRS
-    return None if erase or all(event.hash in here for event in erasing) else ERASES
+    return None if erase or all(event.hash in existing for event in erasing) else ERASES
 
 
 def refuses_copy(store: Store, is_ours: Callable[[str], bool]) -> RefusalCheck:
@@ -81,31 +81,31 @@ def refuses_copy(store: Store, is_ours: Callable[[str], bool]) -> RefusalCheck:
 
     def refuses(session: str, events: Iterable[Event]) -> str | None:
         events = list(events)
-        here = {event.hash: event for event in store.events(session)}
-        new = [event for event in events if event.hash not in here]
+        existing = {event.hash: event for event in store.events(session)}
+        new = [event for event in events if event.hash not in existing]
         if not new:
             return None
-        if not _has_in_common(here, events):
+        if not _has_in_common(existing, events):
             return _ANOTHER
         others = [event for event in new if not is_ours(event.writer)]
         if any(event.type in _DECIDING for event in others):
             return DECIDES
-        return DISPLACES if _displaces(here, others) else None
+        return DISPLACES if _displaces(existing, others) else None
 
     return refuses
 
 
-def _has_in_common(here: Mapping[str, Event], events: Iterable[Event]) -> bool:
-    keys = {event.key for event in here.values()} - {None}
-    return any(event.hash in here or event.key in keys for event in events)
+def _has_in_common(existing: Mapping[str, Event], events: Iterable[Event]) -> bool:
+    keys = {event.key for event in existing.values()} - {None}
+    return any(event.hash in existing or event.key in keys for event in events)
 
 
-def _displaces(here: Mapping[str, Event], events: Iterable[Event]) -> bool:
+def _displaces(existing: Mapping[str, Event], events: Iterable[Event]) -> bool:
     """Whether one of these would replace the event recorded here under its key."""
-    keyed = {event.key: event for event in here.values() if event.key is not None}
+    keyed = {event.key: event for event in existing.values() if event.key is not None}
     for event in events:
         known = None if event.key is None else keyed.get(event.key)
-        if known is None or event.hash in here or event.written > known.written:
+        if known is None or event.hash in existing or event.written > known.written:
             continue
         if (event.type, event.data) != (known.type, known.data):
             return True

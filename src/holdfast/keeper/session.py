@@ -84,15 +84,15 @@ class SessionHandle(Work):
 
     def conflicts(self, *, at: int | None = None) -> list[ShownConflict]:
         """Values that devices set without knowing of each other: each value, whose it is, and which one counts."""
-        from holdfast.sessions.conflicts import listed
+        from holdfast.sessions.conflicts import list_conflicts
 
-        return listed(self.keeper, self.id, at=at)
+        return list_conflicts(self.keeper, self.id, at=at)
 
     def check_resume(self) -> ResumeResult:
         """What became of the agents and files of the session; records nothing."""
-        from holdfast.sessions.resume import look
+        from holdfast.sessions.resume import preview
 
-        return look(self.state(), self.keeper.place.root)
+        return preview(self.state(), self.keeper.place.root)
 
     # ── the session itself ───────────────────────────────────────────────────────────────────────────────
 
@@ -117,7 +117,7 @@ class SessionHandle(Work):
         return resumed
 
     def go_on(self, *, at: int | None = None) -> Self:
-        """End its pause, and no more: it does not become current, nor gather what begins here."""
+        """End its pause only: it does not become current, and conversations that begin here do not join it."""
         return self._record(SessionResumed(gathers=False), at=at)
 
     def take_up(
@@ -226,7 +226,7 @@ class SessionHandle(Work):
             raise Invalid(f"unknown role {shorten(role, 40)!a}", hint="It is user or assistant.")
 
         def build(state: State) -> list[EventData]:
-            # A person who writes is at work.
+            # A person who writes a message is at work.
             resumes = role == "user" and view.status_of(state) == "paused" and self.keeper.message_ends_pause(state)
             ended = [SessionResumed(gathers=False)] if resumes else []
             return [*ended, MessageExchanged(role=role)]

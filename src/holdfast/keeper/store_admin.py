@@ -74,24 +74,24 @@ class StoreStatus(NamedTuple):
 
 def show(ws: Workspace) -> StoreStatus:
     """What the store in use is. Creates none."""
-    where = ws.address
+    location = ws.address
     store = ws.existing_store()
     if store is None:
-        return StoreStatus(where, there=False)
+        return StoreStatus(location, there=False)
     sessions = len(store.versions())
-    if isinstance(where, SqliteAddress):
+    if isinstance(location, SqliteAddress):
         from holdfast.store.sqlite.schema import MIGRATIONS
 
         return StoreStatus(
-            where, there=True, version=len(MIGRATIONS), sessions=sessions, events=store.latest_place(),
-            bytes=_size(where.path),
+            location, there=True, version=len(MIGRATIONS), sessions=sessions, events=store.latest_place(),
+            bytes=_size(location.path),
         )  # fmt: skip
     from holdfast.store.postgres import members
 
     served = _server_store(ws, "")
     server = members.server_info(served)
     return StoreStatus(
-        where, there=True, version=server.version, sessions=sessions, events=server.events, bytes=server.bytes,
+        location, there=True, version=server.version, sessions=sessions, events=server.events, bytes=server.bytes,
         server=server.server, vault=server.vault, person=server.person, people=tuple(members.people(served)),
         partitions=server.partitions, above=server.above, local=server.local, encrypted=server.encrypted,
         proven=server.proven,
@@ -122,17 +122,17 @@ def init(
     home: Home, url: str, *, vault: str | None = None, admit: Sequence[str] = (), partitions: int | None = None
 ) -> SetUpResult:
     """Create or upgrade the store that a URL names. Doing it again does no harm."""
-    where = address(url)
-    if isinstance(where, SqliteAddress):
+    location = address(url)
+    if isinstance(location, SqliteAddress):
         if vault is not None or admit or partitions is not None:
             raise Refused(
                 "a store in a file has no vaults, members or partitions",
-                hint="Those need a server: postgresql://USER@HOST/DATABASE", file=where.path,
+                hint="Those need a server: postgresql://USER@HOST/DATABASE", file=location.path,
             )  # fmt: skip
-        there = where.is_there()
-        with _opened(home, where):
-            return SetUpResult(where, None, [] if there else [f"made {where.path}"])
-    named = _of_vault(where, vault)
+        existed = location.is_there()
+        with _opened(home, location):
+            return SetUpResult(location, None, [] if existed else [f"made {location.path}"])
+    named = _of_vault(location, vault)
     _need_driver()
     from holdfast.store.postgres import admin
 
@@ -141,33 +141,33 @@ def init(
     return SetUpResult(named, made.vault, made.done)
 
 
-def _of_vault(where: PostgresAddress, vault: str | None) -> PostgresAddress:
+def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     """The address with the vault in it."""
     if vault is None:
-        return where
+        return server
     if not vault.strip() or not vault.isprintable() or len(vault) > _MAX_VAULT_LENGTH:
         raise Invalid(f"a vault's name is a line of 1 to {_MAX_VAULT_LENGTH} characters")
-    named = where.parameters.get("vault")
+    named = server.parameters.get("vault")
     if named not in (None, vault):
-        raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=where.url)
+        raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=server.url)
     if named is not None:
-        return where
-    return PostgresAddress(f"{where.secret}{'&' if '?' in where.secret else '?'}vault={quote(vault, safe='')}")
+        return server
+    return PostgresAddress(f"{server.secret}{'&' if '?' in server.secret else '?'}vault={quote(vault, safe='')}")
 
 
-def for_others(where: PostgresAddress) -> str:
+def for_others(server: PostgresAddress) -> str:
     """The address as another member would write it."""
-    rest = where.url.removeprefix("postgresql://")
-    return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in where.parameters else rest)
+    rest = server.url.removeprefix("postgresql://")
+    return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in server.parameters else rest)
 
 
 def admit(ws: Workspace, person: str) -> bool:
     """Admit a person to the vault; False when they are in it already."""
-    where = _server(ws, "it has no members")
+    server = _server(ws, "it has no members")
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
-        return admin.admit(where, person)
+        return admin.admit(server, person)
 
 
 def dismiss(ws: Workspace, person: str, to: str | None = None) -> int:
@@ -175,30 +175,30 @@ def dismiss(ws: Workspace, person: str, to: str | None = None) -> int:
 
     Returns how many sessions were handed over; those of a person dismissed before still can be.
     """
-    where = _server(ws, "it has no members")
+    server = _server(ws, "it has no members")
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
         with contextlib.suppress(NotFound) if to is not None else contextlib.nullcontext():
-            admin.dismiss(where, person)
-        return 0 if to is None else admin.hand_over(where, person, to)
+            admin.dismiss(server, person)
+        return 0 if to is None else admin.hand_over(server, person, to)
 
 
 def partition(ws: Workspace, parts: int) -> int:
     """Divide the log into so many partitions; returns how many there were."""
-    where = _server(ws, "it has no partitions")
+    server = _server(ws, "it has no partitions")
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
-        return admin.divide(where, parts)
+        return admin.divide(server, parts)
 
 
 def _server(ws: Workspace, lacks: str) -> PostgresAddress:
-    where = ws.address
-    if isinstance(where, SqliteAddress):
-        raise Refused(f"this store is a file of one person: {lacks}", hint=_MOVE, file=where.path)
+    location = ws.address
+    if isinstance(location, SqliteAddress):
+        raise Refused(f"this store is a file of one person: {lacks}", hint=_MOVE, file=location.path)
     _need_driver()
-    return where
+    return location
 
 
 @contextlib.contextmanager
@@ -270,28 +270,37 @@ def copy(
     home: Home, source: str, target: str, on_progress: Callable[[Progress], None] = lambda _: None
 ) -> MoveResult:
     """Copy everything of one store into another and verify it. If interrupted, doing it again continues it."""
-    taken, given = named(home, source), named(home, target)
-    # A file may be reached by two names.
-    if taken.key == given.key or (taken.path and given.path and taken.is_there() and taken.stamp() == given.stamp()):
-        raise Invalid("a store cannot be copied into itself", file=taken.path or taken.url)
-    if not taken.is_there():
+    source_address, target_address = named(home, source), named(home, target)
+    # A file may have two paths.
+    if source_address.key == target_address.key or (
+        source_address.path
+        and target_address.path
+        and source_address.is_there()
+        and source_address.stamp() == target_address.stamp()
+    ):
+        raise Invalid("a store cannot be copied into itself", file=source_address.path or source_address.url)
+    if not source_address.is_there():
         raise NotFound(
-            "there is no store to copy", hint="holdfast store show says which one is in use.", file=taken.path
+            "there is no store to copy",
+            hint="holdfast store show says which one is in use.",
+            file=source_address.path,
         )
     from holdfast.store import store_copy
 
-    with _opened(home, taken) as old, _opened(home, given) as new:
-        if taken.path is None or taken.path == home.store:
+    with _opened(home, source_address) as old, _opened(home, target_address) as new:
+        if source_address.path is None or source_address.path == home.store:
             # A server tells people apart, and the home's own store is one's own.
-            return MoveResult(taken, given, store_copy.copy(old, new, on_progress=on_progress))
+            return MoveResult(source_address, target_address, store_copy.copy(old, new, on_progress=on_progress))
         # Anybody may have written the file: only this home's own stream in it is trusted.
-        here = Home(home.path).known_writer(taken)
-        refuses = refuses_copy(new, lambda writer: writer == here)
-        return MoveResult(taken, given, store_copy.copy(old, new, on_progress=on_progress, refuses=refuses))
+        own_writer = Home(home.path).known_writer(source_address)
+        refuses = refuses_copy(new, lambda writer: writer == own_writer)
+        return MoveResult(
+            source_address, target_address, store_copy.copy(old, new, on_progress=on_progress, refuses=refuses)
+        )
 
 
 def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
-    """The error to end with where sessions were left out, so that the exit code alone shows it."""
+    """The error to end with if sessions were left out, so that the exit code shows it."""
     if not left_out:
         return None
     partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)
@@ -318,14 +327,14 @@ def named(home: Home, word: str) -> Address:
 
 
 @contextlib.contextmanager
-def _opened(home: Home, where: Address) -> Iterator[Store]:
+def _opened(home: Home, location: Address) -> Iterator[Store]:
     """A store by itself, with a separate `Home`, which caches the writer of one store only."""
     own = Home(home.path)
-    if not where.is_there():
+    if not location.is_there():
         own.prepare()
     store = open_store(
-        where, writer=lambda: own.writer(where), wall=Wall().micros,
-        here=lambda make: own.installation(make=make), renew=lambda: own.renew(where),
+        location, writer=lambda: own.writer(location), wall=Wall().micros,
+        installation=lambda make: own.installation(make=make), renew=lambda: own.renew(location),
     )  # fmt: skip
     try:
         yield store

@@ -34,7 +34,7 @@ def unexpected(ws: Workspace, error: Exception) -> str:
     return name if ws.address.path is None else f"{name}: {error}"
 
 
-def opened(ws: Workspace) -> tuple[Store | None, Check]:
+def check_opening(ws: Workspace) -> tuple[Store | None, Check]:
     try:
         store = ws.existing_store()
     except HoldfastError as error:
@@ -46,16 +46,16 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
         return None, Check("store", "failed", error.message, error.hint or REPAIR_COMMAND)
     except Exception as error:  # noqa: BLE001 (the doctor must not crash)
         return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR_COMMAND)
-    shown = ws.address.path or ws.address.url
+    location = ws.address.path or ws.address.url
     if store is None:
         if os.path.lexists(ws.home.binding(ws.address.key)):
-            missing = f"{shown} is missing, although this home has written to it"
+            missing = f"{location} is missing, although this home has written to it"
             return None, Check("store", "warning", missing, "holdfast restore FILE brings back a backup.")
         return None, Check("store", "ok", NOTHING_STORED)
-    return store, Check("store", "ok", f"{shown} opens")
+    return store, Check("store", "ok", f"{location} opens")
 
 
-def sqlite(_: Workspace, __: Store | None) -> Check:
+def check_sqlite(_: Workspace, __: Store | None) -> Check:
     from holdfast.store.sqlite import connection
 
     version = connection.sqlite_version()
@@ -69,7 +69,7 @@ def sqlite(_: Workspace, __: Store | None) -> Check:
     )
 
 
-def server(store: Store | None) -> Iterator[Check]:
+def check_server(store: Store | None) -> Iterator[Check]:
     """Whether the server separates people, and the connection keeps others out. Nothing while the server is away."""
     if store is None:
         return  # without loading the driver, which may not be installed
@@ -84,11 +84,11 @@ def server(store: Store | None) -> Iterator[Check]:
     except HoldfastError as error:
         yield Check("server", "failed", error.message, error.hint)
         return
-    who = one_line(info.person)
+    person = one_line(info.person)
     if info.above:
         yield Check(
             "server", "warning",
-            f"{who} is a superuser or has BYPASSRLS: row-level security does not keep others' sessions from it",
+            f"{person} is a superuser or has BYPASSRLS: row-level security does not keep others' sessions from it",
             "Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name",
         )  # fmt: skip
     elif not info.local and not info.encrypted:
@@ -102,13 +102,13 @@ def server(store: Store | None) -> Iterator[Check]:
             "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
         )  # fmt: skip
     else:
-        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault)}, as {who}"
+        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault)}, as {person}"
         yield Check("server", "ok", detail)
 
 
 # ── its content ──────────────────────────────────────────────────────────────────────────────────────────
 
-_SOUND: Final = {
+_EXPECTED: Final = {
     "file": "every page of the file can be read",
     "chain": "every event is there and fits its hash",
     "state": "every state is what its events add up to",
@@ -124,18 +124,18 @@ _DERIVED: Final = ("listing", "search")  # on a server, the owner of a session i
 _ON_A_SERVER: Final = {"file": "every table can be read"}
 
 
-def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]:
+def check_contents(ws: Workspace, store: Store | None, opening: Check) -> Iterator[Check]:
     if store is None:
-        for name in _SOUND:
-            if opened.status == "ok":
+        for name in _EXPECTED:
+            if opening.status == "ok":
                 yield Check(name, "ok", NOTHING_STORED)
             else:
                 # For a server, the check of the store says what to do; a file is repaired as a whole.
-                yield Check(name, "warning", NOT_OPENED, None if ws.address.path is None else opened.fix)
+                yield Check(name, "warning", NOT_OPENED, None if ws.address.path is None else opening.fix)
         return
     path = ws.address.path
-    sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
-    damage: dict[str, list[Damage]] = {name: [] for name in _SOUND}
+    sound = _EXPECTED if path is not None else _EXPECTED | _ON_A_SERVER
+    damage: dict[str, list[Damage]] = {name: [] for name in _EXPECTED}
     away: Unreachable | None = None
     try:
         for finding in store.check():
@@ -145,12 +145,12 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
     except Exception as error:  # noqa: BLE001 (the doctor must not crash)
         damage["file"].append(Damage("file", f"the check failed ({unexpected(ws, error)})"))
     for name, findings in damage.items():
-        theirs = (
+        is_others = (
             away is None
             and name in _DERIVED
             and not any(store.may_repair(finding.session or "") for finding in findings)
         )
-        if findings and theirs:
+        if findings and is_others:
             yield Check(
                 name, "warning", _listed(findings), "These are shared by another person, who has to repair them."
             )
@@ -224,7 +224,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
     damage = _damage(ws)
     ws.close()
     if damage is not None and not damage:
-        return  # without writing: a sound store that is read-only must not fail here
+        return  # without writing, since a read-only store may be sound
     before = (quarantine.entries(path), host.inode(path))
     try:
         yield from sqlite_repair.repair(path)

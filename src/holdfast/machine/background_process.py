@@ -24,26 +24,26 @@ _START: Final = (
 _started: list[int] = []
 
 
-def start(module: str, function: str, *words: str, around: Mapping[str, str] | None = None) -> bool:
+def start(module: str, function: str, *args: str, around: Mapping[str, str] | None = None) -> bool:
     """Run one of our functions with these arguments in a new process; return whether it was started.
 
     `around` is added to its environment, which other users cannot read, unlike its arguments.
     """
     program = sys.executable
-    if not program or any("\0" in word for word in words):
+    if not program or any("\0" in word for word in args):
         return False
-    code = _START.format(module=module, function=function, count=len(words) + 1)
+    code = _START.format(module=module, function=function, count=len(args) + 1)
     paths = [path for path in sys.path if os.path.isabs(path)]
-    command = [program, "-I", "-S", "-c", code, *words, *paths]
+    command = [program, "-I", "-S", "-c", code, *args, *paths]
     environ = {**os.environ, **(around or {})}
     try:
         if os.name == "nt":
             return _on_windows(command, environ)
-        nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+        redirects = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
         try:
-            pid = os.posix_spawn(program, command, environ, file_actions=nothing, setsid=True)
+            pid = os.posix_spawn(program, command, environ, file_actions=redirects, setsid=True)
         except NotImplementedError:  # this system's library cannot start a new session here
-            pid = os.posix_spawn(program, command, environ, file_actions=nothing, setpgroup=0)
+            pid = os.posix_spawn(program, command, environ, file_actions=redirects, setpgroup=0)
     except (OSError, ValueError):
         return False
     _reap()

@@ -66,7 +66,7 @@ def run_command(
         try:
             child = _Child(argv, cwd, env, own_group=_own_group(timeout, terminal))
         except (OSError, ValueError) as error:
-            return _not_started(error, argv[0], cwd, env, begun)
+            return _start_failure(error, argv[0], cwd, env, begun)
         try:
             relay.attach(child)
             if started is not None:
@@ -79,10 +79,10 @@ def run_command(
             child.end(_KILL, child.descendants())
             child.wait(None)
             raise
-    return _ended(child.returncode, None if in_time else timeout, kills_before, begun)
+    return _outcome_of(child.returncode, None if in_time else timeout, kills_before, begun)
 
 
-# --- the child and all it starts ---------------------------------------------------------------------
+# --- the child and its descendants -------------------------------------------------------------------
 
 
 def _own_group(timeout: float | None, terminal: int | None) -> bool:
@@ -267,17 +267,17 @@ class _Relay:
         if self._terminal is None or child.own_group:
             return False
         try:
-            in_front = os.tcgetpgrp(self._terminal) == os.getpgrp()
+            is_foreground = os.tcgetpgrp(self._terminal) == os.getpgrp()
         except OSError:
             return number == signal.SIGHUP and os.getsid(0) != os.getpid()  # the terminal closed
-        return in_front and number in (signal.SIGINT, signal.SIGQUIT)
+        return is_foreground and number in (signal.SIGINT, signal.SIGQUIT)
 
 
 # --- how it ended ------------------------------------------------------------------------------------
 
 
-def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) -> CommandOutcome:
-    """`limit` is the timeout that ran out, if one did."""
+def _outcome_of(returncode: int, limit: float | None, kills_before: int, begun: int) -> CommandOutcome:
+    """The outcome of a command that ended. `limit` is the timeout that it exceeded, if it did."""
     ended_by = -returncode if returncode < 0 else None
     code = 128 + ended_by if ended_by is not None else returncode
     # A shell reports its child's SIGKILL as 137. Anybody can send SIGKILL; the kernel counts its own for memory.
@@ -290,10 +290,10 @@ def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) 
         message = f"was ended by {signal_name(ended_by)}"
     else:
         message = f"ended with exit code {code}"
-    return CommandOutcome(code, ended_by, limit is not None, out_of_memory, message, _since(begun))
+    return CommandOutcome(code, ended_by, limit is not None, out_of_memory, message, _elapsed_ms(begun))
 
 
-def _not_started(
+def _start_failure(
     error: OSError | ValueError, name: str, cwd: str | None, env: Mapping[str, str] | None, begun: int
 ) -> CommandOutcome:
     if not isinstance(error, OSError):
@@ -302,16 +302,16 @@ def _not_started(
         ) from error
     if cwd is not None and error.filename == cwd:
         raise explain(error, "run a command in", cwd) from error
-    if error.errno == errno.ENOENT or not _is_somewhere(name, env):
-        code, why = NOT_FOUND, "was not found"
+    if error.errno == errno.ENOENT or not _program_exists(name, env):
+        code, reason = NOT_FOUND, "was not found"
     elif error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
         raise explain(error, "start", name) from error  # the machine's problem, not the command's
     else:
-        code, why = NOT_EXECUTABLE, f"cannot be executed: {(error.strerror or 'no reason given').lower()}"
-    return CommandOutcome(code, None, False, False, f"{display_path(name)} {why}", _since(begun))
+        code, reason = NOT_EXECUTABLE, f"cannot be executed: {(error.strerror or 'no reason given').lower()}"
+    return CommandOutcome(code, None, False, False, f"{display_path(name)} {reason}", _elapsed_ms(begun))
 
 
-def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:
+def _program_exists(name: str, env: Mapping[str, str] | None) -> bool:
     """Whether the program exists: with unreadable directories in PATH, any name gives `permission denied`."""
     import shutil
 
@@ -331,7 +331,7 @@ def _memory_kills() -> int:
     return 0
 
 
-def _since(begun: int) -> int:
+def _elapsed_ms(begun: int) -> int:
     return (monotonic_ns() - begun) // 1_000_000
 
 
@@ -399,10 +399,10 @@ class StopSignals:
             number = self.received()
             if number is not None:
                 raise SignalReceived(number)
-            left = until - monotonic()
-            if left <= 0:
+            remaining = until - monotonic()
+            if remaining <= 0:
                 return
-            time.sleep(min(left, _WAIT_SECONDS))
+            time.sleep(min(remaining, _WAIT_SECONDS))
 
 
 def signal_name(number: int) -> str:

@@ -59,13 +59,13 @@ _ANY_CASE: Final = sys.platform in ("darwin", "win32")
 def free_space(path: str) -> int | None:
     """Bytes that this user can still write at `path`, which need not exist; None if unknown."""
     try:
-        place = _existing(path)
+        existing = _nearest_existing(path)
         if sys.platform != "win32":
-            stats = os.statvfs(place)
+            stats = os.statvfs(existing)
             return stats.f_bavail * stats.f_frsize
         import shutil
 
-        return shutil.disk_usage(place).free
+        return shutil.disk_usage(existing).free
     except (OSError, ValueError):
         return None
 
@@ -86,7 +86,7 @@ def unsuitable_reason(path: str) -> str | None:
     return None
 
 
-def _existing(path: str) -> str:
+def _nearest_existing(path: str) -> str:
     """The path, or the nearest existing directory above it."""
     nearest = os.path.realpath(path)
     while not os.path.lexists(nearest) and os.path.dirname(nearest) != nearest:
@@ -102,7 +102,7 @@ def _file_system(full: str) -> str:
     if sys.platform == "linux":
         return _kind_by_mounts(full, "/proc/self/mountinfo")
     if sys.platform == "darwin":
-        return _kind_by_statfs(_existing(full))
+        return _kind_by_statfs(_nearest_existing(full))
     if sys.platform == "win32":
         return _kind_by_drive(full)
     return ""
@@ -114,7 +114,7 @@ def _kind_by_mounts(full: str, table: str) -> str:
         lines = os.fsdecode(file.read()).split("\n")
     for point, kind in _mounts(lines):
         # Of two mounts on one place, the later one covers the earlier.
-        if len(point) >= len(best) and _lies_in(full, point):
+        if len(point) >= len(best) and _is_inside(full, point):
             best, best_kind = point, kind
     return best_kind
 
@@ -142,11 +142,11 @@ def _unescaped(field: str) -> str:
     return out
 
 
-def _lies_in(full: str, folder: str) -> bool:
+def _is_inside(full: str, folder: str) -> bool:
     return full == folder or full.startswith(folder.rstrip("/") + "/")
 
 
-def _kind_by_statfs(place: str) -> str:
+def _kind_by_statfs(path: str) -> str:
     """macOS: `struct statfs` with 64-bit inodes holds the type's name, 16 bytes, at offset 72."""
     import ctypes
 
@@ -154,7 +154,7 @@ def _kind_by_statfs(place: str) -> str:
     # Intel keeps an older call under the plain name; ARM has only the new one.
     call = getattr(library, "statfs$INODE64", None) or library.statfs
     buffer = ctypes.create_string_buffer(4096)
-    if call(os.fsencode(place), buffer):
+    if call(os.fsencode(path), buffer):
         return ""
     return buffer.raw[72:88].split(b"\0")[0].decode("ascii", "replace")
 
@@ -184,7 +184,7 @@ def _cloud(full: str) -> str | None:
         for name in _CLOUD:
             if _is_named(part, name):
                 return name
-    return _marked(full)
+    return _has_marker(full)
 
 
 def _is_named(part: str, name: str) -> bool:
@@ -193,7 +193,7 @@ def _is_named(part: str, name: str) -> bool:
     return part == name or part.startswith((f"{name} (", f"{name} - ", f"{name}-"))
 
 
-def _marked(full: str) -> str | None:
+def _has_marker(full: str) -> str | None:
     folder = full
     while True:
         for marker, service in _MARKERS:

@@ -20,14 +20,14 @@ _MAX_MESSAGE_LENGTH: Final = 500
 _SAFE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def note(home: str, where: str, message: str) -> None:
+def note(home: str, source: str, message: str) -> None:
     """Append a line, if possible."""
     import json
 
     from holdfast.machine.wall import Wall
 
     path = os.path.join(home, NAME)
-    line = json.dumps({"at": Wall().now(), "where": where[:100], "message": message[:_MAX_MESSAGE_LENGTH]})
+    line = json.dumps({"at": Wall().now(), "where": source[:100], "message": message[:_MAX_MESSAGE_LENGTH]})
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _SAFE_FLAGS
     try:
         if os.path.lexists(path) and os.lstat(path).st_size > MAX_SIZE:
@@ -51,10 +51,10 @@ def lines(home: str, since: int = 0) -> list[dict[str, object]]:
     for name in (NAME + ".old", NAME):
         try:
             with open(os.open(os.path.join(home, name), os.O_RDONLY | _SAFE_FLAGS), "rb") as file:
-                written = file.read(2 * MAX_SIZE) or b""
+                content = file.read(2 * MAX_SIZE) or b""
         except OSError:
             continue
-        for line in written.splitlines():
+        for line in content.splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:

@@ -62,7 +62,7 @@ _ENDINGS: Final = tuple(SUFFIX + own for own in ("", "-journal", "-wal", "-shm")
 
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 
-_MAX_LINKS: Final = 40  # as many as Linux follows
+_MAX_LINKS: Final = 40  # the limit of Linux
 _ABANDONED_AFTER: Final = 3_600_000  # ms without a write, after which an unknown writer counts as dead
 
 
@@ -71,7 +71,7 @@ class LooseMode(NamedTuple):
 
     path: str
     mode: int
-    wanted: int
+    expected: int
 
 
 # --- writing -----------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class _Directory:
     def stat(self) -> os.stat_result:
         return os.stat(self.path if self.fd is None else self.fd)
 
-    def look(self, name: str) -> os.stat_result | None:
+    def lstat(self, name: str) -> os.stat_result | None:
         try:
             return os.stat(self.name(name), dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -136,19 +136,19 @@ class _Directory:
         """Move a new file into place. With `keep`, return the name that the old file has now."""
         if keep and self.fd is not None:
             if exchange(self.fd, temporary, name):
-                stood = self.look(temporary)
-                if stood is not None and stat.S_ISREG(stood.st_mode):
+                previous = self.lstat(temporary)
+                if previous is not None and stat.S_ISREG(previous.st_mode):
                     return temporary
-                # Planted since the check and not a regular file: undo, and replace it.
+                # Something that is not a regular file was planted since the check: undo, and replace it.
                 exchange(self.fd, temporary, name)
                 self.replace(temporary, name)
                 return None
-            # A second name for the old file: writes until the last moment stay visible.
-            kept = temporary_name()
+            # Give the old file a second name, so that writes until the last moment stay visible.
+            second_name = temporary_name()
             with contextlib.suppress(OSError):
-                os.link(name, kept, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+                os.link(name, second_name, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
                 self.replace(temporary, name)
-                return kept
+                return second_name
         self.replace(temporary, name)
         return None
 
@@ -179,13 +179,13 @@ def _write_and_replace(
     temporary: str | None = None
     file = os.path.join(directory.path, name)
     try:
-        old = directory.look(name)
+        old = directory.lstat(name)
         if old is not None:
             refuse_planted(old, directory.stat(), file, "write")
         fd, temporary = _create(directory)
         try:
-            kept = 0o600 if old is None else _keep_owner(fd, old)
-            set_mode(fd, kept if mode is None else mode)
+            safe_mode = 0o600 if old is None else _keep_owner(fd, old)
+            set_mode(fd, safe_mode if mode is None else mode)
             write_all(fd, data)
             if durable:
                 sync_file(fd)
@@ -427,7 +427,7 @@ def remove_abandoned(directory: str, now: int) -> None:
             os.unlink(path)
 
 
-# --- looking around, for `doctor` --------------------------------------------------------------------
+# --- checks for `doctor` -----------------------------------------------------------------------------
 
 
 def temporaries(directory: str) -> list[str]:
@@ -449,7 +449,7 @@ def temporaries(directory: str) -> list[str]:
 
 def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
     """Those of `paths` that others than their owner can open. Windows has no modes, so none."""
-    loose: list[LooseMode] = []
+    loose_modes: list[LooseMode] = []
     for path in () if WINDOWS else paths:
         try:
             mode = os.stat(path).st_mode
@@ -458,10 +458,10 @@ def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
         except (OSError, ValueError) as error:
             raise explain(error, "look at", path) from error
         # An executable file (the hook script) stays executable.
-        wanted = 0o700 if stat.S_ISDIR(mode) else 0o600 | (mode & 0o100)
-        if stat.S_IMODE(mode) & ~wanted & 0o777:
-            loose.append(LooseMode(path, stat.S_IMODE(mode), wanted))
-    return loose
+        expected = 0o700 if stat.S_ISDIR(mode) else 0o600 | (mode & 0o100)
+        if stat.S_IMODE(mode) & ~expected & 0o777:
+            loose_modes.append(LooseMode(path, stat.S_IMODE(mode), expected))
+    return loose_modes
 
 
 _SWAP: Final = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS: the same number by chance

@@ -47,11 +47,11 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def locked(path: str, *, shared: bool = False, patience: float = PATIENCE, what: str = "") -> Iterator[None]:
+def locked(path: str, *, shared: bool = False, patience: float = PATIENCE, purpose: str = "") -> Iterator[None]:
     """Lock the file at `path`: exclusively for writing, or `shared` with other readers.
 
     Waits up to `patience` seconds, then raises `Busy` naming the holder. Not reentrant: a process that asks for a
-    lock it already has waits for itself.
+    lock that it already has waits for itself.
     """
     fd = _acquired(path, shared=shared, patience=patience)
     if fd is None:
@@ -59,7 +59,7 @@ def locked(path: str, *, shared: bool = False, patience: float = PATIENCE, what:
         return
     try:
         if not shared:
-            _sign(fd, what)
+            _write_holder(fd, purpose)
         yield
     finally:
         try:
@@ -78,14 +78,14 @@ def holder(path: str) -> Holder | None:
     except HoldfastError:
         return None
     try:
-        written = msgspec.json.decode(os.read(fd, _MAX_HOLDER_SIZE), type=decodable(Holder))
+        entry = msgspec.json.decode(os.read(fd, _MAX_HOLDER_SIZE), type=decodable(Holder))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     finally:
         os.close(fd)
-    # A killed holder leaves its name behind.
-    identity = process.ProcessIdentity(written.pid, written.started, written.boot, written.namespace, written.machine)
-    return None if process.liveness(identity) == "dead" else written
+    # A killed process leaves its entry behind.
+    identity = process.ProcessIdentity(entry.pid, entry.started, entry.boot, entry.namespace, entry.machine)
+    return None if process.liveness(identity) == "dead" else entry
 
 
 def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
@@ -101,7 +101,7 @@ def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
             raise
         locked = False
         try:
-            locked = _try_lock(fd, shared=shared) and _still_there(fd, path)
+            locked = _try_lock(fd, shared=shared) and _is_current_file(fd, path)
         except OSError as error:
             raise explain(error, "lock", path) from error
         finally:
@@ -109,14 +109,14 @@ def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
                 os.close(fd)
         if locked:
             return fd
-        left = until - monotonic()
-        if left <= 0:
+        remaining = until - monotonic()
+        if remaining <= 0:
             raise _busy(path, patience)
-        time.sleep(min(wait, left))
+        time.sleep(min(wait, remaining))
         wait = min(wait * 2, _MAX_WAIT)
 
 
-def _still_there(fd: int, path: str) -> bool:
+def _is_current_file(fd: int, path: str) -> bool:
     """Whether the file still exists: if it was removed while we waited, others lock a new one."""
     try:
         current = os.lstat(path)
@@ -125,9 +125,9 @@ def _still_there(fd: int, path: str) -> bool:
     return os.path.samestat(current, os.fstat(fd))
 
 
-def _sign(fd: int, what: str) -> None:
+def _write_holder(fd: int, purpose: str) -> None:
     """Write the holder into the file, for the message of those who wait. On a full disk it stays empty."""
-    own = Holder(os.getpid(), host.device_name(), what[:200])
+    own = Holder(os.getpid(), host.device_name(), purpose[:200])
     identity = process.identify(os.getpid())
     if identity is not None:
         own = msgspec.structs.replace(own, **identity._asdict())
@@ -140,15 +140,15 @@ def _sign(fd: int, what: str) -> None:
 def _busy(path: str, patience: float) -> Busy:
     holding = holder(path)
     if holding is None:
-        who = "another process"
+        process = "another process"
     else:
-        who = f"process {holding.pid}"
+        process = f"process {holding.pid}"
         if holding.host and holding.host != host.device_name():
-            who += f" on {display_path(holding.host)}"
+            process += f" on {display_path(holding.host)}"
         if holding.what:
-            who += f" ({display_path(holding.what)})"
+            process += f" ({display_path(holding.what)})"
     return Busy(
-        f"{display_path(path)} is locked by {who}, for longer than {patience:g} s",
+        f"{display_path(path)} is locked by {process}, for longer than {patience:g} s",
         hint="Try again when it has ended.",
         operation="lock",
         file=path,

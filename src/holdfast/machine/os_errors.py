@@ -36,8 +36,8 @@ _REASONS: Final[dict[int, tuple[type[HoldfastError], str, str]]] = {
     errno.EINTR: (Failed, "it was interrupted repeatedly", _AGAIN),
     errno.EBUSY: (Failed, "something else is using it", _AGAIN),
     errno.ENAMETOOLONG: (Invalid, "the name is too long", "Use a shorter name or path."),
-    errno.ELOOP: (Refused, "it is a link, or the links on the way lead in a circle", "Remove the link."),
-    errno.ENOTDIR: (Invalid, "something on the way is not a directory", "Check the path."),
+    errno.ELOOP: (Refused, "it is a link, or a loop of links is in its path", "Remove the link."),
+    errno.ENOTDIR: (Invalid, "part of its path is not a directory", "Check the path."),
     errno.EISDIR: (Invalid, "it is a directory", "Name a file."),
     errno.ENOENT: (NotFound, "it, or a directory above it, does not exist", "Check the path."),
     errno.EINVAL: (Invalid, "this system does not accept the name", "Use another name."),
@@ -48,7 +48,7 @@ def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastE
     """An error that people can act on: `cannot write /x/y: the disk is full`."""
     cannot = f"cannot {operation} {display_path(path)}"
     if not isinstance(error, OSError):
-        reason = "the path holds a NUL" if "\0" in path else "the path is not valid text on this system"
+        reason = "the path contains a NUL" if "\0" in path else "the path is not valid text on this system"
         return Invalid(
             f"{cannot}: {reason}", hint="Use another name.", operation=operation, file=path, details=str(error)
         )

@@ -52,7 +52,7 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
         if stat.S_ISLNK(info.st_mode):
             _accept_link(full, info, os.stat(above))
         elif not stat.S_ISDIR(info.st_mode):
-            raise _in_the_way(full, path)
+            raise _obstacle_error(full, path)
         elif is_foreign(info, os.stat(above)):
             raise Refused(
                 f"{display_path(path)} belongs to another user",
@@ -78,7 +78,7 @@ def _make_with_parents(path: str) -> None:
         missing.append(parent)
         parent = os.path.dirname(parent)
     if missing and not os.path.isdir(parent):
-        raise _in_the_way(parent, path)
+        raise _obstacle_error(parent, path)
     for directory in reversed(missing):
         try:
             retry_interrupted(os.mkdir, directory, 0o700)
@@ -94,13 +94,13 @@ def open_below(path: str, root: str, *, make: bool = False) -> int:
     meanwhile. `make`: create missing directories, 0700.
     """
     fd = retry_interrupted(os.open, root, os.O_RDONLY | _DIRECTORY | BASE_FLAGS)
-    here = root
+    reached = root
     try:
         for part in os.path.relpath(path, root).split(os.sep):
             if part == os.curdir:
                 continue
-            here = os.path.join(here, part)
-            below = _open_part(part, fd, here, make=make)
+            reached = os.path.join(reached, part)
+            below = _open_part(part, fd, reached, make=make)
             os.close(fd)
             fd = below
     except BaseException:
@@ -175,12 +175,12 @@ def sync_names(directory: int) -> None:
             raise
 
 
-def _in_the_way(path: str, wanted: str) -> HoldfastError:
+def _obstacle_error(path: str, expected: str) -> HoldfastError:
     return Invalid(
         f"{display_path(path)} is in the way: it is not a directory",
         hint="Move it away, or choose another place.",
         operation="make",
-        file=wanted,
+        file=expected,
     )
 
 
@@ -195,7 +195,7 @@ def _accept_link(path: str, link: os.stat_result, above: os.stat_result) -> None
             file=path,
         ) from None
     if not stat.S_ISDIR(end.st_mode):
-        raise _in_the_way(path, path)
+        raise _obstacle_error(path, path)
     if WINDOWS:
         return
     if is_foreign(link, above) or end.st_uid != os.geteuid():
@@ -279,21 +279,21 @@ _KINDS: Final = (
 
 
 def file_kind(mode: int) -> str | None:
-    """In words, what it is; None for a regular file."""
+    """The kind of file in words; None for a regular file."""
     if stat.S_ISREG(mode):
         return None
     return next((words for test, words in _KINDS if test(mode)), "not a regular file")
 
 
 def refuse_planted(info: os.stat_result, parent: os.stat_result, path: str, operation: str) -> None:
-    what = file_kind(info.st_mode)
-    if what is None and info.st_nlink > 1:
-        what = "a file with a second name (a hard link)"
-    if what is None and is_foreign(info, parent):
-        what = "a file of another user"
-    if what is not None:
+    kind = file_kind(info.st_mode)
+    if kind is None and info.st_nlink > 1:
+        kind = "a file with a second name (a hard link)"
+    if kind is None and is_foreign(info, parent):
+        kind = "a file of another user"
+    if kind is not None:
         raise Refused(
-            f"{display_path(path)} is {what}, and Holdfast does not {operation} through it",
+            f"{display_path(path)} is {kind}, and Holdfast does not {operation} through it",
             hint=f"Look at it with ls -l, and move it away if it does not belong there: {display_path(path)}",
             operation=operation,
             file=path,
@@ -339,10 +339,10 @@ def refuse_leading_outside(path: str, root: str, operation: str) -> str:
     """
     base, end = os.path.realpath(root), os.path.realpath(path)
     try:
-        way = os.path.relpath(end, base).split(os.sep)
+        parts = os.path.relpath(end, base).split(os.sep)
     except ValueError:  # another drive
-        way = [os.pardir]
-    if way[0] == os.pardir or ".git" in (part.lower() for part in way):
+        parts = [os.pardir]
+    if parts[0] == os.pardir or ".git" in (part.lower() for part in parts):
         raise Refused(
             f"{display_path(path)} leads out of the project, to {display_path(end)}, and Holdfast does "
             f"not {operation} through it",
@@ -357,7 +357,7 @@ def refuse_leading_outside(path: str, root: str, operation: str) -> str:
 def refuse_others(path: str, root: str) -> str:
     """The real path of a project's file that may be written: below `root`, missing or a regular file of this user.
 
-    Root works on other people's projects: then the file may also belong to the owner of the project.
+    If root runs this in another user's project, the file may also belong to the owner of the project.
     """
     end = refuse_leading_outside(path, root, "write")
     try:

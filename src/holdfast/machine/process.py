@@ -86,8 +86,8 @@ def liveness(identity: ProcessIdentity) -> Literal["alive", "dead", "unknown"]:
     """Whether a process is alive, as far as can be known: unknown on another machine or in another namespace."""
     boot = host.boot_id()
     # Boot ids are random: the same boot implies the same machine, whose id need not be read.
-    here = identity.boot == boot and boot != "" and not boot.startswith("time:")
-    if not here and identity.machine != host.machine_id():
+    same_boot = identity.boot == boot and boot != "" and not boot.startswith("time:")
+    if not same_boot and identity.machine != host.machine_id():
         return "unknown"
     # Boot first: no process outlives one, and namespaces are renumbered. A boot derived from the clock proves
     # nothing, because the clock may have been set; then the start time decides.

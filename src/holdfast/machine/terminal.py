@@ -1,8 +1,8 @@
-"""The terminal as a place to draw on: keys as they are pressed, its size, and everything put back afterwards.
+"""Draw on the terminal: read keys as they are pressed, know its size, and restore everything afterwards.
 
-The only place that changes how the terminal works. Whatever ends the drawing (the person, an error, a signal, Ctrl-Z)
-leaves it as it was: its mode, the cursor, the screen with what stood on it. Signals are not handled where they strike
-but noted, so nothing that is under way is torn; `wait` tells of them.
+No other module changes the mode of the terminal. However the drawing ends (by the person, an error, a signal,
+Ctrl-Z), mode, cursor and screen are restored. A signal that arrives is only queued, so that it interrupts nothing
+half done; `wait` reports it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ else:
 _ENTERING: Final = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l\x1b[0m\x1b[2J\x1b[H"
 _LEAVING: Final = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[?25h\x1b[?1049l"
 _STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
-_POLL_SECONDS: Final = 0.05  # seconds between two looks where nothing can be waited for
+_POLL_SECONDS: Final = 0.05  # seconds between two polls where waiting is impossible
 _UNKNOWN: Final = os.terminal_size((80, 24))
 
 _Handler = Callable[[int, FrameType | None], object] | int | None
@@ -66,14 +66,14 @@ class Terminal(Protocol):
 
 
 def can_draw(environ: Mapping[str, str]) -> bool:
-    """Whether both ends are a terminal, and one that can do more than print."""
+    """Whether input and output are a terminal that can do more than print lines."""
     try:
-        both = sys.stdin.isatty() and sys.stdout.isatty()
+        on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     except ValueError:  # closed
         return False
     if sys.platform == "win32":
-        return both and _console_mode(_OUTPUT) is not None
-    return both and environ.get("TERM", "") not in ("", "dumb", "unknown")
+        return on_terminal and _console_mode(_OUTPUT) is not None
+    return on_terminal and environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def own_terminal() -> Terminal:
@@ -109,7 +109,7 @@ if sys.platform != "win32":
                 self._listen()
                 stop = self._begin()
                 if stop is not None:
-                    self._note(stop)
+                    self._queue_signal(stop)
             except (OSError, termios.error) as error:
                 self.__exit__()
                 raise Failed(
@@ -140,17 +140,17 @@ if sys.platform != "win32":
             return size if size.columns > 0 and size.lines > 0 else _UNKNOWN
 
         def write(self, text: str) -> None:
-            left = memoryview(text.encode("utf-8", "backslashreplace"))
-            while left:
+            remaining = memoryview(text.encode("utf-8", "backslashreplace"))
+            while remaining:
                 try:
-                    left = left[os.write(self._out, left) :]
-                except BlockingIOError:  # another process changed it
+                    remaining = remaining[os.write(self._out, remaining) :]
+                except BlockingIOError:  # another process made it non-blocking
                     select.select([], [self._out], [], 1)
 
         def wake(self) -> None:
             with self._lock:
                 if self._pipe is not None:
-                    with contextlib.suppress(BlockingIOError):  # full: it wakes all the same
+                    with contextlib.suppress(BlockingIOError):  # a full pipe wakes it as well
                         os.write(self._pipe[1], b"\0")
 
         def wait(self, seconds: float | None) -> WaitResult:
@@ -158,7 +158,7 @@ if sys.platform != "win32":
             ready, _, _ = select.select([self._in, self._pipe[0]], [], [], seconds)
             redraw, stop = False, None
             if self._pipe[0] in ready:
-                redraw, stop = self._handle(self._noted())
+                redraw, stop = self._handle(self._read_signals())
             if self._in not in ready or stop is not None:
                 return WaitResult(redraw=redraw, stop=stop)
             try:
@@ -171,7 +171,7 @@ if sys.platform != "win32":
             return WaitResult(typed, redraw, None if typed else int(signal.SIGHUP))
 
         def _listen(self) -> None:
-            """Python writes the number of each signal into the pipe; the handlers have nothing left to do."""
+            """Have Python write the number of each signal into the pipe; the handlers themselves do nothing."""
             if threading.current_thread() is not threading.main_thread():
                 raise Failed("only the main thread can draw on a terminal")
             self._pipe = os.pipe()
@@ -183,45 +183,47 @@ if sys.platform != "win32":
                 if signal.getsignal(number) != signal.SIG_IGN:
                     self._handlers[number] = signal.signal(number, _ignore)
 
-        def _note(self, number: int) -> None:
+        def _queue_signal(self, number: int) -> None:
             assert self._pipe is not None
             os.write(self._pipe[1], bytes([number]))
 
-        def _noted(self) -> bytes:
+        def _read_signals(self) -> bytes:
             assert self._pipe is not None
             try:
                 return os.read(self._pipe[0], 65_536)
             except BlockingIOError:
                 return b""
 
-        def _handle(self, noted: bytes) -> tuple[bool, int | None]:
+        def _handle(self, received: bytes) -> tuple[bool, int | None]:
             """Whether the signals ask to redraw the screen, and whether to end."""
-            stop = next((number for number in noted if number in self._stops), None)
+            stop = next((number for number in received if number in self._stops), None)
             if stop is not None:
                 return False, stop
-            if signal.SIGTSTP in noted:
+            if signal.SIGTSTP in received:
                 return True, self._suspend()
-            if signal.SIGCONT in noted:  # stopped by a signal that cannot be handled; the shell took the terminal
+            if signal.SIGCONT in received:  # stopped by a signal that cannot be handled; the shell took the terminal
                 return True, self._begin()
-            return signal.SIGWINCH in noted, None
+            return signal.SIGWINCH in received, None
 
         def _suspend(self) -> int | None:
             """Stop like any program, and continue when the person brings it back."""
             self._end()
-            ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-            signal.raise_signal(signal.SIGTSTP)  # here we stand until someone says `fg`
-            signal.signal(signal.SIGTSTP, ours)
-            stop = next((number for number in self._noted() if number in self._stops), None)
+            handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTSTP)  # stopped here until the person types `fg`
+            signal.signal(signal.SIGTSTP, handler)
+            stop = next((number for number in self._read_signals() if number in self._stops), None)
             if stop is not None:
                 return stop
-            self._before = None  # it is the person's, who may have changed it meanwhile
+            self._before = None  # read it again: the person may have changed it meanwhile
             return self._begin()
 
         def _begin(self) -> int | None:
-            """Take the terminal; gives the signal that came instead."""
-            while not self._in_front():
-                signal.raise_signal(signal.SIGTTOU)  # in the background: stopped until we are in front
-                stop = next((number for number in self._noted() if number in self._stops), None)
+            """Take the terminal; returns the stop signal if one came instead."""
+            while not self._is_foreground():
+                signal.raise_signal(
+                    signal.SIGTTOU
+                )  # in the background: stop until the shell brings us to the foreground
+                stop = next((number for number in self._read_signals() if number in self._stops), None)
                 if stop is not None:
                     return stop
                 time.sleep(_POLL_SECONDS)
@@ -229,7 +231,7 @@ if sys.platform != "win32":
                 self._before = termios.tcgetattr(self._in)
             mode = [*self._before]
             mode[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.ISTRIP)
-            # Signals stay: Ctrl-C and Ctrl-Z are the system's.
+            # ISIG stays set: the system still handles Ctrl-C and Ctrl-Z.
             mode[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
             mode[6] = [*mode[6]]
             mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
@@ -241,15 +243,15 @@ if sys.platform != "win32":
         def _end(self) -> None:
             """Restore the terminal, unless this process is in the background or the terminal was closed."""
             drawing, self._drawing = self._drawing, False
-            if not drawing or self._before is None or not self._in_front():
+            if not drawing or self._before is None or not self._is_foreground():
                 return
             with contextlib.suppress(OSError):
                 self.write(_LEAVING)
             with contextlib.suppress(termios.error):
-                # What was typed for us is not for the shell.
+                # Discard pending input: it was typed for this program, not for the shell.
                 termios.tcsetattr(self._in, termios.TCSAFLUSH, self._before)
 
-        def _in_front(self) -> bool:
+        def _is_foreground(self) -> bool:
             try:
                 return os.tcgetpgrp(self._in) == os.getpgrp()
             except OSError:  # no job control here
@@ -257,7 +259,7 @@ if sys.platform != "win32":
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """The pipe has it."""
+    """Do nothing: the signal is in the pipe."""
 
 
 if sys.platform == "win32":
@@ -267,14 +269,14 @@ if sys.platform == "win32":
     _SEQUENCES_IN: Final = 0x0200
     _SEQUENCES_OUT: Final = 0x0004
 
-    def _console_mode(which: int) -> int | None:
+    def _console_mode(handle: int) -> int | None:
         mode = ctypes.c_ulong()
         kernel = ctypes.windll.kernel32
-        return mode.value if kernel.GetConsoleMode(kernel.GetStdHandle(which), ctypes.byref(mode)) else None
+        return mode.value if kernel.GetConsoleMode(kernel.GetStdHandle(handle), ctypes.byref(mode)) else None
 
-    def _set_console_mode(which: int, mode: int) -> bool:
+    def _set_console_mode(handle: int, mode: int) -> bool:
         kernel = ctypes.windll.kernel32
-        return bool(kernel.SetConsoleMode(kernel.GetStdHandle(which), mode))
+        return bool(kernel.SetConsoleMode(kernel.GetStdHandle(handle), mode))
 
     class _Windows:
         """The console of Windows 10 and later, which understands the same sequences when it is asked to."""
@@ -287,7 +289,7 @@ if sys.platform == "win32":
             self._seen = _UNKNOWN
 
         def __enter__(self) -> Self:
-            modes = {which: _console_mode(which) for which in (_INPUT, _OUTPUT)}
+            modes = {handle: _console_mode(handle) for handle in (_INPUT, _OUTPUT)}
             source, target = modes[_INPUT], modes[_OUTPUT]
             if source is None or target is None:
                 raise Failed("this console cannot be drawn on", hint="holdfast status shows the same, once.")
@@ -305,8 +307,8 @@ if sys.platform == "win32":
         def __exit__(self, *_: object) -> None:
             with contextlib.suppress(OSError):
                 self.write(_LEAVING)
-            for which, mode in self._modes.items():
-                _set_console_mode(which, mode)
+            for handle, mode in self._modes.items():
+                _set_console_mode(handle, mode)
             for number, before in self._handlers.items():
                 signal.signal(number, before)
 

@@ -1,4 +1,4 @@
-"""Read what a person named: a file or standard input, up to a limit, never a pipe or device.
+"""Read a file that a person named, or standard input, up to a limit; never a pipe or device.
 
 Links are followed, because the person named them; Holdfast is stricter only when it writes.
 """
@@ -27,32 +27,32 @@ _FLAGS: Final = (
 )
 
 
-def read_limited(path: str, limit: int, *, what: str) -> bytes:
-    """All of a file the user named, or of standard input for `-`; more than `limit` bytes are refused."""
+def read_limited(path: str, limit: int, *, subject: str) -> bytes:
+    """The content of a file the user named, or of standard input for `-`; refuses more than `limit` bytes."""
     if path == "-":
-        return _read_stdin(limit, what)
+        return _read_stdin(limit, subject)
     try:
         fd = open_regular(path)
         if isinstance(fd, str):
             hint = "Name a file." if fd == "a directory" else "Name a regular file, or - for standard input."
-            raise Invalid(f"{what}: {display_path(path)} is {fd}", hint=hint, operation="read", file=path)
+            raise Invalid(f"{subject}: {display_path(path)} is {fd}", hint=hint, operation="read", file=path)
         try:
             if os.fstat(fd).st_size > limit:
-                raise _too_large(what, path, limit)
+                raise _too_large(subject, path, limit)
             data = b"".join(_chunks(fd, limit + 1))
         finally:
             os.close(fd)
     except (OSError, ValueError) as error:
         raise explain(error, "read", path) from error
     if len(data) > limit:
-        raise _too_large(what, path, limit)
+        raise _too_large(subject, path, limit)
     return data
 
 
-def _read_stdin(limit: int, what: str) -> bytes:
+def _read_stdin(limit: int, subject: str) -> bytes:
     source = getattr(sys.stdin, "buffer", None)
     if source is None:
-        raise Invalid(f"{what}: there is no standard input", hint="Name a file.", operation="read", file="-")
+        raise Invalid(f"{subject}: there is no standard input", hint="Name a file.", operation="read", file="-")
     parts: list[bytes] = []
     left = limit + 1
     try:
@@ -61,21 +61,21 @@ def _read_stdin(limit: int, what: str) -> bytes:
             left -= len(part)
     except (OSError, ValueError) as error:
         raise Failed(
-            f"{what}: standard input cannot be read",
+            f"{subject}: standard input cannot be read",
             hint="Check the pipe, or name a file.",
             operation="read",
             file="-",
         ) from error
     if not left:
-        raise _too_large(what, "-", limit)
+        raise _too_large(subject, "-", limit)
     return b"".join(parts)
 
 
-def _too_large(what: str, path: str, limit: int) -> HoldfastError:
+def _too_large(subject: str, path: str, limit: int) -> HoldfastError:
     size = f"{limit >> 20} MiB" if limit >= 1 << 20 and not limit % (1 << 20) else f"{limit:,} bytes"
-    where = "standard input" if path == "-" else display_path(path)
+    source = "standard input" if path == "-" else display_path(path)
     return Invalid(
-        f"{what}: {where} is larger than {size}",
+        f"{subject}: {source} is larger than {size}",
         hint=f"The limit is {size}: give less, or split it.",
         operation="read",
         file=path,
@@ -110,14 +110,14 @@ def hash_file(path: str, limit: int | None = None) -> str | None:
 
 def open_regular(path: str) -> int | str:
     """A descriptor, or the kind of file that is not regular. Links are followed."""
-    what = file_kind(os.stat(path).st_mode)
-    if what is not None:
-        return what
+    kind = file_kind(os.stat(path).st_mode)
+    if kind is not None:
+        return kind
     fd = retry_interrupted(os.open, path, _FLAGS)
-    what = file_kind(os.fstat(fd).st_mode)
-    if what is not None:
+    kind = file_kind(os.fstat(fd).st_mode)
+    if kind is not None:
         os.close(fd)
-        return what
+        return kind
     return fd
 
 

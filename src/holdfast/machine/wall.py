@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # status lines must load this module quickly
     from typing import Final
 
 BUILD_DATE: Final = 1_793_491_200_000  # 2026-11-01T00:00:00Z, in ms
-LATEST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later: no machine with a right time says more
+LATEST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later: any later time is certainly wrong
 _DAY: Final = 86_400_000
 _CYCLE: Final = 146_097 * 86_400  # the calendar repeats after 400 years, weekdays included
 
@@ -30,7 +30,7 @@ def monotonic_ns() -> int:
     try:
         return time.monotonic_ns()
     except OverflowError:  # a system whose clocks all count from an absurd date
-        return _beyond("CLOCK_MONOTONIC")
+        return _time_past_64_bits("CLOCK_MONOTONIC")
 
 
 def _system_time() -> int:
@@ -38,10 +38,10 @@ def _system_time() -> int:
     try:
         return time.time_ns()
     except OverflowError:  # after 2262 they do not fit into 64 bits
-        return _beyond("CLOCK_REALTIME")
+        return _time_past_64_bits("CLOCK_REALTIME")
 
 
-def _beyond(clock: str) -> int:
+def _time_past_64_bits(clock: str) -> int:
     """Nanoseconds of a clock that overflows 64 bits, precise to about a microsecond."""
     read = getattr(time, "clock_gettime", None)  # not on Windows
     return 2**63 if read is None else int(read(getattr(time, clock)) * 1_000_000) * 1000
@@ -64,23 +64,23 @@ class Wall:
     def micros(self) -> int:
         """Microseconds since 1970, UTC."""
         read = self._read() // 1000
-        return read if _possible(read // 1000) else self._reckoned()
+        return read if _possible(read // 1000) else self._estimated()
 
     def note_time(self, ms: int) -> None:
         """Take note of a time that has certainly passed: the latest in the store. Absurd ones are ignored."""
-        reckoned = self._reckoned()
-        if _possible(ms) and ms * 1000 > reckoned:
-            reckoned = ms * 1000
+        estimated = self._estimated()
+        if _possible(ms) and ms * 1000 > estimated:
+            estimated = ms * 1000
             self._is_confirmed = True
-        self._known, self._known_since = reckoned, self._elapsed()
+        self._known, self._known_since = estimated, self._elapsed()
 
     def problem(self) -> str | None:
         """What is wrong with the clock, or None."""
         read = self._read() // 1_000_000
         if not _possible(read):
-            why = "before Holdfast was built" if read <= BUILD_DATE else "too far in the future"
+            problem = "before Holdfast was built" if read <= BUILD_DATE else "too far in the future"
             return (
-                f"the clock of this machine says {_day(read)}, which is {why}: "
+                f"the clock of this machine says {_day(read)}, which is {problem}: "
                 "Holdfast continues from the last time it knows"
             )
         known = self._known // 1000
@@ -91,7 +91,7 @@ class Wall:
             )
         return None
 
-    def _reckoned(self) -> int:
+    def _estimated(self) -> int:
         return self._known + max(0, self._elapsed() - self._known_since) // 1000
 
 
@@ -121,8 +121,8 @@ def local_text(ms: int) -> str:
 
     from holdfast.core.times import format_time
 
-    there = format_time(ms + local_offset(ms) // timedelta(milliseconds=1))[:-1]
-    return there.replace("T", " ").removesuffix(".000") + zone(ms)
+    text = format_time(ms + local_offset(ms) // timedelta(milliseconds=1))[:-1]
+    return text.replace("T", " ").removesuffix(".000") + zone(ms)
 
 
 def midnight(date: str) -> int:
@@ -130,11 +130,11 @@ def midnight(date: str) -> int:
     return local_moment(f"{date}T00:00:00.000")
 
 
-def local_moment(written: str) -> int:
+def local_moment(text: str) -> int:
     """A time of this machine's zone without its offset, `2026-11-15T09:30:00`."""
     from holdfast.core.times import from_local, parse_time
 
-    return from_local(parse_time(f"{written}Z"), local_offset)
+    return from_local(parse_time(f"{text}Z"), local_offset)
 
 
 def _possible(ms: int) -> bool:

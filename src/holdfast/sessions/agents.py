@@ -154,17 +154,17 @@ def start(
         check_text(task, "the task")
 
     def build(state: State) -> list[EventData]:
-        known = agents.find(state, agent_id)
+        planned = agents.find(state, agent_id)
         awaited = None if blocking_on is None else id_of(agent_names(state.agents.values()), blocking_on)
         if awaited is not None and agents.find(state, awaited) is None:
             raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
-        if known is not None and not pending and agents.status_of(known) == "pending" and known.process is None:
+        if planned is not None and not pending and agents.status_of(planned) == "pending" and planned.process is None:
             # It was only planned; now it starts.
-            wanted = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
-            changes = {name: value for name, value in wanted.items() if value not in (None, getattr(known, name))}
-            edited = [AgentEdited(id=known.id, ref=known.ref, **changes)] if changes else []  # type: ignore[arg-type]
-            return [*edited, AgentResumed(id=known.id, ref=known.ref, pid=pid, process=process(pid))]
-        if known is not None:
+            fields = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
+            changes = {name: value for name, value in fields.items() if value not in (None, getattr(planned, name))}
+            edited = [AgentEdited(id=planned.id, ref=planned.ref, **changes)] if changes else []  # type: ignore[arg-type]
+            return [*edited, AgentResumed(id=planned.id, ref=planned.ref, pid=pid, process=process(pid))]
+        if planned is not None:
             raise Conflict(
                 f"agent {agent_id} already exists",
                 hint=f"Choose another id, or try it again: holdfast agent retry {agent_id}",
@@ -176,8 +176,8 @@ def start(
         )  # fmt: skip
         return [started]
 
-    made = agents.find(session._ws.recorder.record(session.id, build, at=at), agent_id)  # noqa: SLF001
-    return AgentHandle(session, agent_id, None if made is None else made.ref)
+    agent = agents.find(session._ws.recorder.record(session.id, build, at=at), agent_id)  # noqa: SLF001
+    return AgentHandle(session, agent_id, None if agent is None else agent.ref)
 
 
 def process(pid: int | None) -> Process | None:
@@ -187,7 +187,7 @@ def process(pid: int | None) -> Process | None:
     if pid is None:
         return None
     identity = identify(pid)
-    if identity is None:  # it has already ended: only that is known of it
+    if identity is None:  # it has ended already, and nothing else is known of it
         return Process(pid, "", host.boot_id(), host.pid_namespace(), host.machine_id())
     return Process(*identity)
 

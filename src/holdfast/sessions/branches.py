@@ -105,10 +105,11 @@ def keep(
     message: str,
     ignore: Sequence[str] = (),
     *,
-    born: bool = True,
+    had_commits: bool = True,
 ) -> KeptBranch:
-    """Return, squash-merge, commit, delete the session branch. `born=False`: the session started before the first
-    commit.
+    """Return, squash-merge, commit, and delete the session branch.
+
+    `had_commits=False`: the session started before the first commit.
     """
     operation = "stop --keep"
     if came_from is None or came_from == branch:
@@ -119,13 +120,13 @@ def keep(
             "then `holdfast stop`.",
             operation=operation,
         )
-    where, tip = _arrive(git, branch, came_from, operation)
+    head, tip = _locate_branch(git, branch, came_from, operation)
     if tip is None:
-        return _without_commits(git, branch, came_from, message, ignore, on_branch=where == branch)
+        return _without_commits(git, branch, came_from, message, ignore, on_branch=head == branch)
     old = git.tip(came_from)
-    _refuse_unreachable(git, came_from, operation, branch=branch, there=old is not None or not born)
+    _refuse_unreachable(git, came_from, operation, branch=branch, exists=old is not None or not had_commits)
 
-    staged = where == came_from and _is_our_squash(git, old, tip, ignore)
+    staged = head == came_from and _is_our_squash(git, old, tip, ignore)
     if not staged:
         _refuse_dirt(git, ignore, operation)
         _refuse_unwritable(
@@ -133,7 +134,7 @@ def keep(
         )
     with _mirrors_aside(git, branch, () if staged else ignore):
         if not staged:
-            _return(git, came_from, there=old is not None)
+            _return(git, came_from, exists=old is not None)
             _merge(git, branch, came_from, old, tip)
         commit = _commit(git, branch, old, tip, message)
         git.delete_branch(branch, expect=tip)
@@ -147,9 +148,9 @@ def discard(
     ignore: Sequence[str] = (),
     *,
     commit: str | None = None,
-    born: bool = True,
+    had_commits: bool = True,
 ) -> DiscardedBranch:
-    """Return, then delete the session branch. `commit` is where to return to after a detached start."""
+    """Return, then delete the session branch. `commit` is the one to return to after a detached start."""
     operation = "stop --discard"
     if (came_from is None and commit is None) or came_from == branch:
         _refuse_missing(git, branch, operation)
@@ -158,8 +159,8 @@ def discard(
             hint="Switch to another branch (`git switch BRANCH`), and delete it if you do not need it.",
             operation=operation,
         )
-    where, tip = _arrive(git, branch, came_from, operation, detached_at=commit)
-    if tip is None and where != branch:
+    head, tip = _locate_branch(git, branch, came_from, operation, detached_at=commit)
+    if tip is None and head != branch:
         git.put_back(_aside_name(branch))
         return DiscardedBranch(None)  # an earlier discard deleted it
     if tip is not None:  # without a commit, only HEAD is renamed and no file is touched
@@ -168,22 +169,22 @@ def discard(
         _refuse_unwritable(
             git, tip, target, operation, by_hand=f"`git switch {came_from or '--detach'}`, `git branch -D {branch}`"
         )
-    there = came_from is None or git.branch_exists(came_from)
+    exists = came_from is None or git.branch_exists(came_from)
     if came_from is not None:
-        _refuse_unreachable(git, came_from, operation, branch=branch, there=there or not born or tip is None)
+        _refuse_unreachable(git, came_from, operation, branch=branch, exists=exists or not had_commits or tip is None)
     with _mirrors_aside(git, branch, ignore if tip else ()):
-        if where == branch and came_from is None:
+        if head == branch and came_from is None:
             assert commit is not None
             git.switch_detached(commit)
-        elif where == branch and came_from is not None:
-            _go_back(git, came_from, there=there, tip=tip)
+        elif head == branch and came_from is not None:
+            _go_back(git, came_from, exists=exists, tip=tip)
         if tip is not None:
             git.delete_branch(branch, expect=tip)
     return DiscardedBranch(tip)
 
 
-def _go_back(git: GitBranches, came_from: str, *, there: bool, tip: str | None) -> None:
-    if there:
+def _go_back(git: GitBranches, came_from: str, *, exists: bool, tip: str | None) -> None:
+    if exists:
         git.switch(came_from)
     elif tip is None:
         git.point_head(came_from)
@@ -191,20 +192,20 @@ def _go_back(git: GitBranches, came_from: str, *, there: bool, tip: str | None) 
         git.switch_empty(came_from)
 
 
-def _arrive(
+def _locate_branch(
     git: GitBranches, branch: str, came_from: str | None, operation: str, *, detached_at: str | None = None
 ) -> tuple[str | None, str | None]:
-    """The branch of HEAD and the tip of the session branch; refuses where the branch cannot be ended from here."""
+    """The branch of HEAD, and the tip of the session branch; refuses if the branch cannot be ended from here."""
     if not git.is_repository():
         raise Refused("There is no longer a git repository here", operation=operation, file=git.root)
     _refuse_unfinished(git, operation)
-    where = git.branch()
-    back = where == came_from if came_from is not None else where is None and git.commit_id() == detached_at
-    if where != branch and not back:
+    head = git.branch()
+    back = head == came_from if came_from is not None else head is None and git.commit_id() == detached_at
+    if head != branch and not back:
         _refuse_missing(git, branch, operation)
-        at = f"on {where}" if where else f"at {(git.commit_id() or 'no commit')[:12]}, on no branch"
+        position = f"on {head}" if head else f"at {(git.commit_id() or 'no commit')[:12]}, on no branch"
         raise Refused(
-            f"The work tree is {at}, not on the session's branch {branch}",
+            f"The work tree is {position}, not on the session's branch {branch}",
             hint=f"Run `git switch {branch}`, then try again.",
             operation=operation,
             file=git.root,
@@ -217,22 +218,22 @@ def _arrive(
             operation=operation,
             file=elsewhere,
         )
-    return where, git.tip(branch)
+    return head, git.tip(branch)
 
 
 def _without_commits(
     git: GitBranches, branch: str, came_from: str, message: str, ignore: Sequence[str], *, on_branch: bool
 ) -> KeptBranch:
     if not on_branch:
-        made = git.find_commit(None, tree=None, message=message)
-        if made is None:
+        commit = git.find_commit(None, tree=None, message=message)
+        if commit is None:
             raise NotFound(
                 f"Branch {branch} no longer exists",
                 hint="If it is merged already, `holdfast stop` without --keep ends the session.",
                 operation="stop --keep",
             )
         git.put_back(_aside_name(branch))
-        return KeptBranch(made, None)
+        return KeptBranch(commit, None)
     # Without a commit the branch is only a name in HEAD, so returning only changes that name.
     _refuse_dirt(git, ignore, "stop --keep")
     if git.branch_exists(came_from):
@@ -251,13 +252,13 @@ def _is_our_squash(git: GitBranches, old: str | None, tip: str, ignore: Sequence
         return False
     if all(change.staged == "." for change in changes):
         return False
-    straight = old is None or git.is_ancestor(old, tip)
-    expected = git.tree_id(tip) if straight else git.merged_tree(str(old), tip)
+    is_fast_forward = old is None or git.is_ancestor(old, tip)
+    expected = git.tree_id(tip) if is_fast_forward else git.merged_tree(str(old), tip)
     return expected is not None and git.index_tree() == expected
 
 
-def _return(git: GitBranches, came_from: str, *, there: bool) -> None:
-    if there:
+def _return(git: GitBranches, came_from: str, *, exists: bool) -> None:
+    if exists:
         git.switch(came_from)
     else:
         git.point_head(came_from)  # the index stays the session's, which is all its first commit needs
@@ -278,7 +279,7 @@ def _merge(git: GitBranches, branch: str, came_from: str, old: str | None, tip: 
             branch,
             old,
             Conflict(
-                f"{branch} and {came_from} conflict in: {_named(conflicts)}",
+                f"{branch} and {came_from} conflict in: {_list_paths(conflicts)}",
                 hint=f"Nothing was lost, and you are on {branch} again. Run `git merge {came_from}`, "
                 "resolve the conflicts, commit, then stop again.",
                 operation="stop --keep",
@@ -309,7 +310,7 @@ def _commit(git: GitBranches, branch: str, old: str | None, tip: str, message: s
 
 
 def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: HoldfastError) -> HoldfastError:
-    """Return to the session branch; gives the error to raise, which says where we are if returning fails."""
+    """Return to the session branch; returns the error to raise, which names the branch if returning fails."""
     try:
         stash = git.undo_merge() if old is not None else None
         if old is not None:
@@ -318,7 +319,7 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
             git.point_head(branch)
     except HoldfastError as second:
         return Failed(
-            f"{problem.message}, and the way back to {branch} is blocked",
+            f"{problem.message}, and switching back to {branch} failed",
             hint=f"{problem.hint or ''}\n{second.hint or second.message}\n"
             f"{branch} is unchanged: move away what blocks it, then `git switch {branch}`.".lstrip(),
             operation="stop --keep",
@@ -326,15 +327,15 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
         )
     if isinstance(problem, Conflict):
         return problem
-    kept = f" What a hook changed is in {stash}." if stash else ""
-    problem.hint = f"{problem.hint or ''}\nNothing was merged, and you are on {branch} again.{kept}".lstrip()
+    note = f" What a hook changed is in {stash}." if stash else ""
+    problem.hint = f"{problem.hint or ''}\nNothing was merged, and you are on {branch} again.{note}".lstrip()
     return problem
 
 
 @contextmanager
 def _mirrors_aside(git: GitBranches, branch: str, ignore: Sequence[str]) -> Iterator[None]:
     name = _aside_name(branch)
-    # Untracked mirror files travel along by themselves.
+    # Untracked mirror files are not affected by a switch.
     paths = (
         [change.path for change in git.changes() if change.unstaged != "?" and is_under(change.path, ignore)]
         if ignore
@@ -378,7 +379,7 @@ def _refuse_dirt(git: GitBranches, ignore: Sequence[str], operation: str) -> Non
     dirty = git.dirty(ignore)
     if dirty:
         raise Refused(
-            f"There are uncommitted changes: {_named(dirty)}",
+            f"There are uncommitted changes: {_list_paths(dirty)}",
             hint="Commit or stash them (`git stash -u`), then try again.",
             operation=operation,
             file=git.root,
@@ -386,10 +387,10 @@ def _refuse_dirt(git: GitBranches, ignore: Sequence[str], operation: str) -> Non
 
 
 def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation: str, *, by_hand: str) -> None:
-    why = None if target is None else git.unwritable(tip, target)
-    if why is not None:
+    problem = None if target is None else git.unwritable(tip, target)
+    if problem is not None:
         raise Refused(
-            f"Holdfast runs no program of a repository, and without it the work tree would be wrong: {why}",
+            f"Holdfast runs no program of a repository, and without it the work tree would be wrong: {problem}",
             hint=f"Do it with git: {by_hand}; then `holdfast stop`. Or name the filter in your own configuration: "
             "`git config --global`.",
             operation=operation,
@@ -397,8 +398,8 @@ def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation
         )
 
 
-def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, branch: str, there: bool) -> None:
-    if not there:
+def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, branch: str, exists: bool) -> None:
+    if not exists:
         raise Refused(
             f"Branch {came_from}, from which {branch} was created, no longer exists",
             hint=f"Recreate it (`git branch {came_from} COMMIT`), or merge {branch} by hand and `holdfast stop`.",
@@ -414,7 +415,7 @@ def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, bra
         )
 
 
-def _named(paths: Sequence[str]) -> str:
+def _list_paths(paths: Sequence[str]) -> str:
     """Up to five paths, escaped so that they are safe to print."""
-    shown = ", ".join(path if path.isprintable() else ascii(path) for path in paths[:5])
-    return shown if len(paths) <= 5 else f"{shown} and {len(paths) - 5} more"
+    listed = ", ".join(path if path.isprintable() else ascii(path) for path in paths[:5])
+    return listed if len(paths) <= 5 else f"{listed} and {len(paths) - 5} more"

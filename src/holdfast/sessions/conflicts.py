@@ -46,7 +46,7 @@ class ShownConflict(NamedTuple):
     devices: tuple[str, ...]
 
 
-def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) -> str:
+def session_with_conflicts(ws: Workspace, reference: str | None, *, at: int | None = None) -> str:
     """The session whose conflicts are asked for: by default this work tree's current or last one.
 
     A session completed on another device is no longer current, but its conflicts still need a decision.
@@ -56,10 +56,10 @@ def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) ->
     current = history.current_session(ws)
     if current is not None:
         return current
-    last = last_here(ws)
+    last = latest_session_here(ws)
     if last is not None:
         return last.session
-    others = disputed(ws)
+    others = sessions_with_conflicts(ws)
     raise NotFound(
         "there is no current session here",
         hint=f"Conflicts are open in: {', '.join(other[:8] for other in others)}" if others
@@ -67,7 +67,7 @@ def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) ->
     )  # fmt: skip
 
 
-def last_here(ws: Workspace) -> State | None:
+def latest_session_here(ws: Workspace) -> State | None:
     """The current or last session of this work tree, finished or not."""
     store = ws.existing_store()
     last = store.current(ws.place.root) if store else None
@@ -75,14 +75,14 @@ def last_here(ws: Workspace) -> State | None:
     return None if state is None or state.deleted else state
 
 
-def disputed(ws: Workspace) -> list[str]:
+def sessions_with_conflicts(ws: Workspace) -> list[str]:
     """The sessions of this project with open conflicts, newest first."""
     rows = history.history(ws, limit=None, aliases=False)
     states = history.states_of(ws, rows)
     return [state.session for state in states if any(conflict.chosen is None for conflict in view.conflicts(state))]
 
 
-def listed(ws: Workspace, session: str, *, at: int | None = None) -> list[ShownConflict]:
+def list_conflicts(ws: Workspace, session: str, *, at: int | None = None) -> list[ShownConflict]:
     """Every conflict of a session, open ones first."""
     state = ws.state(session, at=at)
     guests = origin.guests(ws.store(), session)
@@ -119,11 +119,11 @@ def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str)
 
 
 def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None = None) -> model.Conflict:
-    """Choose one value of a conflict, by its number in `listed`; gives the conflict as it is then."""
+    """Choose one value of a conflict, by its number in `list_conflicts`; returns the conflict after that."""
     chosen: list[Dispute] = []
 
     def build(state: State) -> list[EventData]:
-        dispute = meant(state, name)
+        dispute = find_dispute(state, name)
         if not 1 <= take <= len(dispute.writes):
             raise Invalid(
                 f"the conflict has values 1 to {len(dispute.writes)}, and no value {take}",
@@ -137,21 +137,23 @@ def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None
                 session=session,
             )
         chosen.append(dispute)
-        return [choice(dispute, take)]
+        return [choice_event(dispute, take)]
 
     state = ws.recorder.record(session, build, at=at)
     dispute = chosen[0]
-    after = next((item for item in reversed(disputes(state)) if item.id == dispute.id), dispute._replace(chosen=take))
-    return view.conflict(state, after)
+    resolved = next(
+        (item for item in reversed(disputes(state)) if item.id == dispute.id), dispute._replace(chosen=take)
+    )
+    return view.conflict(state, resolved)
 
 
-def meant(state: State, name: str) -> Dispute:
+def find_dispute(state: State, name: str) -> Dispute:
     """The conflict with this id or unique prefix of an id."""
-    wanted = name.strip().lower()
-    known = disputes(state)
-    matches = [dispute for dispute in known if dispute.id == wanted]
-    if not matches and len(wanted) >= _SHORTEST:
-        matches = [dispute for dispute in known if dispute.id.startswith(wanted)]
+    prefix = name.strip().lower()
+    all_disputes = disputes(state)
+    matches = [dispute for dispute in all_disputes if dispute.id == prefix]
+    if not matches and len(prefix) >= _SHORTEST:
+        matches = [dispute for dispute in all_disputes if dispute.id.startswith(prefix)]
     if not matches:
         raise NotFound(
             f"the session has no conflict {shorten(name, 40)!a}",
@@ -168,7 +170,7 @@ def meant(state: State, name: str) -> Dispute:
     return next((dispute for dispute in matches if dispute.chosen is None), matches[-1])
 
 
-def choice(dispute: Dispute, take: int) -> ConflictResolved:
+def choice_event(dispute: Dispute, take: int) -> ConflictResolved:
     """The event that chooses the value with this number, counting from 1."""
     chosen = dispute.writes[take - 1]
     value = chosen.value
@@ -191,5 +193,5 @@ def in_favour_of(state: State, device: str, guests: Collection[str]) -> list[Con
             if write.writer and names.get(write.writer) == device
         ]
         if dispute.chosen is None and own:
-            choices.append(choice(dispute, own[-1]))
+            choices.append(choice_event(dispute, own[-1]))
     return choices

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = None) -> str:
     """Start a session that continues this one with its open tasks, and make it current here; returns its id."""
-    ws.existing_store()  # the store knows the time where the machine's clock is wrong
+    ws.existing_store()  # opening the store corrects a wrong clock
     moment = ws.recorder.moment(at, None)
-    seen = projects.observe(ws.place, "", ws.notices)
+    observed = projects.observe(ws.place, "", ws.notices)
     forked = new_id()
     with ws.transaction() as transaction:
         state = transaction.state(session)
@@ -55,12 +55,12 @@ def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = 
             raise NotFound("there is no such session", session=session)
         names = device_names(state, origin.guests(transaction, session))
         events = _ForkEvents(state, transaction.writer(), ws.device(), names)
-        project = projects.find_project(ws.store(), seen)
+        project = projects.find_project(ws.store(), observed)
         begins = events.start(project, ws.settings.timer, gathers=gathers)
         begins = _storable(begins)
         transaction.record(forked, Draft(ws.recorder.prepare(begins), moment, ws.recorder.actor))
         transaction.remember_project(project)
-        ws.recorder.within(transaction, forked, lambda _: map(_storable, events.rest()), at=at)
+        ws.recorder.within(transaction, forked, lambda _: map(_storable, events.other_events()), at=at)
         make_current(ws, transaction, forked)
     return forked
 
@@ -68,7 +68,7 @@ def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = 
 def open_plan_events(state: State, writer: str, device: str) -> Iterator[EventData]:
     """The open part of the plan, as events for a session that continues this one."""
     if tasks.open_count(state):
-        yield from map(_storable, _ForkEvents(state, writer, device, device_names(state)).plan())
+        yield from map(_storable, _ForkEvents(state, writer, device, device_names(state)).plan_events())
 
 
 _Kind = TypeVar("_Kind", bound=EventData)
@@ -81,7 +81,7 @@ def _storable(data: _Kind) -> _Kind:
         if isinstance(value, str):
             return value.replace("\0", "")[:MAX_TEXT_LENGTH]
         if isinstance(value, tuple):
-            return tuple(kept for item in value if (kept := storable(item)) != "")
+            return tuple(text for item in value if (text := storable(item)) != "")
         return value
 
     changes = {
@@ -101,45 +101,48 @@ class _ForkEvents:
         self._device = device
 
     def start(self, project: ProjectFacts, timer: TimerRules, *, gathers: bool) -> SessionStarted:
-        mode = self._word("mode")
+        mode = self._text("mode")
         return SessionStarted(
-            goal=self._word("goal") or "", project=project, device=self._device, continues=self._state.session,
-            mode=mode if mode in MODES else "default", model=self._word("model"), scope=self._word("scope"),
-            task=self._word("task"), tags=tuple(self._state.tags), timer=timer, gathers=gathers,
+            goal=self._text("goal") or "", project=project, device=self._device, continues=self._state.session,
+            mode=mode if mode in MODES else "default", model=self._text("model"), scope=self._text("scope"),
+            task=self._text("task"), tags=tuple(self._state.tags), timer=timer, gathers=gathers,
         )  # fmt: skip
 
-    def rest(self) -> Iterator[EventData]:
+    def other_events(self) -> Iterator[EventData]:
         state, progress = self._state, self._value("progress")
-        summary = self._word("summary")
+        summary = self._text("summary")
         if summary is not None or isinstance(progress, (int, float)):
             yield SessionEdited(
                 summary=summary, progress=float(progress) if isinstance(progress, (int, float)) else None
             )
-        yield from self.plan()
-        for made in state.decisions:
-            yield DecisionMade(chosen=made.chosen, context=made.context, options=made.options, why=made.why)
+        yield from self.plan_events()
+        for decision in state.decisions:
+            yield DecisionMade(
+                chosen=decision.chosen, context=decision.context, options=decision.options, why=decision.why
+            )
         for note in state.notes:
             yield NoteAdded(text=note.text)
 
-    def plan(self) -> Iterator[EventData]:
-        """Open tasks under their ids. Of two tasks added at once under one id: this device's, else both, one with a
-        new id.
+    def plan_events(self) -> Iterator[EventData]:
+        """The open tasks, under their ids.
+
+        Of two tasks that were added at once under one id: this device's, else both, one with a new id.
         """
         for id_, name in self._state.phases.items():
             yield PhaseAdded(id=id_, name=name)
-        alike = Counter(task.id for task in self._state.tasks.values())
-        ours = {task.id for task in self._state.tasks.values() if alike[task.id] > 1 and self._own([task.made])}
-        given = set(alike)
-        met: set[str] = set()
+        counts = Counter(task.id for task in self._state.tasks.values())
+        own_ids = {task.id for task in self._state.tasks.values() if counts[task.id] > 1 and self._own([task.made])}
+        used = set(counts)
+        taken_over: set[str] = set()
         for task in self._state.tasks.values():
-            if task.id in ours and not self._own([task.made]):
+            if task.id in own_ids and not self._own([task.made]):
                 continue
             status = self._status(task)
             if status not in ("pending", "in_progress", "blocked"):
                 continue
-            id_ = task.id if task.id not in met else _free(given)
-            met.add(id_)
-            given.add(id_)
+            id_ = task.id if task.id not in taken_over else _unused_id(used)
+            taken_over.add(id_)
+            used.add(id_)
             yield TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent)
             if status == "in_progress":
                 yield TaskStarted(id=id_, outcome=task.outcome, artifacts=tuple(task.artifacts))
@@ -150,7 +153,7 @@ class _ForkEvents:
         own = self._own(task.status) if is_disputed(task.status) else None
         return tasks.status_of(task) if own is None else str(own.value)
 
-    def _word(self, name: str) -> str | None:
+    def _text(self, name: str) -> str | None:
         value = self._value(name)
         return value if isinstance(value, str) else None
 
@@ -168,8 +171,8 @@ class _ForkEvents:
         return next(iter((now or before)[::-1]), None)
 
 
-def _free(given: set[str]) -> str:
-    number = len(given) + 1
-    while f"t{number}" in given:
+def _unused_id(used: set[str]) -> str:
+    number = len(used) + 1
+    while f"t{number}" in used:
         number += 1
     return f"t{number}"

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list[Row]:
+def rows_at(ws: Workspace, rows: Iterable[Row], at: int, criteria: Filter) -> list[Row]:
     """The rows as they were at a moment, filtered by their values then."""
-    shown: list[Row] = []
-    after = archive_after(ws, wanted)
+    matching: list[Row] = []
+    archive_ms = archive_after(ws, criteria)
     for row in rows:
-        if len(shown) == wanted.limit:
+        if len(matching) == criteria.limit:
             break
         try:
             state = ws.state(row.id, at=at)
         except NotFound:
             continue
         was = view.shown_status(state)
-        archived_now = ws.is_archived(state, at=at, after=after)
+        archived_now = ws.is_archived(state, at=at, after=archive_ms)
         if (
-            (wanted.status is not None and was != wanted.status)
-            or (wanted.unfinished and was in FINISHED)
-            or (wanted.archived is not None and archived_now != wanted.archived)
+            (criteria.status is not None and was != criteria.status)
+            or (criteria.unfinished and was in FINISHED)
+            or (criteria.archived is not None and archived_now != criteria.archived)
         ):
             continue
-        shown.append(
+        matching.append(
             Row(
                 id=row.id, goal=view.text_value(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
@@ -50,7 +50,7 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
                 archived=archived_now, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
             )
         )  # fmt: skip
-    return shown
+    return matching
 
 
 def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> list[State]:
@@ -67,17 +67,17 @@ _LENGTH_OF_UUID = 36
 _LOOKED_AT = 20  # recent sessions checked for the latest one that is not over
 
 
-def meant(store: Store | None, reference: str) -> str:
+def resolve_reference(store: Store | None, reference: str) -> str:
     """Resolve a UUID, a unique prefix of one, or an alias to a session id."""
     check_text(reference, "the session's id", max_length=MAX_NAME_LENGTH)
     candidates = store.find(reference) if store else []
     exact = [candidate for candidate in candidates if candidate == reference.lower()]
     # Whoever starts a session chooses its id: another person's whole id can equal the printed prefix of one of ours.
     may_be_prefix = not SHORTEST_PREFIX <= len(reference) < _LENGTH_OF_UUID
-    sure = exact if may_be_prefix or any(_is_own(store, session) for session in exact) else []
+    certain = exact if may_be_prefix or any(_is_own(store, session) for session in exact) else []
     # Ids take precedence over aliases, which anybody who writes in a session can give.
     candidates = (
-        sure
+        certain
         or (exact and candidates)
         or [candidate for candidate in candidates if candidate.startswith(reference.lower())]
         or candidates
@@ -106,7 +106,7 @@ def find(ws: Workspace, reference: str = "@", *, at: int | None = None) -> str:
     """Resolve a UUID, a unique prefix, an alias or `@` (the current session, now or at a moment) to a session id."""
     ws.collect()
     if reference != "@":
-        return meant(ws.existing_store(), reference)
+        return resolve_reference(ws.existing_store(), reference)
     current = current_session(ws, at=at)
     if current is None:
         raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
@@ -120,8 +120,8 @@ def current_session(ws: Workspace, *, at: int | None = None) -> str | None:
     """
     ws.collect()
     if at is not None:
-        then = history(ws, limit=None, at=at, unfinished=True)
-        return max(((row.updated_at, row.id) for row in then), default=(None, None))[1]
+        open_then = history(ws, limit=None, at=at, unfinished=True)
+        return max(((row.updated_at, row.id) for row in open_then), default=(None, None))[1]
     store = ws.existing_store()
     state = None if ws.conversation is None else session_of(ws, ws.conversation)
     if state is None:
@@ -143,10 +143,10 @@ def latest_session(ws: Workspace, *, at: int | None = None) -> str | None:
 def latest_unfinished(ws: Workspace) -> str | None:
     """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
     unfinished = history(ws, limit=None, unfinished=True, aliases=False)
-    shown = [row for row in unfinished if not row.archived]
-    newest = sorted(shown, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
+    candidates = [row for row in unfinished if not row.archived]
+    newest = sorted(candidates, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
     mark_over(ws, newest)
-    return latest(ws, [row for row in newest if not row.over]) or latest(ws, shown) or latest(ws, unfinished)
+    return latest(ws, [row for row in newest if not row.over]) or latest(ws, candidates) or latest(ws, unfinished)
 
 
 def history(
@@ -172,12 +172,12 @@ def history(
     if limit is not None and limit < 1:
         raise Invalid("the limit must be at least 1")
     ws.collect()
-    wanted = Filter(
+    criteria = Filter(
         search=search, status=status, since=since, limit=limit, unfinished=unfinished, name=project,
         archived=archived, before=place_of(ws.existing_store(), before),
     )  # fmt: skip
-    listed_rows = rows(ws, wanted, all_projects=all_projects, at=at)
-    return described(ws, listed_rows, wanted) if aliases and at is None else listed_rows
+    listed_rows = rows(ws, criteria, all_projects=all_projects, at=at)
+    return described(ws, listed_rows, criteria) if aliases and at is None else listed_rows
 
 
 def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None:
@@ -190,20 +190,20 @@ def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None
     return state.updated_at if state.created_at is None else state.created_at, session
 
 
-def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -> list[Row]:
+def rows(ws: Workspace, criteria: Filter, *, all_projects: bool, at: int | None) -> list[Row]:
     """The rows of this project's sessions or of all, newest first; now, or as they were at a moment."""
     from holdfast.workspace import projects
 
     store = ws.existing_store()
-    here = () if store is None or all_projects else projects.project_ids(store, ws.place)
-    if store is None or not (here or all_projects):
+    own_ids = () if store is None or all_projects else projects.project_ids(store, ws.place)
+    if store is None or not (own_ids or all_projects):
         return []
-    which = None if all_projects else here
+    which = None if all_projects else own_ids
     if at is not None:
         # Rows only know the present: what depends on the moment is filtered by the states.
-        everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
-        return rows_at(ws, store.rows(everything), at, wanted._replace(projects=which))
-    listed_rows = listed(ws, wanted._replace(projects=which))
+        unfiltered = criteria._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
+        return rows_at(ws, store.rows(unfiltered), at, criteria._replace(projects=which))
+    listed_rows = listed(ws, criteria._replace(projects=which))
     worked = worked_since(ws, listed_rows, ws.now())
     for row in listed_rows:
         if row.id in worked:
@@ -211,7 +211,7 @@ def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -
     return listed_rows
 
 
-def described(ws: Workspace, rows: list[Row], wanted: Filter) -> list[Row]:
+def described(ws: Workspace, rows: list[Row], criteria: Filter) -> list[Row]:
     """Fill in what only the states know: aliases, whether it is over, and the status, which earlier versions stored
     differently.
     """
@@ -221,8 +221,8 @@ def described(ws: Workspace, rows: list[Row], wanted: Filter) -> list[Row]:
         if state is not None:
             row.aliases, row.over = view.aliases_of(state), ws.is_over(state)
             # A filter means the recorded status; idle only depends on the present moment.
-            row.status = view.status_at(state, ws.now()) if wanted.status is None else view.shown_status(state)
-    return [row for row in rows if wanted.status in (None, row.status)]
+            row.status = view.status_at(state, ws.now()) if criteria.status is None else view.shown_status(state)
+    return [row for row in rows if criteria.status in (None, row.status)]
 
 
 def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
@@ -283,17 +283,17 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
     return None if best is None else best[3]
 
 
-def listed(ws: Workspace, wanted: Filter) -> list[Row]:
+def listed(ws: Workspace, criteria: Filter) -> list[Row]:
     """Rows newest first, each as of its last event. No state is read."""
     store = ws.existing_store()
     if store is None:
         return []
-    return store.rows(wanted._replace(now=ws.now(), archive_after=archive_after(ws, wanted)))
+    return store.rows(criteria._replace(now=ws.now(), archive_after=archive_after(ws, criteria)))
 
 
-def archive_after(ws: Workspace, wanted: Filter) -> int:
+def archive_after(ws: Workspace, criteria: Filter) -> int:
     """The project's setting; for all projects together the home's, so that the listing is the same everywhere."""
-    return (ws.home_settings if wanted.projects is None else ws.settings).archive_after
+    return (ws.home_settings if criteria.projects is None else ws.settings).archive_after
 
 
 def unfinished_by(ws: Workspace, device: str) -> str | None:

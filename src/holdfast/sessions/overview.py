@@ -129,21 +129,23 @@ def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionC
     document = described(ws, state, ws.now() if at is None else at)
     lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
-    where = work_trees.directory(store, state.session, state.project, places=places, prefer=ws.place.root)
+    directory = work_trees.directory(store, state.session, state.project, places=places, prefer=ws.place.root)
     failed = agents.failed_agents(state)
     names = agent_names(document.agents)
     unattended = frozenset(names.get(id_, id_) for id_ in lost | failed.unattended)
     ended = ended_conversations(state, document) if at is None else []
     attention = tuple(_attention(with_readable_names(document), unattended, ended))
-    resume = _resume(ws, store, state.session, where)
-    return SessionCard(document, lost, places, failed, where is not None, attention, resume)
+    resume = _resume(ws, store, state.session, directory)
+    return SessionCard(document, lost, places, failed, directory is not None, attention, resume)
 
 
-def _resume(ws: Workspace, store: Store, session_id: str, where: str | None) -> str:
+def _resume(ws: Workspace, store: Store, session_id: str, directory: str | None) -> str:
     short = session_id[:8]
     command = f"{_env_prefix(ws)}holdfast resume {short if len(store.find(short)) < 2 else session_id}"
     # A path with unprintable characters cannot be pasted into a terminal.
-    return command if where is None or not where.isprintable() else f"cd {shlex.quote(where)} && {command}"
+    return (
+        command if directory is None or not directory.isprintable() else f"cd {shlex.quote(directory)} && {command}"
+    )
 
 
 def _env_prefix(ws: Workspace) -> str:
@@ -182,8 +184,8 @@ def _attention(session: Session, unattended: frozenset[str], ended: Sequence[str
 
 def _failures(session: Session, unattended: frozenset[str]) -> Iterator[str]:
     if session.status == "error":
-        why = session.errors[-1].message if session.errors else None
-        yield "Stopped by an error" + (f": {_quoted(why)}" if why else "")
+        message = session.errors[-1].message if session.errors else None
+        yield "Stopped by an error" + (f": {_quoted(message)}" if message else "")
     failed = [agent for agent in session.agents if agent.id in unattended]
     for agent in failed[:_MAX_LINES]:
         yield _failed(agent)
@@ -194,8 +196,8 @@ def _failures(session: Session, unattended: frozenset[str]) -> Iterator[str]:
 def _failed(agent: Agent) -> str:
     if agent.status not in _FAILED:
         return f"Agent {_quoted(agent.id)} ended without finishing"
-    why = agent.error.message if agent.error is not None and agent.status == "error" else None
-    return f"Agent {_quoted(agent.id)} {_FAILED[agent.status]}" + (f": {_quoted(why)}" if why else "")
+    message = agent.error.message if agent.error is not None and agent.status == "error" else None
+    return f"Agent {_quoted(agent.id)} {_FAILED[agent.status]}" + (f": {_quoted(message)}" if message else "")
 
 
 def _reminder(session: Session) -> Iterator[str]:
@@ -234,9 +236,9 @@ def hills(ws: Workspace) -> list[Hill]:
     store = ws.existing_store()
     if store is None:
         return []
-    shown = Filter(archived=False, now=ws.now(), archive_after=ws.home_settings.archive_after)
-    open_rows = store.rows(shown._replace(unfinished=True))
-    recent = store.rows(shown._replace(limit=_MAX_RECENT))
+    criteria = Filter(archived=False, now=ws.now(), archive_after=ws.home_settings.archive_after)
+    open_rows = store.rows(criteria._replace(unfinished=True))
+    recent = store.rows(criteria._replace(limit=_MAX_RECENT))
     placed: dict[tuple[str, str], Hill] = {}
     for session in dict.fromkeys(row.id for row in (*open_rows, *recent)):
         state = store.state(session)
@@ -247,9 +249,9 @@ def hills(ws: Workspace) -> list[Hill]:
 
 def _add_scopes(placed: dict[tuple[str, str], Hill], state: State) -> None:
     """Add the scopes of a session. Sessions come newest first: the session to move a scope in is the first one."""
-    open_ = view.status_of(state) not in FINISHED
+    is_open = view.status_of(state) not in FINISHED
     own = view.text_value(state, "scope")
-    moves: dict[str, tuple[int, int] | None] = {own: None} if open_ and own else {}
+    moves: dict[str, tuple[int, int] | None] = {own: None} if is_open and own else {}
     moves.update(state.hill)
     which, name = ("", "") if state.project is None else (repository(state.project), state.project.name)
     for scope, move in moves.items():
@@ -267,7 +269,7 @@ def move_scope(ws: Workspace, session_id: str, scope: str, position: int) -> Non
     from holdfast.sessions.work import Work
 
     try:
-        where = at_its_place(ws, session_id)
+        tree_ws = at_its_place(ws, session_id)
     except Refused:  # the project does not have to be on this machine
-        where = ws
-    Work(where, session_id).hill(scope, position)
+        tree_ws = ws
+    Work(tree_ws, session_id).hill(scope, position)

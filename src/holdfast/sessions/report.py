@@ -253,13 +253,13 @@ def _plan(session: Session) -> Iterator[str]:
 
 
 def _decisions(session: Session) -> Iterator[str]:
-    for made in session.decisions:
-        about = f" ({escape(made.context)})" if made.context else ""
-        yield f"- {stamp(made.at)} **{escape(made.chosen)}**{about}"
-        if made.options:
-            yield f"  - Options: {', '.join(escape(option) for option in made.options)}"
-        if made.why:
-            yield f"  - Why: {escape(made.why)}"
+    for decision in session.decisions:
+        about = f" ({escape(decision.context)})" if decision.context else ""
+        yield f"- {stamp(decision.at)} **{escape(decision.chosen)}**{about}"
+        if decision.options:
+            yield f"  - Options: {', '.join(escape(option) for option in decision.options)}"
+        if decision.why:
+            yield f"  - Why: {escape(decision.why)}"
 
 
 def _conflicts(session: Session) -> Iterator[str]:

@@ -186,7 +186,7 @@ def page(session: Session) -> str:
 
 
 def _text(value: str) -> str:
-    """Stored text, escape and in its own text direction."""
+    """Stored text, escaped and in its own text direction."""
     return f"<bdi>{escape(one_line(value))}</bdi>"
 
 
@@ -251,9 +251,11 @@ def _plan(session: Session) -> str:
 
 def _decisions(session: Session) -> str:
     items = []
-    for made in session.decisions:
-        about = f" ({_text(made.context)})" if made.context else ""
-        options = f"<br>Options: {', '.join(_text(option) for option in made.options)}" if made.options else ""
-        why = f"<br>Why: {_text(made.why)}" if made.why else ""
-        items.append(f"{_time(made.at)} <strong>{_text(made.chosen)}</strong>{about}{options}{why}")
+    for decision in session.decisions:
+        about = f" ({_text(decision.context)})" if decision.context else ""
+        options = (
+            f"<br>Options: {', '.join(_text(option) for option in decision.options)}" if decision.options else ""
+        )
+        reason = f"<br>Why: {_text(decision.why)}" if decision.why else ""
+        items.append(f"{_time(decision.at)} <strong>{_text(decision.chosen)}</strong>{about}{options}{reason}")
     return _list(items)

@@ -81,7 +81,7 @@ class ResumeResult(NamedTuple):
         return self._replace(interrupted=interrupted, unknown=unknown, files=files, settled=settled)
 
 
-def look(state: State, root: str) -> ResumeResult:
+def preview(state: State, root: str) -> ResumeResult:
     """Show what a resume here would report. Records nothing."""
     interrupted, unknown = lost(state)
     unattended = agents.failed_agents(state).unattended
@@ -101,10 +101,10 @@ def lost(state: State) -> tuple[tuple[LostAgent, ...], tuple[LostAgent, ...]]:
         status = agents.status_of(agent)
         if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
-        how = "unknown" if agent.process is None else liveness(ProcessIdentity(*astuple(agent.process)))
-        if how == "dead":
+        process_state = "unknown" if agent.process is None else liveness(ProcessIdentity(*astuple(agent.process)))
+        if process_state == "dead":
             dead.append(_lost(agent))
-        elif how == "unknown":
+        elif process_state == "unknown":
             unknown.append(_lost(agent))
     return tuple(dead), tuple(unknown)
 
@@ -127,7 +127,7 @@ def resume(
             hint=f"Devices that have: {known}.",
             session=session,
         )
-    before = look(state, ws.place.root)
+    before = preview(state, ws.place.root)
     foreign, project = resume_check.left_by_another(ws, state), state.project
     differences = resume_check.check(ws, state, before.files, foreign=foreign)
     if not force:
@@ -152,7 +152,7 @@ def resume(
         for item in results[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, item.agent, item.id)]
         yield SessionResumed(gathers=gathers)
-        if state.archived:  # a session that is worked on is not archived
+        if state.archived:  # resuming unarchives a session
             yield SessionUnarchived()
 
     with ws.transaction(about=session) as transaction:
@@ -160,7 +160,7 @@ def resume(
             projects.learn_project(ws, transaction, state)
         if claimed and project is not None:
             projects.claim_project(transaction, ws.place, project)
-        ws.recorder.within(transaction, session, build, at=at, here=True)
+        ws.recorder.within(transaction, session, build, at=at, make_current=True)
         make_current(ws, transaction, session)
     return results[0]
 
@@ -185,9 +185,9 @@ def take_up(
         resume_check.refuse(differences, state)
     begun = fork(ws, session, gathers=gathers, at=at)
     tasks = ws.state(begun).tasks
-    carried = count(len(tasks), "open task")
+    open_tasks = count(len(tasks), "open task")
     message = f"Session {session[:8]} is {view.status_of(state)}: {begun[:8]} continues it"
-    message += f", with {carried}." if tasks else "."
+    message += f", with {open_tasks}." if tasks else "."
     return begun, ResumeResult((), (), files_, differences=differences), message
 
 
@@ -264,10 +264,10 @@ def waits_of(state: State, agent: str, conversation: str) -> list[str]:
     return [name for name in state.waiting if name.startswith(_of_conversation(agent, conversation))]
 
 
-def still_waiting(state: State, shown: list[Waiting]) -> list[Waiting]:
+def still_waiting(state: State, waits: list[Waiting]) -> list[Waiting]:
     """The waits of an unfinished session, without those of programs that have ended."""
     ended = {name for item in broken(state) for name in waits_of(state, item.agent, item.id)}
-    return [wait for name, wait in zip(state.waiting, shown, strict=True) if name not in ended]
+    return [wait for name, wait in zip(state.waiting, waits, strict=True) if name not in ended]
 
 
 def _of_conversation(agent: str, conversation: str) -> str:

@@ -64,13 +64,13 @@ def check(
     if project is None:
         return ()
     if not projects.is_same_project(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
-        return (_elsewhere(state, project, blocking=foreign),)
+        return (_other_project(state, project, blocking=foreign),)
     # This device worked here last: only the files themselves may differ, after a crash.
     if not foreign:
         return ()
     left = view.device_of(state) or "the other device"
     differences: list[ResumeDifference] = []
-    bring = None
+    fetch = None
     if ws.place.git:
         from holdfast.machine.git.reader import GitReader
 
@@ -78,15 +78,15 @@ def check(
         try:
             differences += _commit(git, state, project)
             if not any(difference.blocking for difference in differences):
-                bring = _Left.of(git, state, project).fetched(git.branch())
+                fetch = _LeftPosition.of(git, state, project).fetch_command(git.branch())
             differences += _dirt(git, files, ws.own_paths())
         except HoldfastError as error:
             differences.append(ResumeDifference("git", error.message, error.hint, blocking=False))
     if any(difference.blocking for difference in differences):
-        differences += _changed(files, None)  # the missing commit may bring them
+        differences += _changed(files, None)  # fetching the missing commit may restore them
     else:
         differences += _changed(
-            files, f"commit and push them on {left}, then here: {bring}" if bring else f"copy them from {left}"
+            files, f"commit and push them on {left}, then here: {fetch}" if fetch else f"copy them from {left}"
         )
     for follower in ws.followers:
         differences += follower.resume_differences(ws, state)
@@ -111,7 +111,7 @@ def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
 
 
 def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
-    """Whether a project counts as this one because a person resumes its session here.
+    """Whether resuming a session here makes its project this one.
 
     That is so if only a path is known of it (another device's, or one that no longer exists) and nothing of this one.
     """
@@ -120,7 +120,7 @@ def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
     return not projects.project_ids(ws.store(), ws.place)
 
 
-def _elsewhere(state: State, project: ProjectFacts, *, blocking: bool) -> ResumeDifference:
+def _other_project(state: State, project: ProjectFacts, *, blocking: bool) -> ResumeDifference:
     go = f"holdfast resume {state.session[:8]} --project"
     if project.remote and _ADDRESS.fullmatch(project.remote) and "::" not in project.remote:
         name = project.remote.rstrip("/").rpartition("/")[2] or project.name
@@ -134,30 +134,30 @@ def _elsewhere(state: State, project: ProjectFacts, *, blocking: bool) -> Resume
     )
 
 
-# ── what git says ────────────────────────────────────────────────────────────────────────────────────────
+# ── commit and branch ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[ResumeDifference]:
     """The commit it was left at must be part of what is checked out; another branch does not block."""
-    left = _Left.of(git, state, project)
-    here, branch, commit, short = git.branch(), left.branch, left.commit, left.short
+    left = _LeftPosition.of(git, state, project)
+    current, branch, commit, short = git.branch(), left.branch, left.commit, left.short
     if commit is not None and git.commit_id(commit) is None:
-        of = "" if branch is None else f" of branch {branch}"
+        of_branch = "" if branch is None else f" of branch {branch}"
         yield ResumeDifference(
             "commit",
-            f"commit {short}{of}, {left.words}, is not in this repository (was it pushed?)",
-            left.fetched(here), blocking=True,
+            f"commit {short}{of_branch}, {left.words}, is not in this repository (was it pushed?)",
+            left.fetch_command(current), blocking=True,
         )  # fmt: skip
     elif commit is not None and not git.is_ancestor(commit, "HEAD"):
         behind = git.is_ancestor("HEAD", commit)
         yield ResumeDifference(
             "commit", f"what is checked out is {'behind' if behind else 'without'} commit {short}, {left.words}",
-            left.reached(here, behind=behind), blocking=True,
+            left.reach_command(current, behind=behind), blocking=True,
         )  # fmt: skip
-    elif branch is not None and here != branch:
+    elif branch is not None and current != branch:
         yield ResumeDifference(
-            "branch", f"the session is on branch {branch}, but {here or 'no branch'} is checked out here",
-            left.switched(), blocking=False,
+            "branch", f"the session is on branch {branch}, but {current or 'no branch'} is checked out here",
+            left.switch_command(), blocking=False,
         )  # fmt: skip
     elif commit is not None and commit != git.commit_id():
         yield ResumeDifference(
@@ -165,8 +165,8 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
         )
 
 
-class _Left(NamedTuple):
-    """The branch and commit where the work was left, and commands that lead there; each must work as it is."""
+class _LeftPosition(NamedTuple):
+    """The branch and commit where the work was left, and commands that lead there, which must work when pasted."""
 
     git: GitReader
     session: str
@@ -176,65 +176,65 @@ class _Left(NamedTuple):
     words: str
 
     @classmethod
-    def of(cls, git: GitReader, state: State, project: ProjectFacts) -> _Left:
+    def of(cls, git: GitReader, state: State, project: ProjectFacts) -> _LeftPosition:
         # A session with its own branch starts on the branch it came from.
-        own = None if state.noted_by else view.text_value(state, "branch")
-        branch = own or project.git_branch
-        by = state.devices.get(state.noted_by)
+        own_branch = None if state.noted_by else view.text_value(state, "branch")
+        branch = own_branch or project.git_branch
+        device = state.devices.get(state.noted_by)
         # Text from another device's events becomes part of a command only if it is well-formed.
         return cls(
             git,
             state.session[:8],
             branch if branch is not None and git.valid_branch_name(branch) else None,
             project.git_commit if _COMMIT.fullmatch(project.git_commit or "") else None,
-            f"on which {by} left the session" if by else "on which the session began",
+            f"on which {device} left the session" if device else "on which the session began",
         )
 
     @property
     def short(self) -> str:
         return (self.commit or "")[:_SHORT]
 
-    def fetched(self, here: str | None) -> str:
+    def fetch_command(self, current: str | None) -> str:
         """The command that gets a commit this repository does not have."""
         if self.branch is None:
             return f"git fetch && git checkout {self.short}"
-        if here == self.branch:
-            return self._pull()
+        if current == self.branch:
+            return self._pull_command()
         if not self.git.branch_exists(self.branch):
             return f"git fetch && git switch {shlex.quote(self.branch)}"
-        return self._elsewhere() or f"git switch {shlex.quote(self.branch)} && {self._pull()}"
+        return self._other_tree_command() or f"git switch {shlex.quote(self.branch)} && {self._pull_command()}"
 
-    def reached(self, here: str | None, *, behind: bool) -> str:
+    def reach_command(self, current: str | None, *, behind: bool) -> str:
         """The command for a commit that is in the repository but not in what is checked out."""
         if self.branch is None:
             return f"git checkout {self.short}"
-        if here == self.branch:
-            return self._forward() if behind else f"git merge {self.short}"
-        return self.switched()
+        if current == self.branch:
+            return self._fast_forward_command() if behind else f"git merge {self.short}"
+        return self.switch_command()
 
-    def switched(self) -> str:
+    def switch_command(self) -> str:
         """The command that switches to the branch, with the commit in it."""
         branch = shlex.quote(self.branch or "")
         tip = None if self.branch is None else self.git.tip(self.branch)
         if tip is None:
             return f"git fetch && git switch {branch}"
-        elsewhere = self._elsewhere()
+        elsewhere = self._other_tree_command()
         if elsewhere is not None:
             return elsewhere
         if self.commit is None or self.git.is_ancestor(self.commit, tip):
             return f"git switch {branch}"
         behind = self.git.is_ancestor(tip, self.commit)
-        return f"git switch {branch} && {self._forward() if behind else f'git merge {self.short}'}"
+        return f"git switch {branch} && {self._fast_forward_command() if behind else f'git merge {self.short}'}"
 
-    def _forward(self) -> str:
+    def _fast_forward_command(self) -> str:
         """Fast-forward to the commit: by pulling, if the upstream branch has it."""
         assert self.branch is not None
         assert self.commit is not None
         upstream = self.git.upstream(self.branch)
-        known = upstream is not None and self.git.is_ancestor(self.commit, upstream)
-        return self._pull() if known else f"git merge --ff-only {self.short}"
+        is_upstream = upstream is not None and self.git.is_ancestor(self.commit, upstream)
+        return self._pull_command() if is_upstream else f"git merge --ff-only {self.short}"
 
-    def _pull(self) -> str:
+    def _pull_command(self) -> str:
         assert self.branch is not None
         if self.git.upstream(self.branch) is not None:
             return "git pull --ff-only"
@@ -242,15 +242,15 @@ class _Left(NamedTuple):
         name = "origin" if "origin" in remotes or not remotes else remotes[0]
         return f"git pull --ff-only {shlex.quote(name)} {shlex.quote(self.branch)}"
 
-    def _elsewhere(self) -> str | None:
+    def _other_tree_command(self) -> str | None:
         """The command for a branch that is checked out in another work tree: git allows one at a time."""
         tree = None if self.branch is None else self.git.checked_out_elsewhere(self.branch)
         return None if tree is None else f"holdfast resume {self.session} --project {shlex.quote(tree)}"
 
 
-def _dirt(git: GitReader, files: Sequence[FileLanding], ours: Sequence[str]) -> Iterator[ResumeDifference]:
-    known = {file.path for file in files if file.landing == "landed"}
-    dirty = [path for path in git.dirty(ours) if path not in known]
+def _dirt(git: GitReader, files: Sequence[FileLanding], ignore: Sequence[str]) -> Iterator[ResumeDifference]:
+    known_paths = {file.path for file in files if file.landing == "landed"}
+    dirty = [path for path in git.dirty(ignore) if path not in known_paths]
     if dirty:
         yield ResumeDifference(
             "dirty", f"there are uncommitted changes here: {_listed(dirty)}",

@@ -44,33 +44,33 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-def attempts(alike: Sequence[AgentState]) -> list[Attempt]:
+def _attempts(same_type: Sequence[AgentState]) -> list[Attempt]:
     """The attempts of these agents, in the order in which they ended."""
-    tried = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
-    tried += [
+    ended = [Attempt(at, succeeded=False) for agent in same_type for at in agent.failed_attempts]
+    ended += [
         Attempt(agent.ended_at, succeeded=True)
-        for agent in alike
+        for agent in same_type
         if agent.ended_at is not None and agents.status_of(agent) == "completed"
     ]
-    return sorted(tried, key=lambda attempt: attempt.ended_at)
+    return sorted(ended, key=lambda attempt: attempt.ended_at)
 
 
-def before(own: AgentState | None, state: State) -> Iterator[AgentState]:
+def _earlier_agents(own: AgentState | None, state: State) -> Iterator[AgentState]:
     """The agents before this one in the session; all of them while it is not recorded yet."""
     return itertools.takewhile(lambda agent: agent is not own, state.agents.values())
 
 
-def waits(agent: AgentState) -> bool:
+def _is_queued(agent: AgentState) -> bool:
     """Whether it is queued and its process is alive."""
     return (
         agents.status_of(agent) == "pending"
         and agent.process is not None
-        and liveness(identity(agent.process)) == "alive"
+        and liveness(_identity(agent.process)) == "alive"
     )
 
 
-def identity(which: Process) -> ProcessIdentity:
-    return ProcessIdentity(which.pid, which.started, which.boot, which.namespace, which.machine)
+def _identity(process: Process) -> ProcessIdentity:
+    return ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
 
 
 TYPE: Final = "command"  # the type of agents started without one
@@ -80,8 +80,8 @@ MAX_RETRIES: Final = 100
 WITHIN = "HOLDFAST_WITHIN"  # the agents a command runs in, outermost first
 MAX_SECONDS: Final = 10_000_000.0
 
-_FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two looks at the queue
-_SETTLES = 2.0  # seconds: a process that has ended may belong to a run that is just recording its end
+_MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.05, 1.0  # seconds between two checks of the queue
+_GRACE_SECONDS = 2.0  # seconds: a process that has ended may belong to a run that is just recording its end
 _FULL_DISK = 64 * 1024  # bytes left
 
 
@@ -134,7 +134,7 @@ def run(
             ws, session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce,
             signals, environ,
         )  # fmt: skip
-        return command_run.go()
+        return command_run.execute()
 
 
 def categories_from(words: Sequence[str]) -> dict[int, Category]:
@@ -186,7 +186,7 @@ class _Run:
         self._numbers = itertools.count()
         self._dead_since: dict[tuple[str, Process], float] = {}
         # Redacted before it is shortened: half a secret would not be recognised.
-        redacted = redact(_line(argv))
+        redacted = redact(_command_line(argv))
         self._secrets = redacted.counts
         self._command = (
             redacted.text
@@ -197,7 +197,7 @@ class _Run:
             agent_id, shorten(redacted.text, MAX_TASK_LENGTH) if task is None else task, retries
         )
 
-    def go(self) -> RunResult:
+    def execute(self) -> RunResult:
         code = 0
         for attempt in itertools.count(1):
             try:
@@ -207,22 +207,22 @@ class _Run:
                 self._record(
                     AgentAborted(id=self.id, ref=self._ref, reason=f"{signal_name(stop.number)} while it waited")
                 )
-                return self._ran(128 + stop.number)
+                return self._result(128 + stop.number)
             except HoldfastError as error:
                 if attempt == 1:
-                    self._record(self._why_not(error))
+                    self._record(self._not_started_event(error))
                     raise
                 self._announce(f"{self.id} is not tried again: {error.message}")
-                return self._ran(code)
+                return self._result(code)
             code = outcome.code
             category = self._end(outcome)
             if category != "transient" or attempt > self._retries or self._unrecorded is not None:
                 break
             wait = delay_before(attempt + 1) // SECOND
             self._announce(f"{self.id}: try {attempt + 1} of {self._retries + 1} in {wait} s")
-        return self._ran(code)
+        return self._result(code)
 
-    def _ran(self, code: int) -> RunResult:
+    def _result(self, code: int) -> RunResult:
         return RunResult(code, self.id, self._unrecorded, self._later)
 
     # ── the queue ────────────────────────────────────────────────────────────────────────────────────────
@@ -260,24 +260,24 @@ class _Run:
 
     def _start(self, kind: type[AgentResumed | AgentRetried]) -> CommandOutcome:
         """Wait for a turn, take it, and run the command to its end."""
-        pause, announced = _FIRST_LOOK, False
+        pause, announced = _MIN_POLL_SECONDS, False
         while True:
-            ahead = self._ahead(
+            waiting_for = self._ahead(
                 self._ws.state(self._session), kind
             )  # read without a transaction, which would block other writers
-            if not ahead:
+            if not waiting_for:
                 with ExitStack() as turn:
                     transaction = turn.enter_context(self._ws.transaction(about=self._session))
-                    ahead = self._ahead(transaction.state(self._session), kind)
-                    if not ahead:
-                        return self._take(turn, transaction, kind)
+                    waiting_for = self._ahead(transaction.state(self._session), kind)
+                    if not waiting_for:
+                        return self._take_turn(turn, transaction, kind)
             if not announced:
-                self._announce(f"{self.id} waits for its turn, behind {shorten(', '.join(ahead), 80)}")
+                self._announce(f"{self.id} waits for its turn, behind {shorten(', '.join(waiting_for), 80)}")
                 announced = True
             self._signals.wait(pause)
-            pause = min(pause * 1.5, _SLOWEST_LOOK)
+            pause = min(pause * 1.5, _MAX_POLL_SECONDS)
 
-    def _take(
+    def _take_turn(
         self, turn: ExitStack, transaction: Transaction, kind: type[AgentResumed | AgentRetried]
     ) -> CommandOutcome:
         def started(pid: int) -> None:
@@ -285,7 +285,7 @@ class _Run:
             event = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
             at, key = self._ws.now(), self._next_key()
             try:
-                with turn:  # leaving it commits, so the running command blocks no other
+                with turn:  # committed before the command runs, so that it blocks nobody
                     self._ws.recorder.within(
                         transaction, self._session, lambda _: [event], keys=run_deferred.numbered(key)
                     )
@@ -308,35 +308,37 @@ class _Run:
             raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
-        queue = [agent for agent in before(own, state) if waits(agent)] if kind is AgentResumed else []
-        at_work = (agent for agent in agents.running(state) if agent.id not in self._within and self._at_work(agent))
-        ahead = [agent.id for agent in [*at_work, *queue]]
-        return ahead if len(ahead) >= limits(view.text_value(state, "mode") or "").agents else []
+        queue = [agent for agent in _earlier_agents(own, state) if _is_queued(agent)] if kind is AgentResumed else []
+        at_work = (
+            agent for agent in agents.running(state) if agent.id not in self._within and self._is_at_work(agent)
+        )
+        waiting_for = [agent.id for agent in [*at_work, *queue]]
+        return waiting_for if len(waiting_for) >= limits(view.text_value(state, "mode") or "").agents else []
 
-    def _at_work(self, agent: AgentState) -> bool:
-        """Whether an agent recorded as running really is: not if its process ended more than a moment ago."""
-        if agent.process is None or liveness(identity(agent.process)) != "dead":
+    def _is_at_work(self, agent: AgentState) -> bool:
+        """Whether an agent recorded as running still runs: no, if its process ended more than a moment ago."""
+        if agent.process is None or liveness(_identity(agent.process)) != "dead":
             return True
         first = self._dead_since.setdefault((agent.ref, agent.process), monotonic())
-        return monotonic() - first < _SETTLES
+        return monotonic() - first < _GRACE_SECONDS
 
     def _circuit(self, state: State, own: AgentState | None) -> bool:
         """Refuse while agents of this type have failed too often; True when this one is the trial that decides."""
         now = max(self._ws.now(), state.updated_at)
-        alike = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
-        breaker = circuit(attempts(alike), now)
+        same_type = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
+        breaker = circuit(_attempts(same_type), now)
         failures = f"agents of type {self._type!a} failed three times in a row"
         if breaker.state == "open" and breaker.until is not None:
-            left = -(-(breaker.until - now) // SECOND)
+            remaining = -(-(breaker.until - now) // SECOND)
             raise Refused(
-                f"{failures}; the next one may start in {left} s",
+                f"{failures}; the next one may start in {remaining} s",
                 hint="See what failed: holdfast agent list. Other types are not blocked.",
                 session=self._session,
             )
         if breaker.state != "half-open":
             return False
-        at_work = [agent for agent in agents.running(state) if agent is not own and self._at_work(agent)]
-        queue = [agent for agent in before(own, state) if waits(agent)]
+        at_work = [agent for agent in agents.running(state) if agent is not own and self._is_at_work(agent)]
+        queue = [agent for agent in _earlier_agents(own, state) if _is_queued(agent)]
         trying = [agent.id for agent in [*at_work, *queue] if agent.type == self._type]
         if trying:
             raise Refused(
@@ -377,8 +379,8 @@ class _Run:
         chosen = self._categories.get(outcome.code)
         if chosen is not None:
             return chosen
-        left = free_space(self._ws.place.root)
-        full = left is not None and left < _FULL_DISK
+        free = free_space(self._ws.place.root)
+        full = free is not None and free < _FULL_DISK
         return category_of(
             outcome.code,
             signal=outcome.signal,
@@ -386,7 +388,7 @@ class _Run:
             out_of_resources=outcome.out_of_memory or full,
         )
 
-    def _why_not(self, error: HoldfastError) -> AgentEvent:
+    def _not_started_event(self, error: HoldfastError) -> AgentEvent:
         """The event that ends an agent whose command never started."""
         if isinstance(error, Refused):
             return AgentAborted(id=self.id, ref=self._ref, reason=error.message)
@@ -408,7 +410,7 @@ class _Run:
         return f"run:{self._ref}:{next(self._numbers)}"
 
     def _not_recorded(self, error: HoldfastError, key: str, at: int, events: Sequence[EventData]) -> None:
-        """Keep it for later if the server is away; report any other error."""
+        """Keep the events for later if the server is away; report any other error."""
         if run_deferred.hand_over(
             self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,
             events=events,
@@ -421,8 +423,8 @@ class _Run:
         return shorten(legible(os.path.basename(self._argv[0]) or self._argv[0]), 60)
 
 
-def _line(argv: Sequence[str]) -> str:
-    """The command as one would type it."""
+def _command_line(argv: Sequence[str]) -> str:
+    """The command as typed in a shell."""
     return legible(shlex.join(argv))
 
 

@@ -63,7 +63,7 @@ def hand_over(
     ws: Workspace, error: HoldfastError, *, session: str, agent: str, ref: str, key: str, at: int,
     events: Sequence[EventData],
 ) -> bool:  # fmt: skip
-    """Store it durably for later. False where waiting does not help, or storing failed."""
+    """Store the events durably for later. False if waiting does not help, or storing failed."""
     if ws.address.path is not None or not error.retry_helps:
         return False
     plain = tuple((TYPE_OF[type(data)].name, msgspec.to_builtins(data)) for data in events)
@@ -80,7 +80,7 @@ def hand_over(
 
 def read(entry: spool.SpoolEntry) -> DeferredRun:
     """Raises `Invalid` for a malformed entry, which may still be being written."""
-    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, what="what became of a command")
+    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, subject="what became of a command")
     try:
         return msgspec.json.decode(entry.payload(raw), type=decodable(DeferredRun))
     except msgspec.MsgspecError:

@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 ANNOUNCED = "starting-"
 
 
-def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
-    """Start a session as `wanted` describes; returns its id."""
-    _check(wanted)
-    ws.existing_store()  # the store knows the time where the machine's clock is wrong
+def start(ws: Workspace, request: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
+    """Start a session as `request` describes; returns its id."""
+    _check(request)
+    ws.existing_store()  # opening the store corrects a wrong clock
     moment = ws.recorder.moment(at, None)
     if os.path.lexists(_announcement(ws)):
         _undo_interrupted_start(ws)
     _refuse_if_unfinished(ws, replace=replace)
-    seen = projects.observe(ws.place, "", ws.notices)
-    if wanted.feature is not None:
-        feature_id = feature_name(wanted.feature, moment)
-        wanted = msgspec.structs.replace(wanted, aliases={"contract": feature_id})
+    observed = projects.observe(ws.place, "", ws.notices)
+    if request.feature is not None:
+        feature_id = feature_name(request.feature, moment)
+        request = msgspec.structs.replace(request, aliases={"contract": feature_id})
         # A name that is the id of an existing feature means that feature.
-        for meant in dict.fromkeys((wanted.feature, feature_id)):
+        for meant in dict.fromkeys((request.feature, feature_id)):
             assert meant is not None
-            _refuse_existing_feature(ws, meant, projects.find_project(ws.store(), seen))
-    data = ws.recorder.prepare(msgspec.structs.replace(wanted, project=seen))
+            _refuse_existing_feature(ws, meant, projects.find_project(ws.store(), observed))
+    data = ws.recorder.prepare(msgspec.structs.replace(request, project=observed))
     assert isinstance(data, SessionStarted)
     opened: OpenedBranch | None = None
     try:
@@ -65,7 +65,7 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
         session = new_id()
         with ws.transaction() as transaction:
             _set_current_aside(ws, transaction, replace=replace, at=at)
-            project = projects.find_project(ws.store(), seen)
+            project = projects.find_project(ws.store(), observed)
             if "contract" in data.aliases:
                 _refuse_existing_feature(ws, data.aliases["contract"], project)
             begins = msgspec.structs.replace(data, project=project)
@@ -91,18 +91,16 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
     return session
 
 
-def _check(wanted: SessionStarted) -> None:
-    if wanted.mode not in MODES:
-        raise Invalid(f"unknown mode {shorten(wanted.mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
-    if wanted.feature is not None and wanted.feature != slug(wanted.feature, 99):
-        raise Invalid(
-            "the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(wanted.feature)}"
-        )
+def _check(data: SessionStarted) -> None:
+    if data.mode not in MODES:
+        raise Invalid(f"unknown mode {shorten(data.mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
+    if data.feature is not None and data.feature != slug(data.feature, 99):
+        raise Invalid("the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(data.feature)}")
     for name in ("goal", "scope", "task", "model"):
-        value = getattr(wanted, name)
+        value = getattr(data, name)
         if value is not None:
             check_text(value, f"the {name}")
-    for tag in wanted.tags:
+    for tag in data.tags:
         check_text(tag, "the tag", max_length=MAX_NAME_LENGTH)
 
 
@@ -203,7 +201,7 @@ def _undo_interrupted_start(ws: Workspace) -> None:
     if not os.path.lexists(path):
         return
     try:
-        opened = OpenedBranch(**msgspec.json.decode(files.read_limited(path, 1 << 16, what="an announced branch")))
+        opened = OpenedBranch(**msgspec.json.decode(files.read_limited(path, 1 << 16, subject="an announced branch")))
     except (msgspec.MsgspecError, TypeError):
         _forget(ws)
         return

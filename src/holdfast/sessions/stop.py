@@ -80,16 +80,18 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
     end = ws.recorder.moment(at, state.latest.get(ws.home.writer(ws.address)), session)
     compare_at_end(ws, session, at)  # before the branch, and with it the work tree, changes
     git = GitBranches(ws.place.root)
-    ours = ws.own_paths()  # mirrored files are not work
-    born = state.came_commit is not None
+    mirrored = ws.own_paths()  # mirrored files are not work
+    had_commits = state.came_commit is not None
     if keep:
         goal = view.text_value(state, "summary") or view.text_value(state, "goal") or "Session"
         line = session_line(state.time.start, end, view.worktime(state, end))
         message = f"{shorten(goal, 72)}\n\n{line}\n"
-        kept = branches.keep(git, branch, state.came_from, message, ours, born=born)
-        stopped = StopResult(branch, kept.commit, kept.tip)
+        result = branches.keep(git, branch, state.came_from, message, mirrored, had_commits=had_commits)
+        stopped = StopResult(branch, result.commit, result.tip)
     else:
-        discarded = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
+        discarded = branches.discard(
+            git, branch, state.came_from, mirrored, commit=state.came_commit, had_commits=had_commits
+        )
         stopped = StopResult(branch, None, discarded.tip)
     now = ws.state(session)
     # An earlier stop that failed may have made the commit, and a comparison recorded it since.
@@ -122,9 +124,9 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
     if branch is None:
         guests = origin.guests(ws.store(), session)
         unnamed = "a guest" if latest.writer in guests else "another device"
-        who = device_names(state, guests).get(latest.writer, unnamed)
+        device = device_names(state, guests).get(latest.writer, unnamed)
         raise Refused(
-            f"the session's branch {shorten(str(latest.value), 60)!a} was set by {shorten(who, 60)!a},"
+            f"the session's branch {shorten(str(latest.value), 60)!a} was set by {shorten(device, 60)!a},"
             " not by one of your devices",
             hint="Merge or delete the branch with git, then: holdfast stop",
             session=session,

@@ -1,8 +1,8 @@
 """Answer which session and conversation made a commit, a file or a line, and how sure that is.
 
-Only from what is recorded: commits with their names, trees and author times, files with their hashes, and the
-commit's own trailers. `certain`: a record of this very commit or file says so; `likely`: it follows from records of
-equal content; `uncertain`: it is only near in time, or one of several. Where nothing is recorded, there is no answer.
+Answers come only from what is recorded: commits with their names, trees and author times, files with their hashes,
+and the commit's own trailers. `certain`: a record of this very commit or file says so; `likely`: it follows from
+records of equal content; `uncertain`: it is only near in time, or one of several. Without records, no answer.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class _Recorded(NamedTuple):
 def why(ws: Workspace, reference: str) -> WhyAnswer:
     """Say who made a commit (by any name), a file (by its path in the project) or a line of it (`FILE:LINE`)."""
     result = _find_origins(ws, reference)
-    answers = [_weighed(ws, session) for session in result.sessions]
+    answers = [_weaken_if_shared(ws, session) for session in result.sessions]
     ranked = sorted(answers, key=lambda entry: (_RANK[entry[0].certainty], entry[1]))
     return result._replace(sessions=[answer for answer, _ in ranked])
 
 
-def _weighed(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
+def _weaken_if_shared(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
     """Weaken an answer if others write in its session: what they record proves nothing."""
     from holdfast.sessions.ownership import own_test
 
@@ -77,32 +77,32 @@ def _weighed(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
 
 
 def _find_origins(ws: Workspace, reference: str) -> WhyAnswer:
-    asked = _Asked(ws)
+    search = _Search(ws)
     path, _, number = reference.rpartition(":")
-    if path and number.isdecimal() and len(number) < 10 and asked.is_file(path):
-        return asked.about_line(path, int(number))
-    if asked.is_file(reference):
-        return asked.about_file(reference)
-    git_commit = asked.commit(reference)
+    if path and number.isdecimal() and len(number) < 10 and search.is_file(path):
+        return search.about_line(path, int(number))
+    if search.is_file(reference):
+        return search.about_file(reference)
+    git_commit = search.commit(reference)
     if git_commit is not None:
-        return WhyAnswer(_titled(git_commit), git_commit.sha, None, None, _best(asked.of_commit(git_commit)))
+        return WhyAnswer(_titled(git_commit), git_commit.sha, None, None, _best(search.of_commit(git_commit)))
     recorded = [
-        commit for state in asked.states for commit in state.commits.values() if commit.sha.startswith(reference)
+        commit for state in search.states for commit in state.commits.values() if commit.sha.startswith(reference)
     ]
     names = {commit.sha for commit in recorded} if _NAME.fullmatch(reference) else set()
     if len(names) == 1:
         # The commit is not in this repository: rewritten, or made on another machine.
-        answers = list(asked.recorded_as(names.pop()))
+        answers = list(search.recorded_as(names.pop()))
         return WhyAnswer(f"{recorded[0].sha[:12]} {recorded[0].subject}", recorded[0].sha, None, None, _best(answers))
-    if asked.is_recorded(reference):
-        return asked.about_file(reference)
+    if search.is_recorded(reference):
+        return search.about_file(reference)
     raise NotFound(
         f"{reference[:80]!a} is neither a commit nor a file of this project",
         hint="Give the name of a commit, or a path relative to the project, perhaps with :LINE.",
     )
 
 
-class _Asked:
+class _Search:
     def __init__(self, ws: Workspace) -> None:
         self._ws = ws
         self._git = GitHistory(ws.place.root) if ws.place.git else None
@@ -127,7 +127,7 @@ class _Asked:
         return origins or list(self._with_content(commit)) or list(self._at_that_time(commit))
 
     def recorded_as(
-        self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()
+        self, sha: str, path: str | None = None, visited: frozenset[str] = frozenset()
     ) -> Iterator[ChangeOrigin]:
         """The records of a commit, or of the commit that an amend or rebase made it from; for a file, the one that
         introduced it.
@@ -136,25 +136,27 @@ class _Asked:
             record = state.commits.get(sha)
             if record is None:
                 continue
-            origin: list[ChangeOrigin] = []
-            for earlier in () if sha in seen else self._made_of(record, path):
-                how = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
-                earlier_origins = self.recorded_as(earlier, path, seen | {sha})
-                origin += [origin._replace(because=f"{how}; {origin.because}") for origin in earlier_origins]
-            yield from origin
-            if not any(item.id == state.session for item in origin):
+            earlier_origins: list[ChangeOrigin] = []
+            for earlier in () if sha in visited else self._predecessors(record, path):
+                reason = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
+                earlier_origins += [
+                    origin._replace(because=f"{reason}; {origin.because}")
+                    for origin in self.recorded_as(earlier, path, visited | {sha})
+                ]
+            yield from earlier_origins
+            if not any(origin.id == state.session for origin in earlier_origins):
                 yield _of_record(state, record)
 
-    def _made_of(self, record: CommitState, path: str | None) -> list[str]:
+    def _predecessors(self, record: CommitState, path: str | None) -> list[str]:
         """The commits that a commit replaces; for a file, those that have it unchanged or changed it."""
         if record.replaces is None or path is None or self._git is None:
             return [] if record.replaces is None else [record.replaces]
         replaced = self._git.commit(record.replaces)
-        if replaced is None or self._has_so(record, replaced, path):
+        if replaced is None or self._has_same_content(record, replaced, path):
             return [record.replaces]
         return [sha for sha in record.folded if any(path == changed for _, changed in self._git.files_of(sha))]
 
-    def _has_so(self, record: CommitState, replaced: GitCommit, path: str) -> bool:
+    def _has_same_content(self, record: CommitState, replaced: GitCommit, path: str) -> bool:
         """Whether a replaced commit has the file exactly as its replacement has it."""
         assert self._git is not None
         if record.parents == replaced.parents:
@@ -191,24 +193,27 @@ class _Asked:
             name: None if action == "deleted" else self._git.blob_hash(commit.sha, name)
             for action, name in listed[:_MAX_FILES]
         }
-        holds: list[tuple[State, set[str], FileState]] = []
+        matches: list[tuple[State, set[str], FileState]] = []
         for state in self.states:
-            left = {
+            matching = {
                 change.path: change for change in state.files
                 if change.hash_after is not None and hashes.get(change.path) == change.hash_after
                 and change.at <= commit.until
             }  # fmt: skip
-            if left:
-                holds.append((state, set(left), max(left.values(), key=lambda change: change.at)))
-        whole = [state.session for state, lines, _ in holds if len(lines) == len(listed)]
-        for state, lines, change in holds:
-            sure = whole == [state.session] and not _is_unsure(change)
-            many = f"{len(lines)} of its {len(listed)} files" if len(listed) > 1 else f"{change.path}"
-            how = "exactly as this session left it"
+            if matching:
+                matches.append((state, set(matching), max(matching.values(), key=lambda change: change.at)))
+        complete = [state.session for state, lines, _ in matches if len(lines) == len(listed)]
+        for state, lines, change in matches:
+            is_likely = complete == [state.session] and not _is_unsure(change)
+            subject = f"{len(lines)} of its {len(listed)} files" if len(listed) > 1 else f"{change.path}"
+            agreement = "exactly as this session left it"
             if change.by == "person" or _is_unsure(change):
-                how = f"exactly as recorded in this session: {_describe_change(change)}"
+                agreement = f"exactly as recorded in this session: {_describe_change(change)}"
             yield _answer(
-                state, _conversation(state, change), "likely" if sure else "uncertain", f"it holds {many} {how}"
+                state,
+                _conversation(state, change),
+                "likely" if is_likely else "uncertain",
+                f"it holds {subject} {agreement}",
             )
 
     def _at_that_time(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
@@ -259,10 +264,10 @@ class _Asked:
         origins: list[ChangeOrigin] = []
         for origin in committed:
             if writer is None or origin.conversation != _id_of(writer):
-                theirs = any(state.session == origin.id for state, _ in changes)
+                changed_it = any(state.session == origin.id for state, _ in changes)
                 origins.append(origin._replace(
-                    conversation=_id_of(writer) if theirs else None,
-                    certainty="likely" if writer and theirs else "uncertain",
+                    conversation=_id_of(writer) if changed_it else None,
+                    certainty="likely" if writer and changed_it else "uncertain",
                     because=f"{words}; as for the commit, {origin.because}",
                 ))  # fmt: skip
             elif complete:
@@ -284,25 +289,27 @@ class _Asked:
         parents = [item for item in map(self._git.commit, commit.parents) if item is not None]
         before = {self._git.blob_hash(parent.sha, path) for parent in parents} or {None}
         since = max((parent.at for parent in parents), default=0)
-        wanted = self._git.blob_hash(commit.sha, path)
+        content = self._git.blob_hash(commit.sha, path)
         recorded = self._changes_to(path)
         changes: list[_Recorded] = []
-        seen: set[str] = set()
-        while wanted is not None and wanted not in before and wanted not in seen:
-            seen.add(wanted)
-            alike = [item for item in recorded if item.change.hash_after == wanted]
-            if not alike:
+        visited: set[str] = set()
+        while content is not None and content not in before and content not in visited:
+            visited.add(content)
+            matching = [item for item in recorded if item.change.hash_after == content]
+            if not matching:
                 return changes, False
-            nearest = min(alike, key=lambda record: abs(record.change.at - commit.at)).change
-            changes += [recorded._replace(change=nearest) for recorded in alike if _is_same(recorded.change, nearest)]
-            wanted = nearest.hash_before
-            if wanted is None and nearest.action != "created":
+            nearest = min(matching, key=lambda record: abs(record.change.at - commit.at)).change
+            changes += [
+                recorded._replace(change=nearest) for recorded in matching if _is_same(recorded.change, nearest)
+            ]
+            content = nearest.hash_before
+            if content is None and nearest.action != "created":
                 earlier = [item.change for item in recorded if since < item.change.at < nearest.at]
                 if not earlier:
                     # Changes found by comparing work trees have no hash of a file that was as committed before.
                     return changes, nearest.by != "tool"
-                wanted = max(earlier, key=lambda change: change.at).hash_after
-        return changes, wanted is None or wanted in before
+                content = max(earlier, key=lambda change: change.at).hash_after
+        return changes, content is None or content in before
 
     def _changes_to(self, path: str) -> list[_Recorded]:
         return [_Recorded(state, change) for state in self.states for change in state.files if change.path == path]
@@ -395,14 +402,14 @@ def _only(state: State) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _how(change: FileState) -> str:
-    how = {"tool": "an agent's tool", "command": "a command", "person": "a person"}.get(change.by or "", "somebody")
-    return f"{how} {change.action} it"
+def _maker(change: FileState) -> str:
+    maker = {"tool": "an agent's tool", "command": "a command", "person": "a person"}.get(change.by or "", "somebody")
+    return f"{maker} {change.action} it"
 
 
 def _describe_change(change: FileState) -> str:
     """A recorded change in words, with everybody who may have made it."""
-    words = f"{_how(change)} at {local_text(change.at)}"
+    words = f"{_maker(change)} at {local_text(change.at)}"
     if not _is_unsure(change) or not change.among:
         return words
     return f"{words} ({_or(change.among if len(change.among) > 1 else (*change.among, 'a person'))} may have done it)"

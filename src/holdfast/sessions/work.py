@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-class SeenFile(NamedTuple):
+class ObservedFile(NamedTuple):
     hash: str | None
     lines_added: int | None
     lines_removed: int | None
 
 
-def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> SeenFile:
+def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> ObservedFile:
     """The hash and line counts of a file in the project; counts that git cannot give are left out with a notice."""
     full = os.path.join(place.root, *path.split("/"))
     inside = os.path.realpath(os.path.dirname(full))
@@ -66,7 +66,7 @@ def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> Seen
             counted = GitReader(place.root).numstat(path)
         except HoldfastError as error:
             notices.append(f"Recorded without line counts, because git failed: {error.message}.")
-    return SeenFile(file_hash, *(counted if counted is not None else (None, None)))
+    return ObservedFile(file_hash, *(counted if counted is not None else (None, None)))
 
 
 MAX_TOKENS = 10**12
@@ -80,15 +80,15 @@ def document(ws: Workspace, session: str, *, at: int | None = None) -> Session:
 
 def described(ws: Workspace, state: State, now: int) -> Session:
     """The same from a state that is already loaded."""
-    shown = view.session(state, now)
-    shown.over = ws.is_over(state, at=now)
-    shown.time.reminder = None if shown.ended_at else crossed_limit(state, now, ws.limit_rule)
-    shown.sync = ws.sync_of(state)
-    if shown.waiting and now > ws.now() - MINUTE:  # only the present shows which programs run
+    document = view.session(state, now)
+    document.over = ws.is_over(state, at=now)
+    document.time.reminder = None if document.ended_at else crossed_limit(state, now, ws.limit_rule)
+    document.sync = ws.sync_of(state)
+    if document.waiting and now > ws.now() - MINUTE:  # only the present shows which programs run
         from holdfast.sessions.resume import still_waiting
 
-        shown.waiting = still_waiting(state, shown.waiting)
-    return shown
+        document.waiting = still_waiting(state, document.waiting)
+    return document
 
 
 class Work:
@@ -177,13 +177,13 @@ class Work:
         """Add a task to the plan; returns its id."""
         from holdfast.core.secrets.patterns import redact
 
-        given: list[str] = []
+        ids: list[str] = []
 
         def build(state: State) -> list[EventData]:
             chosen = tasks.next_id(state) if task_id is None else check_identifier(task_id, "a task's id")
             if tasks.find(state, chosen) is not None:
                 raise Conflict(f"task {chosen} already exists", session=self.id)
-            given.append(chosen)
+            ids.append(chosen)
             added: list[EventData] = []
             # Ids are stored unredacted, so the phase's id is redacted here like its name.
             phase_id = (
@@ -195,7 +195,7 @@ class Work:
             return [*added, TaskAdded(id=chosen, text=check_text(words, "the task"), phase=phase, agent=by)]
 
         self._record_with(build, at=at)
-        return given[0]
+        return ids[0]
 
     def start_task(
         self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
@@ -267,7 +267,7 @@ class Work:
         tidy = check_relative_path(path)
         if agent is not None:
             check_identifier(agent, "an agent's id")
-        seen = observe(self._ws.place, tidy, action, self._ws.notices)
+        observed = observe(self._ws.place, tidy, action, self._ws.notices)
 
         def build(state: State) -> Iterator[EventData]:
             if state.project is not None and state.project.id not in projects.project_ids(
@@ -281,8 +281,9 @@ class Work:
             before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
             by = None if agent is None else _agent_id(state, agent)
             yield FileChanged(
-                path=tidy, action=action, agent=by, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
-                hash_before=None if action == "created" else before, hash_after=seen.hash,
+                path=tidy, action=action, agent=by, lines_added=observed.lines_added,
+                lines_removed=observed.lines_removed,
+                hash_before=None if action == "created" else before, hash_after=observed.hash,
             )  # fmt: skip
 
         return self._record_with(build, at=at)
@@ -312,9 +313,9 @@ class Work:
         return self._record(HillMoved(scope=scope, position=place), at=at)
 
 
-def _agent_id(state: State, given: str) -> str:
+def _agent_id(state: State, name: str) -> str:
     """The id of an agent given by its id or by its shown name."""
-    return id_of(agent_names(state.agents.values()), check_identifier(given, "an agent's id"))
+    return id_of(agent_names(state.agents.values()), check_identifier(name, "an agent's id"))
 
 
 def fraction(value: float) -> float:

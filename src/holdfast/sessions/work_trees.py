@@ -47,10 +47,10 @@ def at_its_place(ws: W, session_id: str) -> W:
     if root is None:
         project = state.project
         name = one_line(project.name) if project is not None else "of the session"
-        where = f" ({one_line(project.remote)})" if project is not None and project.remote else ""
+        remote = f" ({one_line(project.remote)})" if project is not None and project.remote else ""
         raise Refused(
             f"the project {name} is not on this machine",
-            hint=f"Clone it{where}, then in its directory: holdfast resume {session_id[:8]}",
+            hint=f"Clone it{remote}, then in its directory: holdfast resume {session_id[:8]}",
             session=session_id,
         )
     return ws if root == ws.place.root else ws.at(root)
@@ -95,9 +95,9 @@ def directory(
     """
     at_it = store.places(session_id) if places is None else places
     for paths in (at_it, [] if project is None else projects.directories(store, project)):
-        there = [path for path in paths if os.path.isdir(path)]
-        if there:
-            return prefer if prefer in there else there[0]
+        existing = [path for path in paths if os.path.isdir(path)]
+        if existing:
+            return prefer if prefer in existing else existing[0]
     return None
 
 
@@ -153,8 +153,8 @@ def _name(ws: Workspace) -> str:
     return f"{_PREFIX}{digest(ws.place.root.encode(errors='surrogatepass'))[:32]}"
 
 
-def _decoded(kept: bytes | None) -> list[str]:
+def _decoded(value: bytes | None) -> list[str]:
     try:
-        return [] if kept is None else msgspec.msgpack.decode(kept, type=decodable(list[str]))
+        return [] if value is None else msgspec.msgpack.decode(value, type=decodable(list[str]))
     except msgspec.MsgspecError:  # of another version
         return []

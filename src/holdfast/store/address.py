@@ -37,7 +37,7 @@ _PUBLIC: Final = frozenset({
     "sslcrldir", "sslsni", "sslkeylogfile", "ssl_min_protocol_version", "ssl_max_protocol_version",
     "min_protocol_version", "max_protocol_version", "channel_binding", "require_auth", "requirepeer", "gssencmode",
     "krbsrvname", "gsslib", "gssdelegation", "oauth_issuer", "oauth_client_id", "oauth_scope",
-    "vault",  # our own parameter: which team of the database
+    "vault",  # Holdfast's own parameter: which team of the database
 })  # fmt: skip
 
 
@@ -139,14 +139,14 @@ def open_store(
     *,
     writer: Callable[[], str],
     wall: Callable[[], int],
-    here: Callable[[bool], str | None],
+    installation: Callable[[bool], str | None],
     renew: Callable[[], str] | None = None,
     patience: float | None = None,
 ) -> Store:
     """Open the store at an address.
 
-    `here` returns this installation's id; with True, it creates one if there is none. `renew` creates another writer
-    when this one's stream turns out to be another person's. `patience` limits how many seconds a server may take.
+    `installation` returns this installation's id; with True, it creates one if there is none. `renew` creates another
+    writer when this one's stream turns out to be another person's. A server may take `patience` seconds.
     """
     if isinstance(address, SqliteAddress):
         from holdfast.store.sqlite import SqliteStore
@@ -160,7 +160,7 @@ def open_store(
         raise missing_extra("a store on a PostgreSQL server", "postgres", operation="open the store")
     from holdfast.store.postgres import PostgresStore
 
-    return PostgresStore(address, writer=writer, wall=wall, here=here, renew=renew, patience=patience)
+    return PostgresStore(address, writer=writer, wall=wall, installation=installation, renew=renew, patience=patience)
 
 
 # ── parsing the URL of a server ──────────────────────────────────────────────────────────────────────────
@@ -181,8 +181,8 @@ def _read(url: str) -> Mapping[str, str]:
         rest = after
     if "@" in rest:
         _refuse("unexpected @")
-    where, _, query = rest.partition("?")
-    hosts, _, database = where.partition("/")
+    location, _, query = rest.partition("?")
+    hosts, _, database = location.partition("/")
     parameters["host"], parameters["port"] = _hosts(hosts)
     parameters["dbname"] = _plain(database)
     parameters = {name: value for name, value in parameters.items() if value}
@@ -199,13 +199,13 @@ def _read(url: str) -> Mapping[str, str]:
     return parameters
 
 
-def _hosts(written: str) -> tuple[str, str]:
+def _hosts(text: str) -> tuple[str, str]:
     """The hosts and the ports of `host:port,[host]:port,…`, each with commas between them."""
     hosts, ports = [], []
-    for name in written.split(","):
+    for name in text.split(","):
         if name.startswith("["):
-            host, closed, port = name[1:].partition("]")
-            if not host or not closed or port[:1] not in ("", ":"):
+            host, bracket, port = name[1:].partition("]")
+            if not host or not bracket or port[:1] not in ("", ":"):
                 _refuse("invalid host")
             port = port[1:]
         else:
@@ -226,9 +226,9 @@ def _plain(text: str) -> str:
         _refuse("it is not UTF-8")
 
 
-def _refuse(why: str) -> NoReturn:
+def _refuse(reason: str) -> NoReturn:
     raise Invalid(
-        f"invalid store URL: {why}",
+        f"invalid store URL: {reason}",
         hint="It is postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in a password, @ is %40, / is %2F and % is %25.",
     ) from None
 
@@ -241,16 +241,16 @@ def _shown(url: str) -> str:
     parameters = {name: value for name, value in _read(url).items() if value and name not in _SECRETS}
     user = quote(parameters.pop("user", ""), safe="")
     hosts, ports = parameters.get("host", "").split(","), parameters.get("port", "").split(",")
-    where = ""
+    location = ""
     if not any("/" in host or "@" in host for host in hosts) and len(ports) in (1, len(hosts)):
         if len(ports) < len(hosts):
             ports *= len(hosts)
         named = (f"[{host}]" if ":" in host else quote(host, safe="") for host in hosts)
-        where = ",".join(f"{host}:{port}" if port else host for host, port in zip(named, ports, strict=True))
+        location = ",".join(f"{host}:{port}" if port else host for host, port in zip(named, ports, strict=True))
         parameters = {name: value for name, value in parameters.items() if name not in ("host", "port")}
     database = parameters.pop("dbname", "")
     query = "&".join(f"{name}={quote(parameters[name], safe='/,:')}" for name in sorted(parameters))
     return "".join((
-        "postgresql://", f"{user}@" if user else "", where, f"/{quote(database, safe='')}" if database else "",
+        "postgresql://", f"{user}@" if user else "", location, f"/{quote(database, safe='')}" if database else "",
         f"?{query}" if query else "",
     ))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks a session: whether its chains of events are whole, and whether everything derived is what they add up to.
+"""Check a session: whether its chains of events are intact, and whether everything derived follows from them.
 
 Each kind of store reads its own rows; the rules are the same for all.
 """
@@ -54,7 +54,7 @@ def unentitled_erasure(event: Event) -> Flaw:
 
 
 def repair_candidates(event: Event, before: Iterable[str], is_named: Callable[[str], bool]) -> Iterator[Event]:
-    """What a damaged event may have been. Most of the log is redundant: a digest can be computed again, a hash is
+    """Guesses at what a damaged event was. Most of the log is redundant: a digest can be computed again, a hash is
     that of the event before, or the next event repeats it. The event's own hash tells which guess is right.
 
     `before` are the hashes of the events before it in its stream; `is_named` tells whether an event names a hash as
@@ -71,13 +71,13 @@ def repair_candidates(event: Event, before: Iterable[str], is_named: Callable[[s
 
 
 def forks(events: Iterable[Event]) -> Iterator[Flaw]:
-    """Where a stream continues twice, because two copies of one home wrote. Both branches are whole, and count."""
+    """Where a stream forks, because two copies of one home wrote. Both branches are intact, and count."""
     places: dict[str, dict[int, list[Event]]] = {}
     for event in events:
         places.setdefault(event.writer, {}).setdefault(event.seq, []).append(event)
     for writer, numbers in places.items():
-        for seq, there in sorted(numbers.items()):
-            if len(there) > 1 and len({event.hash for event in there if find_problem(event) is None}) > 1:
+        for seq, events_at in sorted(numbers.items()):
+            if len(events_at) > 1 and len({event.hash for event in events_at if find_problem(event) is None}) > 1:
                 yield Flaw(
                     writer, seq, f"two copies of one home went on from event {seq - 1} of {writer}; both are kept"
                 )
@@ -88,18 +88,18 @@ def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
     hashes: dict[int, set[str | None]] = {0: {None}}
     expected = 1
     for event in stream:
-        wrong = find_problem(event)
-        if wrong is not None:
-            yield Flaw(writer, event.seq, f"event {event.seq} is damaged: {wrong}", event)
+        problem = find_problem(event)
+        if problem is not None:
+            yield Flaw(writer, event.seq, f"event {event.seq} is damaged: {problem}", event)
             if hash_of(event) != event.hash:
                 continue  # its position in the stream cannot be trusted either
         elif event.hash in hashes.get(event.seq, ()):
             yield Flaw(writer, event.seq, f"event {event.seq} is there twice", event)
         if event.seq > expected:
             last = event.seq - 1
-            which = f"event {expected} is" if last == expected else f"events {expected} to {last} are"
-            yield Flaw(writer, expected, f"{which} missing")
-        elif wrong is None and event.prev not in hashes.get(event.seq - 1, {event.prev}):
+            numbers = f"event {expected} is" if last == expected else f"events {expected} to {last} are"
+            yield Flaw(writer, expected, f"{numbers} missing")
+        elif problem is None and event.prev not in hashes.get(event.seq - 1, {event.prev}):
             yield Flaw(writer, event.seq, f"event {event.seq} does not follow event {event.seq - 1}")
         hashes.setdefault(event.seq, set()).add(event.hash)
         expected = max(expected, event.seq + 1)
@@ -142,7 +142,7 @@ def session_damage(
     if not log:
         yield Damage("listing", "the session has no events", session)
     for flaw in (*flaws(log), *map(unentitled_erasure, unentitled)):
-        # What a repair could not bring back is known, and only worth a warning.
+        # Events that a repair could not restore are known to be missing: only a warning.
         repaired = flaw.damaged is None and missing_event_name(session, flaw.writer, flaw.seq) in known
         author = None if authors is None or flaw.damaged is None else authors.get(row_key(flaw.damaged))
         detail = flaw.detail if author is None else f"{flaw.detail} (put there by {author})"
@@ -159,21 +159,21 @@ def session_damage(
         yield Damage("erasure", "events were erased, but data of them is still there", session)
     if any(double == (event.hash in counting) for event, double in events):
         yield Damage("state", "events are counted twice, or not at all", session)
-    yield from _added_up(session, log, clocks, counting, stored)
+    yield from _check_derived_data(session, log, clocks, counting, stored)
 
 
-def _added_up(
+def _check_derived_data(
     session: str, log: list[Event], clocks: Mapping[str, int], counting: dict[str, Event], stored: StoredSession
 ) -> Iterator[Damage]:
     state, indexed = State(session=session), set[str]()
     sound: set[int] = set()
     for event in log:
-        counted = counting.get(event.hash)
-        if counted is None:
+        effective = counting.get(event.hash)
+        if effective is None:
             skip_duplicate(state, event, clocks.get(event.hash))
         else:
-            data = read_data(counted)
-            apply(state, counted, data, clock=clocks.get(event.hash))
+            data = read_data(effective)
+            apply(state, effective, data, clock=clocks.get(event.hash))
             if data is not None and TYPE_OF[type(data)].searched_fields:
                 indexed.update(split_words(searched_text(TYPE_OF[type(data)], data)))
         count = state.count

@@ -18,10 +18,10 @@ from holdfast.core.events import EventData, ProjectFacts
 from holdfast.core.model import Row
 from holdfast.core.state import State
 
-# The name in a store's memory for the place (a decimal number) after which events came in from elsewhere. Who has
-# gone through them removes it.
+# The name in a store's memory for the place (a decimal number) after which events from elsewhere arrived. Whoever has
+# processed them removes it.
 UNSEEN = "arrivals/unseen"
-# The hint for a server that is away. Not everybody who meets it ran a command.
+# The hint for a server that does not answer, also for those who ran no command.
 AWAY = "When the server is back, it goes on; hooks keep handing over meanwhile."
 
 
@@ -45,7 +45,7 @@ class ListedProject(NamedTuple):
 class Filter(NamedTuple):
     """Which sessions a listing shows. Results come newest first: by creation, then by id."""
 
-    # Of one of these projects: one repository may have been given several ids, on devices that had not met.
+    # Sessions of these projects: devices that had not met may have given one repository several ids.
     projects: tuple[str, ...] | None = None
     search: str | None = None
     status: str | None = None
@@ -121,7 +121,7 @@ class NotCopied(NamedTuple):
 
 
 class CopyResult(NamedTuple):
-    """How many sessions the target has now as the source has them, and how many events were new."""
+    """How many sessions the target now has in full, and how many events were new."""
 
     sessions: int
     events: int

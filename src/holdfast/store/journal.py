@@ -1,4 +1,4 @@
-"""Records events, the same in every kind of store: chain, clock, causality, fold, search, snapshots.
+"""Record events, in the same way for every kind of store: chain, clock, causality, fold, search, snapshots.
 
 A kind of store brings the tables (`store.tables`), the journal the rules. States are cached between transactions and
 trusted only while the session's version in the tables is the one they were folded to.
@@ -48,7 +48,7 @@ class Journal:
         self.writer = writer
         self._wall = wall
         self._salt = salt
-        self._kept: dict[str, _CachedState] = {}
+        self._cached: dict[str, _CachedState] = {}
         self._changed: set[str] = set()
         # Those of them that were folded from all events again.
         self._rebuilt: set[str] = set()
@@ -63,45 +63,46 @@ class Journal:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, session: str) -> State:
-        kept = self._kept.get(session)
-        if kept is not None and session in self._current:
-            return kept.state
+        cached = self._cached.get(session)
+        if cached is not None and session in self._current:
+            return cached.state
         if self._writing:
             self._current.add(session)
         version = self._tables.version(session)
-        if kept is not None and kept.version == version:
-            return kept.state
-        if kept is not None and self._follows(kept, version):
-            self._kept[session] = kept._replace(version=version, names=None)
-            return kept.state
-        kept = self._load(session, version)
+        if cached is not None and cached.version == version:
+            return cached.state
+        if cached is not None and self._can_catch_up(cached, version):
+            self._cached[session] = cached._replace(version=version, names=None)
+            return cached.state
+        cached = self._load(session, version)
         self._make_room()
-        self._kept[session] = kept
-        return kept.state
+        self._cached[session] = cached
+        return cached.state
 
     def existing(self, session: str) -> State | None:
         """The state of a session that has events; None for any other."""
         state = self.state(session)
         return None if state.last is None else state
 
-    def _follows(self, kept: _CachedState, version: int) -> bool:
-        """Whether the events of others could be added to a cached state. Only in a transaction, which changes the
-        cached state in place anyway.
+    def _can_catch_up(self, cached: _CachedState, version: int) -> bool:
+        """Whether a cached state could be brought up to date with the events of others, by changing it in place.
+
+        Only in a transaction, which changes cached states in place anyway.
         """
         return (
             self._writing
-            and kept.state.last is not None
-            and 0 < kept.version < version
-            and self._tables.only_added(kept.state.session, kept.version)
-            and self._goes_on(kept.state)
+            and cached.state.last is not None
+            and 0 < cached.version < version
+            and self._tables.only_added(cached.state.session, cached.version)
+            and self._catch_up(cached.state)
         )
 
     def _make_room(self) -> None:
-        while len(self._kept) >= _MAX_CACHED:
-            stale = next((name for name in self._kept if name not in self._changed), None)
+        while len(self._cached) >= _MAX_CACHED:
+            stale = next((name for name in self._cached if name not in self._changed), None)
             if stale is None:
                 break
-            del self._kept[stale]
+            del self._cached[stale]
 
     def _load(self, session: str, version: int) -> _CachedState:
         if version <= 0:
@@ -110,21 +111,22 @@ class Journal:
             try:
                 state = thaw(snapshot.frozen)
             except (msgspec.MsgspecError, RecursionError, ValueError):
-                continue  # damaged, which doctor reports; an older one or the log itself will do
+                continue  # damaged, as doctor reports: use an older one, or the log itself
             if state.session != session or state.last is None:
-                continue  # not written by this program: in a team's store, others can write here
-            if self._goes_on(state):
+                continue  # not written by this program: other members of a team can write here
+            if self._catch_up(state):
                 return _CachedState(version, state, snapshot.events, len(snapshot.frozen))
             break
         state = State(session=session)
-        return _CachedState(version, state if self._goes_on(state) else self._whole(session), 0, 0)
+        return _CachedState(version, state if self._catch_up(state) else self._fold_all(session), 0, 0)
 
-    def _goes_on(self, state: State) -> bool:
-        """Add the events after a snapshot, or all of them to an empty state. False where that is not enough: part of
-        the snapshot is erased, or an event's place is not the one of its written clock.
+    def _catch_up(self, state: State) -> bool:
+        """Add the events after a snapshot, or all events to an empty state.
+
+        False if that is not enough: part of the snapshot is erased, or an event is not placed by its written clock.
         """
         snapshot = state.last
-        for event, double in self._counted(state.session, snapshot[0] if snapshot else 0):
+        for event, double in self._tail_with_replacements(state.session, snapshot[0] if snapshot else 0):
             if event.hash in state.moved or (snapshot is not None and event.written <= snapshot):
                 continue
             if snapshot is not None and event.type == "event.erased" and not double:
@@ -134,9 +136,9 @@ class Journal:
             (skip_duplicate if double else apply)(state, event)
         return True
 
-    def _whole(self, session: str) -> State:
+    def _fold_all(self, session: str) -> State:
         """The state folded from all events in order of their effective clocks, where that is not the rows' order."""
-        rows = list(self._counted(session, 0))
+        rows = list(self._tail_with_replacements(session, 0))
         clocks = adjusted_clocks(event for event, _ in rows)
         state = State(session=session)
         for event, double in sorted(rows, key=lambda row: log_position(row[0], clocks)):
@@ -155,8 +157,8 @@ class Journal:
         placed = sorted((log_position(event, clocks), event) for event in events)
         return [event for (clock, *_), event in placed if clock >= since]
 
-    def _counted(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
-        """The tail, with what replaces erased events: looked up when the first of them comes."""
+    def _tail_with_replacements(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
+        """The tail, with replacements for erased events: these are looked up at the first erased event."""
         instead: Mapping[str, bytes] | None = None
         for event, double in self._tables.tail(session, clock):
             if event.data is not None or double:
@@ -235,13 +237,13 @@ class Journal:
 
     def receive(self, events: Iterable[Event]) -> int:
         """Check each event by itself, insert all of them, and update their sessions."""
-        arrived: dict[str, list[Event]] = {}
+        by_session: dict[str, list[Event]] = {}
         for event in events:
-            wrong = _impossible(event) or find_problem(event)
-            if wrong is not None:
-                raise Damaged(f"an event was refused: {wrong}", session=event.session)
-            arrived.setdefault(event.session, []).append(event)
-        return sum(self._insert_events(session, some) for session, some in arrived.items())
+            problem = _storage_problem(event) or find_problem(event)
+            if problem is not None:
+                raise Damaged(f"an event was refused: {problem}", session=event.session)
+            by_session.setdefault(event.session, []).append(event)
+        return sum(self._insert_events(session, group) for session, group in by_session.items())
 
     def _insert_events(self, session: str, events: list[Event]) -> int:
         """Insert events of one session: added to its state if they come after it, else it is folded again."""
@@ -251,16 +253,16 @@ class Journal:
         if not new:
             return 0
         state = self.state(session)
-        news = self._says_only_new(state, new)
+        only_adds = self._only_adds(state, new)
         self._changed.add(session)  # from here on the cached state changes, even if the transaction fails
         tables.insert(new)
-        if not (news and self._added(state, new)):
-            # An erasure may name anything before it, and what replaces that changes all that follows.
+        if not (only_adds and self._extend_state(state, new)):
+            # An erasure may name any earlier event, and its replacement changes all that follows.
             self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)
         return len(new)
 
-    def _says_only_new(self, state: State, new: list[Event]) -> bool:
-        """Whether these change nothing that is there: no key again, nothing erased."""
+    def _only_adds(self, state: State, new: list[Event]) -> bool:
+        """Whether these events only add to the session: no key recurs, and nothing is erased."""
         if state.deleted or state.erasing:
             return False
         keys = [event.key for event in new if event.key is not None]
@@ -270,8 +272,8 @@ class Journal:
             and not self._tables.has_any_key(state.session, keys)
         )
 
-    def _added(self, state: State, new: list[Event]) -> bool:
-        """Add these to the state while each comes after what is there; False at the first that does not."""
+    def _extend_state(self, state: State, new: list[Event]) -> bool:
+        """Apply these events to the state; False at the first that does not come after all events in it."""
         searched: set[str] = set()
         for event in new:
             if not keeps_written_clock(state, event):
@@ -292,7 +294,7 @@ class Journal:
             return []
         self._tables.remove(withdrawn)
         self.refold(session)
-        if self._kept[session].state.last is None:
+        if self._cached[session].state.last is None:
             self._tables.clear_places(session)
         return sorted(withdrawn, key=lambda event: (event.writer, event.seq))
 
@@ -304,30 +306,30 @@ class Journal:
         if tables.mark_duplicates(session):
             clock = 0
             tables.drop_snapshots(session, 0)  # by effective clock, the duplicates may be anywhere
-        if self._obey_erasures(session):
+        if self._apply_erasures(session):
             clock = 0
         if not clock:
             tables.drop_words(session)
-        self._kept[session] = self._load(session, abs(tables.version(session)) or 1)
-        if self._kept[session].state.moved and not self._kept[session].snapshot_at:
+        self._cached[session] = self._load(session, abs(tables.version(session)) or 1)
+        if self._cached[session].state.moved and not self._cached[session].snapshot_at:
             tables.drop_snapshots(session, 0)  # they may lack events that come before their ends
         self._changed.add(session)
         self._current.add(session)
         searched: set[str] = set()
-        for event, double in self._counted(session, clock):
+        for event, double in self._tail_with_replacements(session, clock):
             data = None if double else read_data(event)
             if data is not None:
                 searched.update(_words(data))
         if searched:
             tables.add_words(session, sorted(searched))
 
-    def _obey_erasures(self, session: str) -> bool:
-        """Drop the data that the log erases, whenever it arrived; True when there was any."""
+    def _apply_erasures(self, session: str) -> bool:
+        """Drop the data that the log erases, whenever it arrived; True if there was any."""
         dropped = False
-        while True:  # what replaces an erasure may name more
-            orders = self._erasures(session)
-            deleted = any(event.type == "session.deleted" for event in orders)
-            erased = None if deleted else collect_erasures(orders).hashes
+        while True:  # the replacement of an erasure may name more events
+            erasures = self._erasures(session)
+            deleted = any(event.type == "session.deleted" for event in erasures)
+            erased = None if deleted else collect_erasures(erasures).hashes
             if (not deleted and not erased) or not self._tables.erase_data(session, erased):
                 break
             dropped = self.erased = True
@@ -336,22 +338,22 @@ class Journal:
     def flush(self) -> None:
         """Write what the transaction changed. Called once, just before it commits."""
         for session in self._changed:
-            kept = self._kept[session]
-            state = kept.state
+            cached = self._cached[session]
+            state = cached.state
             # A session whose events were all withdrawn keeps counting, below zero, so that caches notice.
-            version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
-            shown = summary(state)
-            self._tables.save(session, version, shown, rebuilt=session in self._rebuilt)
+            version = abs(cached.version) + 1 if state.last is not None else -abs(cached.version) - 1
+            listed = summary(state)
+            self._tables.save(session, version, listed, rebuilt=session in self._rebuilt)
             names = view.lookup_names(state)
-            written = (shown.project, shown.created_at, shown.deleted, *names)
-            if written != kept.names:
-                self._tables.save_names(session, shown, names)
-            at, size = kept.snapshot_at, kept.snapshot_size
+            written = (listed.project, listed.created_at, listed.deleted, *names)
+            if written != cached.names:
+                self._tables.save_names(session, listed, names)
+            at, size = cached.snapshot_at, cached.snapshot_size
             if is_due(state.count - at, size) and not state.deleted and state.last is not None:
                 snapshot = StoredState(state.count, freeze(state))
                 self._tables.save_snapshot(session, snapshot, state.last[0], snapshots_to_keep)
                 at, size = snapshot.events, len(snapshot.frozen)
-            self._kept[session] = _CachedState(version, state, at, size, written)
+            self._cached[session] = _CachedState(version, state, at, size, written)
         self._flushed |= self._changed
         self._changed.clear()
         self._rebuilt.clear()
@@ -370,14 +372,14 @@ class Journal:
     def forget(self) -> None:
         """The transaction failed: what was folded in memory did not happen."""
         for session in self._changed | self._flushed:
-            self._kept.pop(session, None)
+            self._cached.pop(session, None)
         self._changed.clear()
         self._rebuilt.clear()
         self._current.clear()
         self._writing = False
 
 
-def _impossible(event: Event) -> str | None:
+def _storage_problem(event: Event) -> str | None:
     """Why an event cannot even be stored; None if it can."""
     if not all(0 < number <= MAX_SAFE_INTEGER for number in (event.clock, event.seq, event.v)):
         return "its clock, number or version is out of range"
@@ -402,8 +404,12 @@ def _unseen_heads(state: State, writer: str, clock: int) -> tuple[StreamHead, ..
     """
     if len(state.heads) < 2 and writer in state.heads and clock <= MAX_CLOCK:
         return ()
-    known = state.seen.get(writer, {})
-    heads = {head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)}
+    known_numbers = state.seen.get(writer, {})
+    heads = {
+        head
+        for head in state.heads.values()
+        if head.writer != writer and head.seq > known_numbers.get(head.writer, 0)
+    }
     if clock > MAX_CLOCK and state.last is not None:
         last = StreamHead(*state.last[1:])
         if last != state.heads.get(writer):

@@ -1,4 +1,4 @@
-"""How each session came to a store: as its own, through a share, or from another member of a server.
+"""Record how each session came to a store: as its own, through a share, or from another member of a server.
 
 Authority follows from that and never from an id: anyone who knows the id of a session can offer another one with it.
 The record is in the store's memory, together with which streams of a shared session are other people's; a session
@@ -130,13 +130,13 @@ def forget(transaction: Transaction, session: str) -> None:
     transaction.remember(OWN + session, None)
 
 
-def differs(here: StoreMemory, there: StoreMemory, session: str) -> bool:
-    """Whether a session of another store is another one than ours of the same id, as far as that store says."""
-    ours, theirs = share_of(here, session), share_of(there, session)
-    if ours == theirs:
+def differs(memory: StoreMemory, other: StoreMemory, session: str) -> bool:
+    """Whether the session of this id in another store is a different one, as far as that store says."""
+    share = share_of(other, session)
+    if share == share_of(memory, session):
         return False
     # Earlier versions kept no record: without one, it may well be the same session.
-    return theirs is not None or owned(there, session) is not None
+    return share is not None or owned(other, session) is not None
 
 
 def _text(memory: StoreMemory, name: str) -> str | None:

@@ -46,8 +46,8 @@ def partly(number: int, reason: str) -> str:
     return f"without {number} event{'s' * (number > 1)} that somebody else put there: {reason}; {OTHERS_DAMAGE}"
 
 
-def left_out(why: Mapping[str, str], state: Callable[[str], State | None]) -> tuple[NotCopied, ...]:
-    return tuple(NotCopied(session, reason, _goal(session, state)) for session, reason in why.items())
+def left_out(reasons: Mapping[str, str], state: Callable[[str], State | None]) -> tuple[NotCopied, ...]:
+    return tuple(NotCopied(session, reason, _goal(session, state)) for session, reason in reasons.items())
 
 
 def _goal(session: str, state: Callable[[str], State | None]) -> str | None:
@@ -65,8 +65,8 @@ def missing(session: str, events: Iterable[Event]) -> frozenset[str]:
     )
 
 
-class _Undone(Exception):
-    """Rolls back a transaction that was only tried."""
+class _TrialRollback(Exception):
+    """Raised to roll back a transaction that was only tried."""
 
 
 def is_refused(store: Store, events: Iterable[Event]) -> bool:
@@ -74,8 +74,8 @@ def is_refused(store: Store, events: Iterable[Event]) -> bool:
     try:
         with store.transaction() as transaction:
             transaction.receive(events, own_only=True)
-            raise _Undone
-    except _Undone:
+            raise _TrialRollback
+    except _TrialRollback:
         return False
     except Refused:
         return True
@@ -149,8 +149,8 @@ class _Copy:
                 self._on_progress(Progress("comparing", number, len(sessions)))
         _copy_local_state(source, target, self._left_out)
         partial = {session: partly(len(unsound.rows), unsound.reason) for session, unsound in self._unsound.items()}
-        why = partial | self._left_out
-        return CopyResult(len(compared - self._left_out.keys()), self._new, left_out(why, source.state))
+        reasons = partial | self._left_out
+        return CopyResult(len(compared - self._left_out.keys()), self._new, left_out(reasons, source.state))
 
     def _refuse_damage(self) -> None:
         sessions = list(self._source.sessions())
@@ -195,22 +195,22 @@ class _Copy:
         server, and record anything there in any name: that never reaches the target's own session.
         """
         unrelated: set[str] = set()
-        seen: set[str] = set()
-        wanted: list[Event] = []
+        begun: set[str] = set()
+        receivable: list[Event] = []
         for event in events:
             session = event.session
-            if session not in seen:
+            if session not in begun:
                 member = self._member(session)
                 if transaction.state(session).last is not None:
                     if self._is_unrelated(transaction, session):
                         unrelated.add(session)
                 elif member is not None:
                     origin.record_members(transaction, session, member)
-            seen.add(session)
+            begun.add(session)
             if session not in unrelated:
-                wanted.append(event)
-        self._record_streams(transaction, wanted)
-        return transaction.receive(wanted, own_only=True)
+                receivable.append(event)
+        self._record_streams(transaction, receivable)
+        return transaction.receive(receivable, own_only=True)
 
     def _record_streams(self, transaction: Transaction, events: Iterable[Event]) -> None:
         """Note which streams of own sessions are other people's, since a file does not tell people apart."""
@@ -255,25 +255,25 @@ class _Copy:
         """Copy portion after portion until the source has no more; yields each."""
         source, target = self._source, self._target
         name = CURSORS + self._server
-        place = _place(target.remembered(name))
+        place = _cursor_position(target.remembered(name))
         # On a server that has been in use for long, even the first place is a large number.
         before = min((arrival.place - 1 for arrival in source.arrived(0, 1)), default=0)
         while portion := source.arrived(place, PORTION):
-            wanted = [
+            included = [
                 event
                 for event in self._without_unsound(arrival.event for arrival in portion)
                 if event.session not in self._left_out
             ]
             try:
                 with target.transaction() as transaction:
-                    reached = _place(transaction.remembered(name))
+                    reached = _cursor_position(transaction.remembered(name))
                     received = 0
-                    if reached <= place:  # else another copy of this source has brought this portion
-                        received, reached = self._receive(transaction, wanted), portion[-1].place
+                    if reached <= place:  # otherwise another copy of this source has brought this portion meanwhile
+                        received, reached = self._receive(transaction, included), portion[-1].place
                         transaction.remember(name, b"%d" % reached)
             except (Refused, Damaged):
-                # Some of its sessions are the reason; copy the others one by one.
-                if not self._copy_session_by_session(wanted):
+                # Some sessions in the portion are refused: copy the others one by one.
+                if not self._copy_session_by_session(included):
                     raise
                 continue
             self._new += received
@@ -354,9 +354,9 @@ class _Copy:
                 transaction.record_missing(session, known)
 
 
-def _place(kept: bytes | None) -> int:
+def _cursor_position(value: bytes | None) -> int:
     """The cursor; 0 if it is unreadable, since events that are here already are simply not new."""
-    return int(kept) if kept is not None and kept.isdigit() else 0
+    return int(value) if value is not None and value.isdigit() else 0
 
 
 # ── local state ──────────────────────────────────────────────────────────────────────────────────────────
@@ -367,7 +367,7 @@ def _copy_local_state(source: Store, target: Store, left_out: Collection[str]) -
     local = source.local_state()
     with target.transaction() as transaction:
         present = target.local_state()
-        for known in _unknown(local.projects, present.projects):
+        for known in _new_evidence(local.projects, present.projects):
             transaction.remember_evidence(known)
         for place, session in local.places.items():
             state = transaction.state(session)
@@ -379,8 +379,8 @@ def _copy_local_state(source: Store, target: Store, left_out: Collection[str]) -
                 transaction.remember(name, value)
 
 
-def _unknown(projects: Iterable[KnownProject], there: Iterable[KnownProject]) -> Iterator[KnownProject]:
-    known = {project.id: project for project in there}
+def _new_evidence(projects: Iterable[KnownProject], present: Iterable[KnownProject]) -> Iterator[KnownProject]:
+    known = {project.id: project for project in present}
     for project in projects:
         if project.id not in known or not set(project.evidence) <= set(known[project.id].evidence):
             yield project

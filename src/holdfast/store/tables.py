@@ -1,4 +1,4 @@
-"""What the journal asks of a kind of store: its tables, and what they hold besides events."""
+"""The tables that the journal needs from a kind of store, and what they hold besides events."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def is_due(since: int, size: int) -> bool:
 def snapshots_to_keep(counts: list[int]) -> set[int]:
     """The snapshots to keep: the newest, and older ones at ever larger distances."""
     newest, *older = sorted(counts, reverse=True)
-    kept, distance = {newest}, 0
+    chosen, distance = {newest}, 0
     for count in older:
         if newest - count >= 2 * distance:
-            kept.add(count)
+            chosen.add(count)
             distance = newest - count
-    return kept
+    return chosen
 
 
 # ── summaries ────────────────────────────────────────────────────────────────────────────────────────────

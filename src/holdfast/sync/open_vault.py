@@ -125,7 +125,7 @@ def own_mark(ws: Workspace) -> str:
 def exclusive(ws: Workspace, *, patience: float = _PATIENCE) -> Iterator[None]:
     """Keep other processes of this home from syncing meanwhile."""
     ws.home.prepare()
-    with locked(os.path.join(ws.home.path, "sync.lock"), patience=patience, what="syncing"):
+    with locked(os.path.join(ws.home.path, "sync.lock"), patience=patience, purpose="syncing"):
         yield
 
 

@@ -34,7 +34,7 @@ def load(home: Home) -> list[Person]:
         return []
     try:
         return msgspec.json.decode(
-            files.read_limited(home.people, _MAX_SIZE, what=_WHAT), type=decodable(list[Person])
+            files.read_limited(home.people, _MAX_SIZE, subject=_WHAT), type=decodable(list[Person])
         )
     except msgspec.MsgspecError:
         raise Damaged(
@@ -50,7 +50,7 @@ def add(home: Home, email: str, key: str) -> Person:
         raise Invalid(f"{email[:80]!a} is not an email address", hint="Write it as name@example.org.")
     recipient, device = ("", parse_words(key).hex()) if _WORDS.fullmatch(key) else (check_recipient(key), "")
     home.prepare()
-    with locked(os.path.join(home.path, "device.lock"), what="adding a person"):
+    with locked(os.path.join(home.path, "device.lock"), purpose="adding a person"):
         people = load(home)
         before = next((person for person in people if person.email.lower() == email.lower()), Person(email))
         if recipient in before.keys or device in before.devices:

@@ -23,7 +23,7 @@ def write_list(path: str, rows: Sequence[msgspec.Struct], *, by: str, max_size: 
     """Write a list. Rows with the same value in the field `by` are the same row."""
     before: dict[object, dict[str, object]] = {}
     if os.path.lexists(path):
-        written = files.read_limited(path, max_size, what=what)
+        written = files.read_limited(path, max_size, subject=what)
         rows_before = msgspec.json.decode(written, type=decodable(list[dict[str, object]]))
         before = {entry.get(by): entry for entry in rows_before}
     new_rows = [msgspec.to_builtins(row) for row in rows]
@@ -74,7 +74,7 @@ def load(home: Home) -> list[KnownRemote]:
     if not os.path.lexists(home.remotes):
         return []
     try:
-        data = files.read_limited(home.remotes, _MAX_SIZE, what=_WHAT)
+        data = files.read_limited(home.remotes, _MAX_SIZE, subject=_WHAT)
         return msgspec.json.decode(data, type=decodable(list[KnownRemote]))
     except msgspec.MsgspecError:
         raise Damaged(

@@ -54,7 +54,7 @@ def add(
     """Add a remote. `expected`: the vault's words as another device shows them; `code`: a recovery code."""
     url = checked_url(_resolve_url(ws, url))
     remote_list.check_free(ws.home, name)
-    expected_id = None if expected is None else parse_words(expected, what="vault's name")
+    expected_id = None if expected is None else parse_words(expected, subject="vault's name")
     if code is not None:
         keys_from_code(code)  # a mistyped code is refused before anything happens
     with (
@@ -203,7 +203,7 @@ def _rescan_store(memory: VaultState, transaction: Transaction) -> None:
 def confirm(ws: Workspace, name: str, expected: str | None) -> int:
     """Confirm the vault: sessions that waited may be sent. Return how many these are."""
     remote = remote_list.find(ws.home, name)
-    if expected is not None and bytes.fromhex(remote.vault)[:16] != parse_words(expected, what="vault's name"):
+    if expected is not None and bytes.fromhex(remote.vault)[:16] != parse_words(expected, subject="vault's name"):
         raise Refused(
             "these are not the words of the vault at this remote",
             hint=f"Its words are {vault_words(remote.vault)}. If it is not yours: holdfast remote remove {name}",

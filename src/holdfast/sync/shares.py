@@ -152,7 +152,7 @@ def _choose_vault(ws: Workspace, name: str | None) -> KnownRemote:
 
 def identities(path: str) -> list[str | bytes]:
     """The secret keys in a file: an age identity, or an SSH private key."""
-    return wraps.read_identity(files.read_limited(path, _MAX_IDENTITY, what="the identity"))
+    return wraps.read_identity(files.read_limited(path, _MAX_IDENTITY, subject="the identity"))
 
 
 class Offers(list[Offer]):

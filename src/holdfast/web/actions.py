@@ -13,7 +13,7 @@ from holdfast.core.times import DAY, SECOND, format_duration, parse_time
 from holdfast.core.wording import count, one_line, time_words, visible
 from holdfast.machine.wall import local_moment
 from holdfast.sessions import overview, resume_check
-from holdfast.sessions.resume import look
+from holdfast.sessions.resume import preview
 from holdfast.sessions.work_trees import at_its_place
 from holdfast.sync import background, people, remote_list, shares
 from holdfast.web.charts.hill import LAST, WORDS
@@ -148,7 +148,7 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 
 def _differences(work_tree: Keeper, session: str) -> tuple[ResumeDifference, ...]:
     state = work_tree.state(session)
-    files = look(state, work_tree.place.root).files
+    files = preview(state, work_tree.place.root).files
     return resume_check.check(work_tree, state, files, foreign=resume_check.left_by_another(work_tree, state))
 
 

@@ -109,10 +109,10 @@ class Home:
         try:
             os.listdir(self.path)
         except FileNotFoundError:
-            above = os.path.dirname(self.path)
-            while not os.path.lexists(above):
-                above = os.path.dirname(above)
-            if not os.access(above, os.W_OK | os.X_OK):
+            parent = os.path.dirname(self.path)
+            while not os.path.lexists(parent):
+                parent = os.path.dirname(parent)
+            if not os.access(parent, os.W_OK | os.X_OK):
                 raise files.explain(PermissionError(errno.EACCES, ""), "make", self.path) from None
         except OSError as error:
             raise files.explain(error, "read", self.path) from None
@@ -127,8 +127,8 @@ class Home:
             from holdfast.machine.locks import locked
 
             self.prepare()
-            # Two processes must not give the home two ids: each would keep its own.
-            with locked(os.path.join(self.path, "installation.lock"), what="the installation"):
+            # Under a lock: two processes would each keep an id of their own.
+            with locked(os.path.join(self.path, "installation.lock"), purpose="the installation"):
                 id_ = self._read_installation(path) or self._make_installation(path)
         self._installation = id_
         return id_
@@ -139,19 +139,19 @@ class Home:
             return None
         try:
             written = msgspec.json.decode(
-                files.read_limited(path, 4096, what="the installation"), type=decodable(Installation)
+                files.read_limited(path, 4096, subject="the installation"), type=decodable(Installation)
             )
         except msgspec.MsgspecError:
             return None
-        fits = (written.machine, written.home) == (host.machine_id(), host.inode(self.path))
-        return written.id if fits and written.id.isalnum() and written.id.isascii() else None
+        is_ours = (written.machine, written.home) == (host.machine_id(), host.inode(self.path))
+        return written.id if is_ours and written.id.isalnum() and written.id.isascii() else None
 
     def _make_installation(self, path: str) -> str:
         installation = Installation(os.urandom(10).hex(), host.machine_id(), host.inode(self.path))
         files.write_atomic(path, msgspec.json.encode(installation) + b"\n")
         return installation.id
 
-    def places(self) -> list[str]:
+    def directories(self) -> list[str]:
         """The home and its directories, in which processes write temporary files."""
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             inside = [
@@ -165,7 +165,7 @@ class Home:
     def sweep(self, store: Address) -> None:
         """Remove what killed processes left here and next to the store."""
         now = Wall().now()
-        for place in {*self.places(), *([] if store.path is None else [os.path.dirname(store.path)])}:
+        for place in {*self.directories(), *([] if store.path is None else [os.path.dirname(store.path)])}:
             files.remove_abandoned(place, now)
 
     def writer(self, store: Address) -> str:
@@ -177,10 +177,10 @@ class Home:
         current = self._current_binding(store)
         path = self.binding(store.key)
         binding = _read_binding(path)
-        if binding is not None and self._goes_on(path, binding, current):
+        if binding is not None and self._is_still_valid(path, binding, current):
             self._writer = binding.writer
         else:
-            self._writer = self._begin(path, current)
+            self._writer = self._bind_new_writer(path, current)
         return self._writer
 
     def known_writer(self, store: Address) -> str | None:
@@ -208,37 +208,37 @@ class Home:
             return ""
         return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
-    def _goes_on(self, path: str, binding: Binding, current: Binding) -> bool:
+    def _is_still_valid(self, path: str, binding: Binding, current: Binding) -> bool:
         """Whether the bound writer is still this installation's. Keys are read only if their file changed."""
-        bound = msgspec.structs.replace(current, writer=binding.writer)
-        if binding == bound:
+        updated = msgspec.structs.replace(current, writer=binding.writer)
+        if binding == updated:
             return True
-        if binding != msgspec.structs.replace(bound, keys=binding.keys):
+        if binding != msgspec.structs.replace(updated, keys=binding.keys):
             return False
         from holdfast.workspace.keys import device_keys, key_files
 
         try:
             public = key_files.public(self.path)
         except HoldfastError:
-            return True  # damaged: reported where keys are needed, and no reason not to record
-        fits = (
+            return True  # damaged keys are reported where they are needed, and do not prevent recording
+        is_ours = (
             not device_keys.is_certified(binding.writer)
             if public is None
             else device_keys.certifies(binding.writer, public.signing)
         )
-        if fits:
-            files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
-        return fits
+        if is_ours:
+            files.write_atomic(path, msgspec.json.encode(updated) + b"\n")
+        return is_ours
 
     def renew(self, store: Address) -> str:
         """Create a new writer: the present one was used elsewhere, or the keys do not vouch for it yet."""
-        self._writer = self._begin(self.binding(store.key), self._current_binding(store))
+        self._writer = self._bind_new_writer(self.binding(store.key), self._current_binding(store))
         return self._writer
 
-    def _begin(self, path: str, current: Binding) -> str:
-        bound = msgspec.structs.replace(current, writer=self._new_writer())
-        files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
-        return bound.writer
+    def _bind_new_writer(self, path: str, current: Binding) -> str:
+        binding = msgspec.structs.replace(current, writer=self._new_writer())
+        files.write_atomic(path, msgspec.json.encode(binding) + b"\n")
+        return binding.writer
 
     def _new_writer(self) -> str:
         """An id that only this device's keys can vouch for, once it has any."""
@@ -255,8 +255,8 @@ def _read_binding(path: str) -> Binding | None:
         return None
     try:
         return msgspec.json.decode(
-            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+            files.read_limited(path, 4096, subject="the writer's binding"), type=decodable(Binding)
         )
     except msgspec.MsgspecError:
-        # A new writer costs nothing; using a doubtful id could fork a stream.
+        # A new writer costs nothing; a doubtful id could fork a stream.
         return None

@@ -30,104 +30,120 @@ if TYPE_CHECKING:
 
 
 def project_ids(store: Store, place: WorkTree) -> tuple[str, ...]:
-    """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
+    """Every id of the project at this place, in a fixed order: by stored evidence, else by what git says."""
     at_path = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
     if not evidence and place.git:
-        seen = observe(place, "")
-        return tuple(sorted({*at_path, *_alike(store, _remotes(seen), seen.roots, [place.main])}))
-    return tuple(sorted({*at_path, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
+        observed = observe(place, "")
+        return tuple(sorted({*at_path, *_matching_projects(store, _remotes(observed), observed.roots, [place.main])}))
+    return tuple(
+        sorted(
+            {
+                *at_path,
+                *_matching_projects(
+                    store, _values_of("remote", evidence), _values_of("root", evidence), [place.main]
+                ),
+            }
+        )
+    )
 
 
 def stored_project_ids(store: Store, place: WorkTree) -> set[str]:
-    """Ids of the project at this place as far as the store alone knows: no program is asked."""
+    """The ids of the project at this place that the store knows; git is not run."""
     at_path = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
-    return {*at_path, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
+    return {
+        *at_path,
+        *_matching_projects(store, _values_of("remote", evidence), _values_of("root", evidence), [place.main]),
+    }
 
 
 def directories(store: Store, project: ProjectFacts) -> list[str]:
     """The directories on this machine where a project was seen, whichever of its ids it has here."""
     evidence = store.evidence(project.id)
-    remotes = {*_of("remote", evidence), *_remotes(project)}
-    alike = _alike(store, remotes, {*_of("root", evidence), *project.roots}, _of("path", evidence))
+    remotes = {*_values_of("remote", evidence), *_remotes(project)}
+    matching = _matching_projects(
+        store, remotes, {*_values_of("root", evidence), *project.roots}, _values_of("path", evidence)
+    )
     return list(dict.fromkeys(
-        path for name in (project.id, *sorted(alike)) for path in _of("path", store.evidence(name))
+        path for name in (project.id, *sorted(matching)) for path in _values_of("path", store.evidence(name))
     ))  # fmt: skip
 
 
-def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
-    """Projects of one of these addresses; and those that began with the same commit and have no other address.
+def _matching_projects(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
+    """The projects with one of these addresses, and those with the same first commit and no other address.
 
-    `paths`: the directories on this machine of the project that they are compared with.
+    `paths` are the directories on this machine of the project that they are compared with.
     """
     addresses = set(remotes)
-    alike = {name for remote in addresses for name in store.projects_with("remote", remote)}
-    for name in {name for root in roots for name in store.projects_with("root", root)} - alike:
-        theirs = set(_of("remote", store.evidence(name)))
-        # A fork begins with the same commit: what tells the two apart is where they are.
-        if (not addresses or not theirs) and not _is_another(store, name, paths, addresses):
-            alike.add(name)
-    return alike
+    matching = {name for remote in addresses for name in store.projects_with("remote", remote)}
+    for name in {name for root in roots for name in store.projects_with("root", root)} - matching:
+        other_addresses = set(_values_of("remote", store.evidence(name)))
+        # A fork has the same first commit: only its directory distinguishes it.
+        if (not addresses or not other_addresses) and not _has_other_directory(store, name, paths, addresses):
+            matching.add(name)
+    return matching
 
 
-def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
-    """Whether a project that began with the same commit as the one at these paths has another directory here.
+def _has_other_directory(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
+    """Whether a project with the same first commit as the one at these paths has another directory here.
 
     A missing directory was moved, perhaps to one of these paths, unless they are known as another project's.
     """
     evidence = store.evidence(project)
-    theirs = _of("path", evidence)
-    if not theirs or not paths or any(same_directory(path, other) for path in paths for other in theirs):
+    other_paths = _values_of("path", evidence)
+    if not other_paths or not paths or any(same_directory(path, other) for path in paths for other in other_paths):
         return False
-    # A clone of a directory has its path for an address.
-    if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
+    # The address of a clone may be the path of the directory that was cloned.
+    if _is_address(other_paths, addresses) or _is_address(paths, _values_of("remote", evidence)):
         return False
-    return any(store.projects_with("path", path) for path in paths) or any(map(os.path.isdir, theirs))
+    return any(store.projects_with("path", path) for path in paths) or any(map(os.path.isdir, other_paths))
 
 
 def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
     from holdfast.machine.git.config import normalise_remote
 
-    # `git clone .` writes the path with a dot at its end.
-    written = {os.path.normpath(normalise_remote(path)) for path in paths}
-    return not written.isdisjoint(map(os.path.normpath, addresses))
+    # After `git clone .`, the address ends with a dot.
+    paths_as_addresses = {os.path.normpath(normalise_remote(path)) for path in paths}
+    return not paths_as_addresses.isdisjoint(map(os.path.normpath, addresses))
 
 
-def _of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
+def _values_of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
     return [value for name, value in evidence if name == kind]
 
 
-def _remotes(seen: ProjectFacts) -> tuple[str, ...]:
-    return (seen.remote,) if seen.remote else ()
+def _remotes(project: ProjectFacts) -> tuple[str, ...]:
+    return (project.remote,) if project.remote else ()
 
 
-def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
-    """A project of ours with this address, or else with this first commit.
+def _by_evidence(store: Store, observed: ProjectFacts) -> str | None:
+    """One of our projects with this address, or else with this first commit.
 
-    Never one that is known only through shares: another person chose its id, and could claim anything about it.
+    Never a project that is known only through shares: another person chose its id and could claim anything about it.
     """
-    if seen.remote:
-        return _ours(store, store.projects_with("remote", seen.remote))
-    alike = list(dict.fromkeys(name for root in seen.roots for name in store.projects_with("root", root)))
-    paths = [seen.path] if seen.path else []
-    possible = [name for name in alike if not _is_another(store, name, paths)]
-    if len(possible) < len(alike):
-        # A copy of what is here already is new, except one whose directory is missing: that one was moved.
-        possible = [name for name in possible if _of("path", store.evidence(name))]
-    name = os.path.basename(seen.path or "")
-    possible.sort(
-        key=lambda project: all(os.path.basename(path) != name for path in _of("path", store.evidence(project)))
+    if observed.remote:
+        return _first_own(store, store.projects_with("remote", observed.remote))
+    same_roots = list(dict.fromkeys(name for root in observed.roots for name in store.projects_with("root", root)))
+    paths = [observed.path] if observed.path else []
+    candidates = [name for name in same_roots if not _has_other_directory(store, name, paths)]
+    if len(candidates) < len(same_roots):
+        # A second copy on this machine is a new project; if the directory of the first is missing, it was moved.
+        candidates = [name for name in candidates if _values_of("path", store.evidence(name))]
+    name = os.path.basename(observed.path or "")
+    candidates.sort(
+        key=lambda project: all(
+            os.path.basename(path) != name for path in _values_of("path", store.evidence(project))
+        )
     )
-    return _ours(store, possible)
+    return _first_own(store, candidates)
 
 
-def _ours(store: Store, projects: Iterable[str]) -> str | None:
+def _first_own(store: Store, projects: Iterable[str]) -> str | None:
     return next((name for name in projects if not _is_shared(store, name)), None)
 
 
 def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) -> ProjectFacts:
-    """The project as it is here and now. Whatever git cannot say in time is left out, and `notices` says so."""
+    """The facts of the project as it is now. What git cannot tell in time is left out, with a notice."""
     name = os.path.basename(place.main.rstrip(os.sep)) or place.main
     if not place.git:
         return ProjectFacts(id=project_id, name=name, path=place.main)
@@ -148,18 +164,18 @@ def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) 
     )  # fmt: skip
 
 
-def find_project(store: Store, seen: ProjectFacts) -> ProjectFacts:
+def find_project(store: Store, observed: ProjectFacts) -> ProjectFacts:
     """The project as observed, under the id it is known by, or a new random one."""
-    by_path = store.projects_with("path", seen.path or "")
-    known_by = by_path[0] if by_path else _by_evidence(store, seen)
-    return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())
+    by_path = store.projects_with("path", observed.path or "")
+    known_by = by_path[0] if by_path else _by_evidence(store, observed)
+    return msgspec.structs.replace(observed, id=known_by or os.urandom(8).hex())
 
 
 # ── projects that were moved ─────────────────────────────────────────────────────────────────────────────
 
 
 class ProjectDirectories(NamedTuple):
-    """A project that there are sessions of, with the directories of this device where it was seen."""
+    """A project that has sessions, with the directories of this device where it was seen."""
 
     id: str
     name: str
@@ -169,7 +185,7 @@ class ProjectDirectories(NamedTuple):
 
 def list_projects(store: Store) -> list[ProjectDirectories]:
     return [
-        ProjectDirectories(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
+        ProjectDirectories(project.id, project.name, _values_of("path", store.evidence(project.id)), project.sessions)
         for project in store.projects()
     ]
 
@@ -177,7 +193,7 @@ def list_projects(store: Store) -> list[ProjectDirectories]:
 def moved_from(store: Store, place: WorkTree) -> str | None:
     """The directory that this one may have been before it was moved or renamed: a missing one, with sessions.
 
-    A repository is known again by what git says. Anything else has only its path, and a person has to say it.
+    A repository is recognized by what git says. Any other directory has only its path, so a person has to confirm it.
     """
     if place.git or store.projects_with("path", place.main):
         return None
@@ -189,12 +205,12 @@ def moved_from(store: Store, place: WorkTree) -> str | None:
         and not any(os.path.isdir(path) for path in project.paths)
         for path in project.paths
     ]
-    alike = [path for path in missing if os.path.basename(path) == name or os.path.dirname(path) == parent]
-    return alike[0] if len(alike) == 1 else None
+    candidates = [path for path in missing if os.path.basename(path) == name or os.path.dirname(path) == parent]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
-    """A person says that the project here is the one that was at another path: its sessions are of this place now."""
+    """Make the project here the one that was at another path: its sessions belong here from now on."""
     store, place = ws.store(), ws.place
     path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
     ids = store.projects_with("path", path)
@@ -206,24 +222,24 @@ def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
             hint="Reconnect a project after it was moved; or continue one session here: holdfast resume ID",
             file=path,
         )
-    moved = [project for project in list_projects(store) if project.id in ids]
+    reconnected = [project for project in list_projects(store) if project.id in ids]
     with ws.transaction() as transaction:
-        for project in moved:
+        for project in reconnected:
             transaction.remember_project(
                 ProjectFacts(id=project.id, name=os.path.basename(place.main), path=place.main)
             )
-    return moved
+    return reconnected
 
 
 # ── projects of other devices ────────────────────────────────────────────────────────────────────────────
 
 
 def learn_project(ws: Workspace, transaction: Transaction, state: State) -> None:
-    """Know the project of a session that another device sent, by what is true everywhere.
+    """Remember the project of a session that another device sent, without its path.
 
-    Its path is one of that device: here the same path may be anything, or nothing. A project of which nothing but a
-    path is known is found here once a person goes on with one of its sessions (`claim`). Of a project of ours, nobody
-    who shares a session with us says what it is called or which repositories belong to it.
+    The same path may be anything on this device. A project known only by a path is found here once a person resumes
+    one of its sessions (`claim_project`). Nobody who shares a session with us can change the name or the repositories
+    of one of our own projects.
     """
     project = state.project
     if project is None or state.deleted:
@@ -234,20 +250,20 @@ def learn_project(ws: Workspace, transaction: Transaction, state: State) -> None
 
 
 def _is_shared(store: Store, project: str) -> bool:
-    """Whether a project is known only through shares: it was seen nowhere here, and no session of ours is of it."""
-    if _of("path", store.evidence(project)):
+    """Whether a project is known only through shares: it has no directory here, and no session of our own."""
+    if _values_of("path", store.evidence(project)):
         return False
     shared = origin.through_shares(store)
     return all(row.id in shared for row in store.rows(Filter(projects=(project,))))
 
 
 def claim_project(transaction: Transaction, place: WorkTree, project: ProjectFacts) -> None:
-    """A person says that this place is that project: from now on it is."""
+    """Make this place part of that project, because a person says so."""
     transaction.remember_project(ProjectFacts(id=project.id, name=project.name, path=place.main))
 
 
 def has_only_path(project: ProjectFacts) -> bool:
-    """Whether nothing is known of it that another device could see too."""
+    """Whether only its path is known, which means nothing on another device."""
     return not project.remote and not project.roots
 
 
@@ -261,7 +277,7 @@ def is_same_project(store: Store, place: WorkTree, project: ProjectFacts) -> boo
     if observed.remote and project.remote:
         return observed.remote == project.remote
     remotes = {*_remotes(observed), *_remotes(project)}
-    return not set(observed.roots).isdisjoint(project.roots) and not _is_another(
+    return not set(observed.roots).isdisjoint(project.roots) and not _has_other_directory(
         store, project.id, [place.main], remotes
     )
 
@@ -272,25 +288,25 @@ _MAX_BRANCH_LENGTH: Final = 250  # characters
 _MAX_PACKED_SIZE: Final = 1 << 20  # bytes of packed refs: this is read whenever an agent starts or ends
 
 
-def changed_git_position(ws: Workspace, state: State, *, here: bool = False) -> GitPositionNoted | None:
+def changed_git_position(ws: Workspace, state: State, *, is_current: bool = False) -> GitPositionNoted | None:
     """The branch and commit of this work tree, if the log does not know them: others may want to follow the work.
 
     None where the session is not worked on here: another project, or a work tree with another current session.
-    `here`: the session is known to be current here. Only git's files are read; git is not started.
+    `is_current`: the session is known to be current here. Only git's files are read; git is not started.
     """
     project, place = state.project, ws.place
     if project is None or not place.git or view.status_of(state) in FINISHED:
         return None
     head = worktree.head(place, packed=_MAX_PACKED_SIZE)
-    known = worktree.GitHead(project.git_branch, project.git_commit)
-    # What only git can read (reftables, very many refs) is left as it is known.
-    if head in (known, (None, None), (known.branch, None)):
+    recorded = worktree.GitHead(project.git_branch, project.git_commit)
+    # Of what only git can read (reftables, very many refs), the recorded value stays.
+    if head in (recorded, (None, None), (recorded.branch, None)):
         return None
     branch = head.branch
     if branch is not None and (len(branch) > _MAX_BRANCH_LENGTH or not branch.isprintable()):
         return None
     store = ws.store()
-    if not here and store.current(place.root) != state.session:
+    if not is_current and store.current(place.root) != state.session:
         return None
     if project.id not in stored_project_ids(store, place):
         return None

@@ -42,7 +42,7 @@ class OpenTransaction(Protocol):
     def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
 
 
-# Measurements and bookkeeping cause no sync: they are sent with later events.
+# Measurements and bookkeeping trigger no sync: they are sent with later events.
 _NOT_SENT_ALONE = frozenset({
     "message.exchanged", "command.ran", "context.measured", "extra.kept", "ground.noted", "device.joined",
     "native.linked", "alias.given", "reminder.reached", "conversation.updated",
@@ -136,12 +136,12 @@ class Recorder:
         build: BuildEvents,
         *,
         at: int | None = None,
-        here: bool = False,
+        make_current: bool = False,
         keys: Iterator[str] | None = None,
     ) -> State:
-        """The same within a larger transaction. `here`: it makes the session current in this work tree."""
+        """The same within a larger transaction. `make_current`: the session becomes current in this work tree."""
         try:
-            return self._within(transaction, session, build, at=at, here=here, keys=keys)
+            return self._within(transaction, session, build, at=at, make_current=make_current, keys=keys)
         except HoldfastError as error:
             error.session = error.session or session
             raise
@@ -153,7 +153,7 @@ class Recorder:
         build: BuildEvents,
         *,
         at: int | None,
-        here: bool,
+        make_current: bool,
         keys: Iterator[str] | None,
     ) -> State:
         state = transaction.state(session)
@@ -167,7 +167,7 @@ class Recorder:
         for data in build(state):
             if not noted and TYPE_OF[type(data)].name in _FOLLOWED:
                 noted = True
-                self._note_git_position(transaction, state, moment, writer, here=here)
+                self._note_git_position(transaction, state, moment, writer, is_current=make_current)
             key = None if keys is None else next(keys)
             self._append(transaction, state, self.prepare(data), moment, writer, key)
         return state
@@ -176,10 +176,12 @@ class Recorder:
         """Record the git position of a session in this work tree, as of its last event of this device."""
         state, writer = transaction.state(session), transaction.writer()
         if writer in state.latest:
-            self._note_git_position(transaction, state, state.latest[writer], writer, here=False)
+            self._note_git_position(transaction, state, state.latest[writer], writer, is_current=False)
 
-    def _note_git_position(self, transaction: Transaction, state: State, at: int, writer: str, *, here: bool) -> None:
-        news = self._git_position(state, here)
+    def _note_git_position(
+        self, transaction: Transaction, state: State, at: int, writer: str, *, is_current: bool
+    ) -> None:
+        news = self._git_position(state, is_current)
         if news is not None:
             self._append(transaction, state, news, at, writer)
 
@@ -203,29 +205,29 @@ class Recorder:
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
             self._append(transaction, state, self.prepare(data), moment, writer, key, reported=True, actor=actor)
-        # Only at the end: a limit that is reached in between must not split a document.
+        # Only at the end, so that a limit reached in between does not split the events of a document.
         if active:
             self._remind(transaction, state, state.updated_at)
         return state
 
-    def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:
+    def moment(self, requested: int | None, latest: int | None, session: str | None = None) -> int:
         """The time of the event: now, never before this device's last event, or the time asked for."""
         now = self.wall.now()
-        if asked is None:
+        if requested is None:
             return now if latest is None else max(now, latest)
-        if asked > now + DAY:
+        if requested > now + DAY:
             raise Invalid(
-                f"{local_text(asked)} is more than 24 hours ahead",
+                f"{local_text(requested)} is more than 24 hours ahead",
                 hint="Check the date given to --at.",
                 session=session,
             )
-        if latest is not None and asked < latest:
+        if latest is not None and requested < latest:
             raise Invalid(
-                f"{local_text(asked)} is before the session's last event ({local_text(latest)})",
+                f"{local_text(requested)} is before the session's last event ({local_text(latest)})",
                 hint="To record a pause afterwards: holdfast away --from TIME --to TIME",
                 session=session,
             )
-        return asked
+        return requested
 
     def _append(
         self,
@@ -270,10 +272,10 @@ class Recorder:
 
     def prepare(self, data: EventData) -> EventData:
         """The data to store: text checked, secrets replaced and counted."""
-        ready = _prepared(data)
-        for kind, count in ready.redacted.items():
+        prepared = _prepared(data)
+        for kind, count in prepared.redacted.items():
             self.tally.redacted[kind] = self.tally.redacted.get(kind, 0) + count
-        return ready
+        return prepared
 
 
 # The version of the rules by which events recorded in a store were redacted.
@@ -298,7 +300,7 @@ _free_text: dict[type[EventData], tuple[str, ...]] = {}
 
 def _prepared(data: EventData) -> EventData:
     if type(data) is ExtraKept:
-        return data  # documents are redacted as a whole before
+        return data  # documents were redacted as a whole
     names = _free_text.get(type(data))
     if names is None:
         names = tuple(name for name in data.__struct_fields__ if name in FREE_TEXT)

@@ -46,8 +46,8 @@ def is_away(home: str, store: str | None, patience: float = HOOK_PATIENCE) -> bo
     """Whether this store's server has just failed to answer within so many seconds."""
     if store is None or not is_on_a_server(store):
         return False
-    which, waited = _known(home)
-    if which != store_mark(store) or waited < patience:
+    mark, seconds = _read_mark(home)
+    if mark != store_mark(store) or seconds < patience:
         return False
     from holdfast.machine.wall import Wall
 
@@ -57,45 +57,45 @@ def is_away(home: str, store: str | None, patience: float = HOOK_PATIENCE) -> bo
         return False
 
 
-def note_outage(home: str, where: str, store: str, why: str, patience: float = HOOK_PATIENCE) -> None:
+def note_outage(home: str, source: str, store: str, message: str, patience: float = HOOK_PATIENCE) -> None:
     """Mark the server as away, so that others need not ask. Logged once until it is back."""
-    known_as = store_mark(store)
-    first = _known(home)[0] != known_as
+    mark = store_mark(store)
+    first = _read_mark(home)[0] != mark
     try:
         handle = os.open(os.path.join(home, NAME), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE_FLAGS, 0o600)
         try:
-            os.write(handle, f"{known_as} {patience}".encode())
+            os.write(handle, f"{mark} {patience}".encode())
         finally:
             os.close(handle)
     except OSError:
-        pass  # then every hook asks the server itself
+        pass  # without a mark, every hook asks the server itself
     if first:
         from holdfast.machine import error_log
 
-        error_log.note(home, where, why)
+        error_log.note(home, source, message)
 
 
-def is_outage_message(why: str) -> bool:
+def is_outage_message(message: str) -> bool:
     """Whether a logged message is about an outage, which is no problem of this device."""
-    return why.startswith(_OUTAGES)
+    return message.startswith(_OUTAGES)
 
 
 def clear_outage(home: str) -> None:
     """Remove the mark: the server answered."""
-    if _known(home)[0]:
+    if _read_mark(home)[0]:
         try:
             os.unlink(os.path.join(home, NAME))
         except OSError:
             return
 
 
-def _known(home: str) -> tuple[str, float]:
+def _read_mark(home: str) -> tuple[str, float]:
     """The id of the server that is away, and how long it was waited for."""
     try:
         handle = os.open(os.path.join(home, NAME), os.O_RDONLY | _SAFE_FLAGS)
         try:
-            which, waited = os.read(handle, 100).decode().split()
-            return which, float(waited)
+            mark, seconds = os.read(handle, 100).decode().split()
+            return mark, float(seconds)
         finally:
             os.close(handle)
     except (OSError, ValueError):

@@ -112,9 +112,9 @@ class Settings:
         self.problems = problems
 
     def __getitem__(self, name: str) -> int | float | str | bool:
-        closed = BY_NAME[name].unread
-        if closed is not None and name in self._unread:
-            return closed
+        fallback = BY_NAME[name].unread
+        if fallback is not None and name in self._unread:
+            return fallback
         return self._values.get(name, BY_NAME[name].default)
 
     def is_set(self, name: str) -> bool:
@@ -169,12 +169,12 @@ def load(config: str, project: str | None) -> Settings:
             problems.append(error)
             unread.update({item.name: error for item in allowed})
             continue
-        # Unknown settings belong to another version; those that a project may not set are ignored.
+        # Unknown settings are those of another version. They, and settings that a project may not set, are ignored.
         for item in allowed:
             try:
-                written = _written(document, item, path)
-                if written is not None:
-                    value = _checked(item, written, path)
+                raw = _value_in(document, item, path)
+                if raw is not None:
+                    value = _checked(item, raw, path)
                     if root is None or item.unread is None or value == item.unread:
                         values[item.name] = value
                         unread.pop(item.name, None)
@@ -188,8 +188,8 @@ def load(config: str, project: str | None) -> Settings:
 
 def describe_problem(problem: HoldfastError) -> str:
     """The message of a problem, with its file."""
-    where = files.display_path(problem.file or "")
-    return problem.message if where in problem.message else f"{where}: {problem.message}"
+    file = files.display_path(problem.file or "")
+    return problem.message if file in problem.message else f"{file}: {problem.message}"
 
 
 def find_setting(name: str) -> Setting:
@@ -199,26 +199,26 @@ def find_setting(name: str) -> Setting:
     return setting
 
 
-def parse(which: Setting, written: str) -> int | float | str | bool:
+def parse(setting: Setting, text: str) -> int | float | str | bool:
     """A value as typed on the command line."""
-    if isinstance(which.default, str):
-        return _checked(which, written, which.name)
-    if isinstance(which.default, bool):
-        return _checked(which, _YES_OR_NO.get(written.strip().lower(), written), which.name)
-    if which.can_be_off and written.strip().lower() == OFF_VALUE:
+    if isinstance(setting.default, str):
+        return _checked(setting, text, setting.name)
+    if isinstance(setting.default, bool):
+        return _checked(setting, _YES_OR_NO.get(text.strip().lower(), text), setting.name)
+    if setting.can_be_off and text.strip().lower() == OFF_VALUE:
         return OFF_VALUE
     try:
-        # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
-        if set(written) - set("+-.0123456789eE"):
+        # float() alone would also accept nan, 1_000, surrounding blanks and the digits of every script.
+        if set(text) - set("+-.0123456789eE"):
             raise ValueError
-        value: int | float = int(written) if written.lstrip("+-").isdecimal() else float(written)
+        value: int | float = int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        instead = f" or {OFF_VALUE}" if which.can_be_off else ""
-        raise Invalid(f"{which.name} must be a number{instead}, not {written[:40]!a}") from None
-    return _checked(which, value, which.name)
+        alternative = f" or {OFF_VALUE}" if setting.can_be_off else ""
+        raise Invalid(f"{setting.name} must be a number{alternative}, not {text[:40]!a}") from None
+    return _checked(setting, value, setting.name)
 
 
-def change(config: str, which: Setting, value: float | str | bool | None) -> None:
+def change(config: str, setting: Setting, value: float | str | bool | None) -> None:
     """Set one value, or remove it with None; comments and order of the file stay."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -227,11 +227,11 @@ def change(config: str, which: Setting, value: float | str | bool | None) -> Non
 
     try:
         old = _text(config) if os.path.lexists(config) else ""
-        toml_text.loads(old)  # has bounds, and tomlkit has none
+        toml_text.loads(old)  # checks limits, which tomlkit does not
         document = tomlkit.parse(old)
     except (TOMLKitError, ValueError, RecursionError) as error:
         raise _unreadable(config, error) from None
-    table, _, key = which.name.partition(".")
+    table, _, key = setting.name.partition(".")
     if value is None and key not in document.get(table, {}):
         return
     if table not in document:
@@ -253,7 +253,7 @@ def _unreadable(path: str, error: Exception) -> Invalid:
 
 
 def _text(path: str) -> str:
-    return files.read_limited(path, limits.MAX_SETTINGS_SIZE, what="the settings").decode("utf-8-sig")
+    return files.read_limited(path, limits.MAX_SETTINGS_SIZE, subject="the settings").decode("utf-8-sig")
 
 
 def _document(path: str, root: str | None) -> dict[str, object]:
@@ -273,31 +273,31 @@ def _document(path: str, root: str | None) -> dict[str, object]:
         raise
 
 
-def _written(document: dict[str, object], which: Setting, path: str) -> object:
+def _value_in(document: dict[str, object], setting: Setting, path: str) -> object:
     """The value of a setting in a file; None if it is not set."""
-    table, _, key = which.name.partition(".")
+    table, _, key = setting.name.partition(".")
     entries = document.get(table, {})
     if not isinstance(entries, dict):
         raise Invalid(f"{table!r} in the settings is not a table", file=path)
     return entries.get(key)
 
 
-def _checked(which: Setting, value: object, where: str) -> int | float | str | bool:
-    if which.choices:
-        if isinstance(value, str) and value in which.choices:
+def _checked(setting: Setting, value: object, file: str) -> int | float | str | bool:
+    if setting.choices:
+        if isinstance(value, str) and value in setting.choices:
             return value
-        raise Invalid(f"{which.name} must be one of {', '.join(which.choices)}", file=where)
-    if isinstance(which.default, bool):
+        raise Invalid(f"{setting.name} must be one of {', '.join(setting.choices)}", file=file)
+    if isinstance(setting.default, bool):
         if isinstance(value, bool):
             return value
-        raise Invalid(f"{which.name} must be true or false", file=where)
-    if isinstance(which.default, str):
+        raise Invalid(f"{setting.name} must be true or false", file=file)
+    if isinstance(setting.default, str):
         if isinstance(value, str) and len(value) <= 100 and value.isprintable():
             return value
-        raise Invalid(f"{which.name} must be a short text", file=where)
-    if which.can_be_off and value == OFF_VALUE:
+        raise Invalid(f"{setting.name} must be a short text", file=file)
+    if setting.can_be_off and value == OFF_VALUE:
         return OFF_VALUE
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and which.low <= value <= which.high:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and setting.low <= value <= setting.high:
         return value
-    instead = f", or {OFF_VALUE}" if which.can_be_off else ""
-    raise Invalid(f"{which.name} must be a number from {which.low:g} to {which.high:g}{instead}", file=where)
+    alternative = f", or {OFF_VALUE}" if setting.can_be_off else ""
+    raise Invalid(f"{setting.name} must be a number from {setting.low:g} to {setting.high:g}{alternative}", file=file)

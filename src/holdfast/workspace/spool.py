@@ -16,7 +16,7 @@ import errno
 import os
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # hooks load this module in a hurry
+if TYPE_CHECKING:  # hooks must load this module quickly
     from collections.abc import Container, Iterable
     from typing import Final
 
@@ -30,7 +30,7 @@ MAX_URL_LENGTH: Final = 8192  # bytes of the line that names a store
 FORMAT: Final = "2"  # of what hook scripts write; installed scripts of an earlier format are replaced
 YOUNG_NS: Final = 10 * 1_000_000_000  # ns: an unreadable younger file may still be being written
 # No system starts so many processes within one step of its clock: a larger gap means that pids wrapped around.
-_WRAPPED: Final = 16_384
+_PID_WRAP_GAP: Final = 16_384
 
 
 class SpoolEntry:
@@ -95,20 +95,20 @@ def add_payload(home: str, agent: str, source: str, parent: int, payload: bytes,
     if not os.path.isdir(directory):
         os.makedirs(directory, 0o700, exist_ok=True)
     tag = NAMED if store else HOME
-    # The name of a file may hold the end of a line, and never a NUL.
+    # The path in the URL may contain a newline, but never a NUL.
     content = os.fsencode(store).replace(b"\n", b"\0") + b"\n" + payload if store else payload
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    for again in range(100):
-        name = f"{agent}.{source}.{parent}.{os.getpid()}.{tag}" + (f".{again}" if again else "")
+    for attempt in range(100):
+        name = f"{agent}.{source}.{parent}.{os.getpid()}.{tag}" + (f".{attempt}" if attempt else "")
         path = os.path.join(directory, name)
         try:
             handle = os.open(path, flags, 0o600)
         except FileExistsError:
             continue
         try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(handle, left) :]
+            remaining = memoryview(content)
+            while remaining:
+                remaining = remaining[os.write(handle, remaining) :]
             os.fsync(handle)
         except OSError:
             os.close(handle)
@@ -164,28 +164,28 @@ def _listed(directory: str, known: Container[str] = ()) -> list[SpoolEntry]:
 
 
 def in_spool_order(entries: Iterable[SpoolEntry]) -> list[SpoolEntry]:
-    """Sort by time. File times have a resolution of some milliseconds: within one step sort by pid, which counts up
-    and wraps around.
-    """
+    """Sort by time, and files with the same time by pid, which counts up and wraps around."""
     from itertools import groupby
 
     ordered: list[SpoolEntry] = []
-    for _, step in groupby(sorted(entries, key=_place), key=lambda entry: entry.at):
-        same = list(step)
-        gaps = (place for place in range(1, len(same)) if same[place].own - same[place - 1].own > _WRAPPED)
-        first = next(gaps, 0)
-        ordered += same[first:] + same[:first]
+    for _, step in groupby(sorted(entries, key=_sort_key), key=lambda entry: entry.at):
+        entries_of_step = list(step)
+        gaps = (
+            index
+            for index in range(1, len(entries_of_step))
+            if entries_of_step[index].own - entries_of_step[index - 1].own > _PID_WRAP_GAP
+        )
+        start = next(gaps, 0)
+        ordered += entries_of_step[start:] + entries_of_step[:start]
     return ordered
 
 
-def _place(entry: SpoolEntry) -> tuple[int, int, str]:
+def _sort_key(entry: SpoolEntry) -> tuple[int, int, str]:
     return entry.at, entry.own, entry.name
 
 
 def has_entries(home: str, store: str | None = None) -> bool:
-    """Whether anything waits. Every command asks, so this is cheap. With the tag of a store, payloads for other
-    stores do not count.
-    """
+    """Whether any payload waits that may be for the store with this tag. Cheap, because every command calls it."""
     try:
         names = [name for name in os.listdir(os.path.join(home, DIRECTORY)) if is_payload(name)]
     except OSError:
@@ -194,8 +194,9 @@ def has_entries(home: str, store: str | None = None) -> bool:
 
 
 def tag_entry(entry: SpoolEntry, store: str) -> None:
-    """Write a store's tag into a payload's name, so that users of another store skip it. The line in the file
-    decides, since names are reused.
+    """Write a store's tag into a payload's name, so that users of another store skip it.
+
+    The first line of the file still decides, because names are reused.
     """
     directory, name = os.path.split(entry.path)
     renamed = os.path.join(directory, ".".join((*name.split(".")[:4], store, f"{entry.at}", f"{entry.inode}")))
@@ -213,7 +214,7 @@ def remove_entries(entries: Iterable[SpoolEntry]) -> None:
             if entry.is_there():
                 os.unlink(entry.path)
         except OSError:
-            continue  # two drained at once, or it cannot be removed now: the log has it once
+            continue  # two processes drained at once, or it cannot be removed now: its key keeps it single in the log
 
 
 def quarantine(home: str, entry: SpoolEntry) -> None:

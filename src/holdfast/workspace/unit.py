@@ -119,16 +119,16 @@ def explain_outage(ws: Workspace, error: HoldfastError, *, writes: bool = True) 
     """The error to show for this one. `writes`: the command was to record something."""
     if not isinstance(error, Unreachable) or ws.address.path is not None or error.file != ws.address.url:
         return error
-    known = ws.outcome
-    if known.anything:
+    outcome = ws.outcome
+    if outcome.anything:
         part = "part of it was recorded, and then the server went away"
-        whole = "it was recorded, but the server went away before the answer"
+        recorded = "it was recorded, but the server went away before the answer"
         return PartlyRecorded(
-            part if known.unfinished else whole,
+            part if outcome.unfinished else recorded,
             hint=_LOOK, operation=error.operation, file=error.file, session=error.session,
             feature_id=error.feature_id, details=error.details,
         )  # fmt: skip
-    if (writes or known.unfinished) and (error is not known.last or error.hint == AWAY):
+    if (writes or outcome.unfinished) and (error is not outcome.last or error.hint == AWAY):
         error.message += "; nothing was recorded"
     return error
 

@@ -59,9 +59,9 @@ class _Open:
         # By work tree, the sessions in which something was recorded since followers last ran.
         self.pending: dict[str, set[str]] = {}
         self.outcome = UnitOutcome() if outcome is None else outcome
-        # A turn of an agent began or ended: a work tree is to be compared by who has the time.
+        # A turn of an agent began or ended: a process that has the time compares the work tree.
         self.turn_changed = False
-        # Sessions that are over, with their last event: they stay so until something happens in them.
+        # Sessions that are over, with their last event: they stay over until an event follows.
         self.over: dict[str, str] = {}
 
 
@@ -108,7 +108,7 @@ class Workspace:
         self.notices: list[str] = []
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
-            git_position=lambda state, here: changed_git_position(self, state, here=here),
+            git_position=lambda state, is_current: changed_git_position(self, state, is_current=is_current),
             allowed=self.refuse_if_read_only, limit_rule=self.limit_rule,
         )  # fmt: skip
         self.followers: Sequence[Follower] = self._new_followers()
@@ -131,14 +131,22 @@ class Workspace:
         `sqlite:///path` or `postgresql://user@host/database` (default: in the home), `actor` who acts, `device` what
         this machine is called.
         """
-        kept = Home(home if home is not None else default_home())
+        home_directory = Home(home if home is not None else default_home())
         place = worktree.locate(project)
-        where = SqliteAddress(kept.store) if store is None else address(store)
-        paths = {"the home": kept.path, "the project": place.root, "its repository": place.main}
-        for what, path in (paths if where.path is None else paths | {"the store": where.path}).items():
-            check_text(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
+        store_address = SqliteAddress(home_directory.store) if store is None else address(store)
+        paths = {"the home": home_directory.path, "the project": place.root, "its repository": place.main}
+        for subject, path in (
+            paths if store_address.path is None else paths | {"the store": store_address.path}
+        ).items():
+            check_text(path, f"the path of {subject}")  # it is stored, or passed to SQLite: both need UTF-8
         return cls(
-            kept, place, where, actor=actor or host.user_name(), device=device, wall=wall or Wall(), settings=settings
+            home_directory,
+            place,
+            store_address,
+            actor=actor or host.user_name(),
+            device=device,
+            wall=wall or Wall(),
+            settings=settings,
         )
 
     def _new_followers(self) -> Sequence[Follower]:
@@ -168,7 +176,7 @@ class Workspace:
         other.is_quiet, other.unit = True, None
         other.recorder = self.recorder.with_transaction(
             other.transaction,
-            git_position=lambda state, here: changed_git_position(other, state, here=here),
+            git_position=lambda state, is_current: changed_git_position(other, state, is_current=is_current),
         )
         return other
 
@@ -203,8 +211,8 @@ class Workspace:
                 self.home.prepare()
             opened = self._open.store = open_store(
                 self.address, writer=lambda: self.home.writer(self.address), wall=self.wall.micros,
-                here=lambda make: self.home.installation(make=make), renew=lambda: self.home.renew(self.address),
-                patience=self.timeout,
+                installation=lambda make: self.home.installation(make=make),
+                renew=lambda: self.home.renew(self.address), patience=self.timeout,
             )  # fmt: skip
             latest = opened.latest_time()
             if latest is not None:
@@ -304,10 +312,10 @@ class Workspace:
             pending.clear()
             tally.needs_sync = False
 
-    def _guarded(self, follower: Follower, act: Callable[..., None], *given: object) -> None:
+    def _guarded(self, follower: Follower, act: Callable[..., None], *args: object) -> None:
         """Let a follower act. Only a server that is away stops a verb, which could not be carried out either."""
         try:
-            act(*given)
+            act(*args)
         except Unreachable:
             raise
         except HoldfastError as error:
@@ -335,7 +343,7 @@ class Workspace:
         self.notices.clear()
         self.recorder.tally.take_sentences()
 
-    # ── what is asked of followers ───────────────────────────────────────────────────────────────────────
+    # ── answers of followers ────────────────────────────────────────────────────────────────────────────
 
     @property
     def conversation(self) -> str | None:
@@ -344,8 +352,8 @@ class Workspace:
             return None
         if self._shared.conversation is None:
             self._shared.conversation = (None,)  # for calls during the search
-            asked = (follower.conversation(self) for follower in self.followers)
-            self._shared.conversation = (next((name for name in asked if name is not None), None),)
+            conversations = (follower.conversation(self) for follower in self.followers)
+            self._shared.conversation = (next((name for name in conversations if name is not None), None),)
         return self._shared.conversation[0]
 
     def is_read_only(self, session: str) -> bool:
@@ -353,10 +361,10 @@ class Workspace:
         if any(follower.write_refusal(self, session) is not None for follower in self.followers):
             return True
         # Checked for every payload, so cached until the next unit.
-        known, store = self._shared.read_only, self.existing_store()
-        if session not in known:
-            known[session] = store is not None and store.is_read_only(session)
-        return known[session]
+        cache, store = self._shared.read_only, self.existing_store()
+        if session not in cache:
+            cache[session] = store is not None and store.is_read_only(session)
+        return cache[session]
 
     def refuse_if_read_only(self, session: str) -> None:
         """Raise if a session is shared with us to read only. A server refuses by itself."""
@@ -370,7 +378,7 @@ class Workspace:
         return [path for follower in self.followers for path in follower.own_paths(self)]
 
     def own_mark(self) -> str | None:
-        """What tells our sessions from others' of the same id."""
+        """A mark that distinguishes our sessions from others' of the same id."""
         return next((mark for follower in self.followers if (mark := follower.own_mark(self)) is not None), None)
 
     def sync_of(self, state: State) -> Sync:
@@ -379,18 +387,18 @@ class Workspace:
         return next((sync for sync in answers if sync is not None), None) or Sync()
 
     def sync_facts(self, state: State) -> SyncFacts | None:
-        """The same for documents; None when it goes nowhere."""
+        """The same for documents; None if it is not synced."""
         answers = (follower.sync_facts(self, state) for follower in self.followers)
         return next((facts for facts in answers if facts is not None), None)
 
     def synced(self) -> None:
-        """A sync is over: mirrored files say how sessions are synced, and show what came."""
+        """Tell followers that a sync is over, and update mirrored files."""
         for follower in self.followers:
             follower.synced(self)
         self.follow()
 
     def remotes_changed(self) -> None:
-        """A remote or a share came or went."""
+        """Tell followers that a remote or a share was added or removed."""
         for follower in self.followers:
             follower.remotes_changed(self)
         self.follow()
@@ -406,37 +414,37 @@ class Workspace:
         return self._shared.settings
 
     def settings_for(self, project: ProjectFacts | None) -> Settings:
-        """What holds for sessions of a project: its own settings where it is on this machine, else the home's."""
-        store, known = self.existing_store(), self._shared.settings_by_project
+        """The settings for sessions of a project: its own if it is on this machine, else the home's."""
+        store, cache = self.existing_store(), self._shared.settings_by_project
         if project is None or store is None:
             return self.settings
-        if project.id not in known:
+        if project.id not in cache:
             from holdfast.workspace import projects
             from holdfast.workspace.settings import load
 
             if project.id in projects.stored_project_ids(store, self.place):
                 settings = self.settings
             else:
-                there = (path for path in projects.directories(store, project) if os.path.isdir(path))
-                settings = load(self.home.config, next(there, None))
-            known[project.id] = settings
-        return known[project.id]
+                existing = (path for path in projects.directories(store, project) if os.path.isdir(path))
+                settings = load(self.home.config, next(existing, None))
+            cache[project.id] = settings
+        return cache[project.id]
 
     @property
     def home_settings(self) -> Settings:
-        """What holds where projects are listed together, wherever one looks from."""
+        """The settings for lists of all projects, the same in every project."""
         from holdfast.workspace.settings import load
 
-        known = self._shared.settings_by_project
-        if "" not in known:
-            known[""] = load(self.home.config, None)
-        return known[""]
+        cache = self._shared.settings_by_project
+        if "" not in cache:
+            cache[""] = load(self.home.config, None)
+        return cache[""]
 
     def settings_problems(self) -> tuple[HoldfastError, ...]:
-        """What is wrong with the files of settings, as far as anything asked for settings."""
+        """The problems of the settings files that were read."""
         own, others = self._shared.settings, self._shared.settings_by_project.values()
-        asked = [*([] if own is None else [own]), *others]
-        problems = {str(problem): problem for settings in asked for problem in settings.problems}
+        loaded = [*([] if own is None else [own]), *others]
+        problems = {str(problem): problem for settings in loaded for problem in settings.problems}
         return tuple(problems.values())
 
     def device(self) -> str:
@@ -455,15 +463,15 @@ class Workspace:
         return LimitRule((chosen or settings["timer.timeout_action"]) == "pause", settings.limits_off, only_resume)
 
     def message_ends_pause(self, state: State) -> bool:
-        """Whether the person's next message ends the pause that lasts, or only `resume` does."""
+        """Whether the person's next message ends the current pause; otherwise only `resume` does."""
         return view.message_ends_pause(
             state, message_resumes=bool(self.settings["timer.message_resumes"]),
             limit_holds=bool(self.settings["capture.block_at_timeout"]),
         )  # fmt: skip
 
     def is_over(self, state: State, *, at: int | None = None) -> bool:
-        """Whether a session that began by itself was left: it blocks nothing, and a prompt takes it up again."""
-        if state.disconnected_at is None:  # seen without reading any settings
+        """Whether a session that began by itself was left: it blocks nothing, and the next prompt continues it."""
+        if state.disconnected_at is None:  # decided without reading settings
             return False
         now = self.now() if at is None else at
         # Other projects' settings are read only where it depends on them.
@@ -472,9 +480,9 @@ class Workspace:
         )
 
     def is_archived(self, state: State, *, at: int | None = None, after: int | None = None) -> bool:
-        """As it was set, else by age: `after` so long, or as the session's project says."""
+        """Whether a person archived it, else by its age: older than `after`, by default the project's setting."""
         end = view.ended_at(state)
         if state.archived is None and end is not None and after is None:
             after = self.settings_for(state.project).archive_after
-        aged = end is not None and after is not None and (self.now() if at is None else at) - end > after
-        return aged if state.archived is None else state.archived
+        is_old = end is not None and after is not None and (self.now() if at is None else at) - end > after
+        return is_old if state.archived is None else state.archived

@@ -324,10 +324,10 @@ _MAX_SESSIONS = 3
 
 
 def conflicts(call: Call) -> None:
-    from holdfast.sessions.conflicts import disputed, worked_on
+    from holdfast.sessions.conflicts import session_with_conflicts, sessions_with_conflicts
 
     reference = call.parsed.text("id")
-    session = call.keeper.session(worked_on(call.keeper, reference, at=call.at))
+    session = call.keeper.session(session_with_conflicts(call.keeper, reference, at=call.at))
     disagreements = session.conflicts(at=call.at)
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer(
@@ -351,7 +351,7 @@ def conflicts(call: Call) -> None:
         resolve = f"holdfast resolve {unresolved[0]} --take N{session_argument}"
         call.note(f"Choose with: {resolve}. To go on separately: holdfast fork{session_argument}")
     elif reference is None and call.at is None and not call.json:
-        others = [f"holdfast conflicts {name[:8]}" for name in disputed(call.keeper)[:_MAX_SESSIONS]]
+        others = [f"holdfast conflicts {name[:8]}" for name in sessions_with_conflicts(call.keeper)[:_MAX_SESSIONS]]
         if others:
             call.note(f"Open in other sessions: {', '.join(others)}")
 
@@ -390,10 +390,10 @@ def _value_text(value: Json) -> str:
 
 
 def resolve(call: Call) -> None:
-    from holdfast.sessions.conflicts import worked_on
+    from holdfast.sessions.conflicts import session_with_conflicts
 
     words = call.parsed
-    session = call.keeper.session(worked_on(call.keeper, words.text("id")))
+    session = call.keeper.session(session_with_conflicts(call.keeper, words.text("id")))
     take = words.integer("take") or 0
     conflict = session.resolve(words.need("conflict"), take, at=call.at)
     call.done(

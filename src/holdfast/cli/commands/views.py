@@ -118,9 +118,9 @@ def _deleted_elsewhere(call: Call) -> str | None:
 
 def _last_disputed(call: Call) -> str | None:
     """The session this work tree was at last, if it was finished elsewhere and not all devices agree on it."""
-    from holdfast.sessions.conflicts import last_here
+    from holdfast.sessions.conflicts import latest_session_here
 
-    last = last_here(call.keeper)
+    last = latest_session_here(call.keeper)
     if last is None or all(conflict.chosen is not None for conflict in view.conflicts(last)):
         return None
     return last.session[:8]

@@ -496,6 +496,6 @@ def _read_deleted(home: str) -> set[str]:
     if not os.path.lexists(path):
         return set()
     try:
-        return set(files.read_limited(path, _MAX_DELETED_LIST, what="the deleted conversations").decode().split())
+        return set(files.read_limited(path, _MAX_DELETED_LIST, subject="the deleted conversations").decode().split())
     except (HoldfastError, UnicodeDecodeError):
         return set()

@@ -338,7 +338,7 @@ class BackfillProgress:
             return {}
         try:
             kept = msgspec.json.decode(
-                files.read_limited(self._path, _MAX_PROGRESS, what="what was read"), type=decodable(_Kept)
+                files.read_limited(self._path, _MAX_PROGRESS, subject="what was read"), type=decodable(_Kept)
             )
         except (msgspec.MsgspecError, HoldfastError, ValueError):
             return {}

@@ -103,7 +103,7 @@ def connect(
         _refuse_in_vain(name, scope, server=server)
     ws.home.prepare()
     connections = Connections(ws.home.path)
-    with locked(connections.lock, what="connect"):
+    with locked(connections.lock, purpose="connect"):
         plans = [_plan(ws, places, connections, name, scope, server=server) for name in names]
         for plan in plans:
             refuse_unwritable([*plan.planned, *plan.back])

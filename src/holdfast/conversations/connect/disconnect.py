@@ -41,7 +41,7 @@ def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[
     connections = Connections(ws.home.path)
     if not connections.are_there:
         return [with_kept_entries(ws.home.path, places, remove_unrecorded(ws, places, name)) for name in names]
-    with locked(connections.lock, what="disconnect"):
+    with locked(connections.lock, purpose="disconnect"):
         plans: list[tuple[AgentConnection, list[FilePlan]]] = []
         for name in names:
             kept = (connections.of(name, "user", None), connections.of(name, "project", places.project))
@@ -173,7 +173,7 @@ def _disconnect_recorded(
     done: list[ConnectResult] = []
     failed_agents: set[str] = set()
     if connections.are_there:
-        with locked(connections.lock, what="uninstall"):
+        with locked(connections.lock, purpose="uninstall"):
             for connection in connections.all():
                 try:
                     plan = plan_disconnect(ws.home.path, connection)

@@ -51,7 +51,7 @@ class FilePlan(NamedTuple):
 def current(path: str, project: str | None) -> bytes | None:
     """The content of a file; None if it does not exist, or is a dangling link."""
     limit = limits.MAX_AGENT_SETTINGS_SIZE if project is None else limits.MAX_PROJECT_AGENT_SETTINGS_SIZE
-    return files.read_limited(path, limit, what=_WHAT) if os.path.exists(path) else None
+    return files.read_limited(path, limit, subject=_WHAT) if os.path.exists(path) else None
 
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
@@ -333,7 +333,7 @@ def _sweep(kept: ConnectedFile, target: str, now: int) -> None:
     """Remove temporary files next to the file, left by a process of ours that was killed."""
     with contextlib.suppress(HoldfastError, OSError):
         for path in files.temporaries(os.path.dirname(target)):
-            content = files.read_limited(path, limits.MAX_AGENT_SETTINGS_SIZE, what="a temporary file")
+            content = files.read_limited(path, limits.MAX_AGENT_SETTINGS_SIZE, subject="a temporary file")
             old = now - os.lstat(path).st_mtime_ns // 1_000_000 > HOUR
             if old or digest(content) == kept.wrote or kept.original.startswith(content):
                 os.unlink(path)

@@ -75,7 +75,7 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
     ws.home.prepare()
     connections = Connections(ws.home.path)
     path = os.path.join(where.directory, _HOOK)
-    with locked(connections.lock, what="connect"):
+    with locked(connections.lock, purpose="connect"):
         wanted = _text(ws.home.path)
         hook = _read_hook(path)
         if hook is not None and not _is_ours(hook) and os.path.lexists(path + _BEFORE):
@@ -129,7 +129,7 @@ def _taken_out(home: str, paths: list[str]) -> ConnectResult:
     if not connections.are_there and not any(_is_ours(_read_hook(path) or b"") for path in paths):
         return ConnectResult(NAME, "project", [])
     touched: list[TouchedFile] = []
-    with locked(connections.lock, what="disconnect"):
+    with locked(connections.lock, purpose="disconnect"):
         known = _remembered(home)
         for path in paths:
             kept = next((installed for installed in known if installed.path == path), None)
@@ -194,7 +194,7 @@ def _read_hook(path: str) -> bytes | None:
     if not os.path.lexists(path):
         return None
     return (
-        files.read_limited(path, limits.MAX_PROJECT_AGENT_SETTINGS_SIZE, what="the hook")
+        files.read_limited(path, limits.MAX_PROJECT_AGENT_SETTINGS_SIZE, subject="the hook")
         if os.path.exists(path)
         else b""
     )
@@ -225,7 +225,7 @@ def _record_path(home: str) -> str:
 
 def _remembered(home: str) -> list[_Installed]:
     try:
-        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, what="the memory of git hooks")
+        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, subject="the memory of git hooks")
         return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
         return []  # hooks are also recognised by their content
@@ -248,7 +248,7 @@ def add_trailer(ws: Workspace, path: str) -> None:
     session = current_session(ws)
     if session is None or view.status_of(ws.state(session)) != "in_progress":
         return
-    message = files.read_limited(path, _MAX_MESSAGE, what="the commit's message")
+    message = files.read_limited(path, _MAX_MESSAGE, subject="the commit's message")
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith(b"#")]
     if lines:
         GitHistory(ws.place.root).add_trailer(os.path.abspath(path), f"{TRAILER}: {session}")

@@ -110,7 +110,7 @@ def missing(home: str, *, system: str) -> list[str]:
 def _has_content(path: str, content: bytes) -> bool:
     try:
         # Whatever was planted there is neither waited for nor trusted: it is replaced, or refused with an error.
-        return files.read_limited(path, len(content), what="the hook script") == content
+        return files.read_limited(path, len(content), subject="the hook script") == content
     except HoldfastError:
         return False
 

@@ -426,7 +426,7 @@ def hook_store(home: Home) -> Address:
 
     path = os.path.join(home.path, script.DIRECTORY, script.STORE)
     try:
-        named = files.read_limited(path, 4096, what="the store of hooks") if os.path.lexists(path) else b""
+        named = files.read_limited(path, 4096, subject="the store of hooks") if os.path.lexists(path) else b""
     except HoldfastError:
         named = b""
     return _address(os.fsdecode(named)) or SqliteAddress(home.store)

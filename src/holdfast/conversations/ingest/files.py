@@ -110,7 +110,7 @@ def _looks_as_reported(full: str, signal: Edited, previous: str | None) -> bool:
     try:
         if not stat.S_ISREG(os.lstat(full).st_mode):
             return False
-        content = files.read_limited(full, _MAX_REVERTED, what="an edited file")
+        content = files.read_limited(full, _MAX_REVERTED, subject="an edited file")
     except FileNotFoundError:
         # It no longer exists: it did have them if the program created it, or started from content we know.
         return signal.action == "created" or (previous is not None and previous == signal.before)
@@ -126,7 +126,7 @@ def _hash_before(full: str, signal: Edited) -> str | None:
     if not signal.old or not signal.new:
         return None
     try:
-        content = files.read_limited(full, _MAX_REVERTED, what="an edited file")
+        content = files.read_limited(full, _MAX_REVERTED, subject="an edited file")
         old, new = signal.old.encode(), signal.new.encode()
     except (HoldfastError, UnicodeEncodeError):
         return None

@@ -387,7 +387,7 @@ def recall_opening(home: str, name: str) -> Opening | None:
         return None
     try:
         return msgspec.json.decode(
-            files.read_limited(path, 1 << 20, what="an opened conversation"), type=decodable(Opening)
+            files.read_limited(path, 1 << 20, subject="an opened conversation"), type=decodable(Opening)
         )
     except (msgspec.MsgspecError, HoldfastError):
         return None

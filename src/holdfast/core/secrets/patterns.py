@@ -156,7 +156,7 @@ _SHAPES: tuple[SecretKind, ...] = (
          ("-us",), _EDGE_URL + r"[0-9a-f]{32}-us[0-9]{1,2}" + _END),
     SecretKind("brevo_key", "A Brevo (Sendinblue) key (xkeysib-, xsmtpsib-).",
          ("sib-",), rf"x(?:key|smtp)sib-{_URL64}{{40,}}+"),
-    # --- money and shops
+    # --- payment and commerce
     SecretKind("stripe_key", "A Stripe secret or restricted key (sk_live_, rk_live_, and those for tests).",
          ("k_live_", "k_test_"), _EDGE + r"[sr]k_(?:live|test)_[A-Za-z0-9]{12,}+"),
     SecretKind("stripe_webhook_secret", "The signing secret of a webhook (whsec_).",
@@ -165,7 +165,7 @@ _SHAPES: tuple[SecretKind, ...] = (
          ("sq0",), _EDGE_URL + rf"sq0[a-z]{{3}}-{_URL64}{{20,}}+"),
     SecretKind("shopify_token", "A Shopify token or shared secret (shpat_, shpca_, shppa_, shpss_).",
          ("shp",), _EDGE_URL + r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32,}+"),
-    # --- the tools around the work
+    # --- developer tools
     SecretKind("atlassian_token", "An Atlassian or Bitbucket token (ATATT3, ATCTT3, ATBB).",
          ("ATATT", "ATCTT", "ATSTT", "ATBB"),
          _EDGE + r"(?:AT(?:AT|CT|ST)T3[A-Za-z0-9_=.\-]{30,}+|ATBB[A-Za-z0-9]{24,}+)"),
@@ -222,7 +222,7 @@ _PLACES: tuple[SecretKind, ...] = (
     SecretKind("aws_secret_key", "An AWS secret access key: 40 random characters in a text about AWS.",
          ("aws", "akia", "asia", "secretaccesskey", "secret_access_key"),
          r"(?<![A-Za-z0-9/+_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])"),
-    # Whatever is not the web is a database, a broker, a directory. There a password may hold a slash.
+    # Other schemes than the web's are databases, brokers, directories: there a password may contain a slash.
     SecretKind("connection_password",
          "The password in a database or broker address (postgres://user:…@host).",
          ("://",), r"://(?<!http://)(?<!https://)(?<!ftp://)(?<!ssh://)(?<!git://)[^\s:/@\"'`<>]{0,128}:"
@@ -273,7 +273,7 @@ _NAME_HINTS = tuple(hint for kind in _NAMED for hint in kind.hints)
 # time that a hostile text can take.
 _PASSES = 6
 
-# A longer value after a key is no password.
+# A longer value is not a password.
 _MAX_NAMED_LENGTH: Final = 500
 
 
@@ -293,7 +293,7 @@ def _redact_once(text: str, counts: dict[str, int]) -> str:
     words = [word for word in text.split() if len(word) >= _MIN_SHAPE_LENGTH]
     if words:
         suspect = " ".join(words)
-        # The usual long word is a path in small letters, and no random token is.
+        # Most long words are lower-case paths, and a random token never is.
         if pattern("[0-9A-Z]").search(suspect):
             for hint, kind in _SHAPES_BY_HINT:
                 if hint in suspect:
@@ -364,7 +364,7 @@ class RedactedDocument(NamedTuple):
 def redact_document(value: Json) -> RedactedDocument:
     """The document with each secret replaced by `[redacted:KIND]`; the same object where there is none.
 
-    Keys are looked at too, and values whose key says that they are secret.
+    Keys are searched too, and a value counts as secret if its key says so.
     """
     counts: dict[str, int] = {}
     return RedactedDocument(_redact_value(value, None, counts), counts)
@@ -388,7 +388,7 @@ def _redact_value(value: Json, key: str | None, counts: dict[str, int]) -> Json:
 
 
 def _redact_key(name: str, original: dict[str, Json], copy: dict[str, Json], counts: dict[str, int]) -> str:
-    """The key without its secret, numbered where two would become one and lose a value."""
+    """The key without its secret, numbered if another key would become equal and lose its value."""
     clean = key = _redact_text(name, None, counts)
     number = 1
     while clean != name and (key in copy or key in original):
@@ -398,16 +398,16 @@ def _redact_key(name: str, original: dict[str, Json], copy: dict[str, Json], cou
 
 
 def _redact_text(value: str, key: str | None, counts: dict[str, int]) -> str:
-    plain = redact(value)
-    if plain.counts:
-        _add_counts(plain.counts, counts)
-        value = plain.text  # the rest may still be what the key says; redacting again changes nothing else
+    redacted = redact(value)
+    if redacted.counts:
+        _add_counts(redacted.counts, counts)
+        value = redacted.text  # the rest may still be what the key says; redacting again changes nothing else
     if key and len(value) <= _MAX_NAMED_LENGTH and "\n" not in value:
         before = f"{key}: "
-        named = redact(before + value)
-        if named.counts and named.text.startswith(before):
-            _add_counts(named.counts, counts)
-            return named.text.removeprefix(before)
+        redacted_pair = redact(before + value)
+        if redacted_pair.counts and redacted_pair.text.startswith(before):
+            _add_counts(redacted_pair.counts, counts)
+            return redacted_pair.text.removeprefix(before)
     return value
 
 

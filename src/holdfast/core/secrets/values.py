@@ -1,6 +1,6 @@
 """Decide whether the value after a name, as in `password = …`, is a secret, or a word, a variable, an example.
 
-The other half of redaction: `patterns` knows secrets by their shape, this module by the name in front of them.
+`patterns` finds secrets by their shape, this module by the name in front of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BEFORE_KEY = (
     r"(?:api|app|access|account|auth|admin|aes|cipher|client|consumer|deploy|encrypt(?:ion)?|hmac|jwt|license"
     r"|master|private|rsa|service|shared|sign(?:ing)?|ssh|storage|subscription|webhook)[_\- ]?$"
 )
-# Words before "token" that make it a piece of text, a page or a yes-or-no.
+# Words before "token" that give it another meaning: a piece of text, a page, a flag.
 _HARMLESS_BEFORE = (
     r"(?:eos|bos|pad|unk|sep|cls|mask|stop|first|last|start|end|next|prev|page|sync|cancel|cancellation|continuation"
     r"|per|each|has|is|no|require|reset|forgot|public|special)[_\- ]?$"
@@ -59,8 +59,8 @@ _QUOTED = (
 _CUT_OFF = r"\\{0,3}[\"'`]([^\s\"'`]++)"
 _PLAIN = r"[^\s\"'`,;&<>(){}\]\\|]*+(?:[\[({<][^\s\"'`,;&]*+)?"
 _PLAIN_SHELL = r"[^\s\"'`;\\]++"
-_DONE = r"\\{0,3}[\"'`]?\[redacted:[a-z0-9_]{1,40}\](?=[\s\"'`\\,;&<)}]|$)"
-_ALL_SORTS = r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])[^0-9]*+[0-9]"
+_REDACTED = r"\\{0,3}[\"'`]?\[redacted:[a-z0-9_]{1,40}\](?=[\s\"'`\\,;&<)}]|$)"
+_MIXED_CHARS = r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])[^0-9]*+[0-9]"
 _IN_TAGS = r"[^<>\s]++(?=</)"
 
 _PLACEHOLDER = (
@@ -90,7 +90,7 @@ _WORDY = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4})?(?:[_.\-/:]+(?:[A-Za-z]+[0-9]{0,2}
 def redact_named_values(text: str, low: str, counts: dict[str, int]) -> str:
     spans: list[tuple[int, int, str]] = []
     find = pattern(f"({_NAME})({_SEPARATOR})").search
-    done = pattern(_DONE).match
+    is_done = pattern(_REDACTED).match
     position = 0
     while (match := find(low, position)) is not None:
         name, separator = match.groups()
@@ -99,16 +99,20 @@ def redact_named_values(text: str, low: str, counts: dict[str, int]) -> str:
         # Most words followed by a space are prose, and marked values are done: skip both quickly.
         if separator.isspace() and "-" not in low[max(0, start - 40) : start]:
             continue
-        if done(text, value_at):
+        if is_done(text, value_at):
             continue
         kind = _kind_of(name, low[max(0, start - 16) : start])
-        place = kind and _place(text, start, position, separator)
-        if not kind or not place:
+        context = kind and _context_of(text, start, position, separator)
+        if not kind or not context:
             continue
-        first, last, quoted = _value_at(text, value_at, place)
-        if place == "code" and text[last : last + 1] == " " and text[first : last + 2].replace(" ", "", 1).isalpha():
-            continue  # a word and another word: a sentence with a colon
-        if first < last and _is_secret(text[first:last], name, kind, place, quoted=quoted):
+        first, last, quoted = _value_at(text, value_at, context)
+        if (
+            context == "code"
+            and text[last : last + 1] == " "
+            and text[first : last + 2].replace(" ", "", 1).isalpha()
+        ):
+            continue  # two plain words: a sentence with a colon
+        if first < last and _is_secret(text[first:last], name, kind, context, quoted=quoted):
             spans.append((first, last, kind))
             position = max(position, last)
         elif last - first > 256:  # do not look at it again: this keeps the time linear
@@ -135,12 +139,12 @@ def _kind_of(name: str, before: str) -> str | None:
     return None if pattern(r"(?<![a-z])" + _HARMLESS_BEFORE).search(before) else kind
 
 
-def _place(text: str, start: int, end: int, separator: str) -> str | None:
+def _context_of(text: str, start: int, end: int, separator: str) -> str | None:
     """The context of the value: after a flag, in a shell line, a query, a tag, a sentence, or in code."""
     before = text[max(0, start - 40) : start]
     bare = separator.strip(" \t0123456789")
     if bare == "":
-        # Only a flag has its value behind a mere space.
+        # Only after a flag is the value separated by a space alone.
         return "flag" if pattern(r"(?<![\w\-])--?[A-Za-z0-9\-]{0,38}$").search(before) else None
     if bare in ("is", "was", "to"):
         return "sentence"
@@ -156,16 +160,16 @@ def _place(text: str, start: int, end: int, separator: str) -> str | None:
     return "code"
 
 
-def _value_at(text: str, position: int, place: str) -> tuple[int, int, bool]:
+def _value_at(text: str, position: int, context: str) -> tuple[int, int, bool]:
     """Where the value begins and ends, and whether it is quoted."""
-    if place == "tag":
+    if context == "tag":
         tagged = pattern(_IN_TAGS).match(text, position)
         return (*tagged.span(), True) if tagged else (position, position, False)
     for source in (_QUOTED, _CUT_OFF):
         quoted = pattern(source).match(text, position)
         if quoted is not None:
             return (*quoted.span(quoted.lastindex or 0), True)
-    plain = pattern(_PLAIN_SHELL if place in ("shell", "flag") else _PLAIN).match(text, position)
+    plain = pattern(_PLAIN_SHELL if context in ("shell", "flag") else _PLAIN).match(text, position)
     if plain is None:
         return position, position, False
     start, end = plain.span()
@@ -174,9 +178,9 @@ def _value_at(text: str, position: int, place: str) -> tuple[int, int, bool]:
     return start, end, False
 
 
-def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) -> bool:
+def _is_secret(value: str, name: str, kind: str, context: str, *, quoted: bool) -> bool:
     """Whether the value is a literal secret, not a variable, a type, an example or a word of a sentence."""
-    if is_placeholder(value) or _is_path(value) or (place == "comparison" and not quoted):
+    if is_placeholder(value) or _is_path(value) or (context == "comparison" and not quoted):
         return False
     password = kind == "password" and name != "pass"
     if value.replace(".", "").isdigit():
@@ -187,19 +191,21 @@ def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) ->
     digits = any(char.isdigit() for char in value)
     if " " in value:
         return password and pattern(_MESSAGE).search(value) is None
-    if place == "sentence":
+    if context == "sentence":
         if not password or pattern(_TECHNICAL).match(value) or "/" in value:
             return not wordy and len(value) >= 16 and digits
         return digits and len(value) >= 6 and value[0].isalnum() and any(char.isalpha() for char in value)
     if not password:
-        if len(value) < (6 if place in ("shell", "query") else 8):
+        if len(value) < (6 if context in ("shell", "query") else 8):
             return False
         if wordy:
-            return _is_worded_secret(value, kind, place, quoted=quoted)
-        return digits or quoted or place not in ("code", "comparison") or changes_in(value) * 4 >= min(len(value), 64)
-    if quoted or place in ("shell", "query"):
+            return _is_worded_secret(value, kind, context, quoted=quoted)
+        return (
+            digits or quoted or context not in ("code", "comparison") or changes_in(value) * 4 >= min(len(value), 64)
+        )
+    if quoted or context in ("shell", "query"):
         return len(value) >= 2
-    if place == "flag":
+    if context == "flag":
         return not value.startswith("-") and (not value.isalpha() or not value.islower() or len(value) >= 20)
     if wordy and not digits:
         # `password: SecretStr` and `password=user_password` are code; a long plain word or a chain of words is not.
@@ -207,14 +213,14 @@ def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) ->
     return len(value) >= 4 and not pattern(r"(?i)\w*(?:pass|pwd|pw)\w{0,8}$").match(value)
 
 
-def _is_worded_secret(value: str, kind: str, place: str, *, quoted: bool) -> bool:
+def _is_worded_secret(value: str, kind: str, context: str, *, quoted: bool) -> bool:
     """Whether joined words are a secret: far more often they are a name, except where only values occur."""
-    if place in ("shell", "query"):
+    if context in ("shell", "query"):
         return True
     if value.isalpha() and value.islower():
         return len(value) >= 20
-    written_out = place == "flag" or (len(value) >= 12 and (quoted or "-" in value))
-    if written_out and pattern(_ALL_SORTS).match(value):
+    written_out = context == "flag" or (len(value) >= 12 and (quoted or "-" in value))
+    if written_out and pattern(_MIXED_CHARS).match(value):
         return True
     return quoted and kind != "token" and pattern(r"(?i)token|secret|key|cred|pass").search(value) is None
 
@@ -253,11 +259,11 @@ def _is_random(value: str) -> bool:
 
 
 def changes_in(value: str) -> int:
-    """How often neighbouring characters are of different sorts: rarely in words, often in random text."""
+    """How often neighbouring characters differ in class: rarely in words, often in random text."""
     changes = 0
     last = ""
     for char in value[:64]:
-        sort = "a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-"
-        changes += sort != last
-        last = sort
+        char_class = "a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-"
+        changes += char_class != last
+        last = char_class
     return changes - 1

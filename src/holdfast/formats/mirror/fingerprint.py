@@ -57,7 +57,7 @@ def take(path: str, now: int) -> Fingerprint | None:
 
 
 def read(path: str) -> bytes:
-    return read_limited(path, MAX_SIZE, what="a mirrored file")
+    return read_limited(path, MAX_SIZE, subject="a mirrored file")
 
 
 def hash_of(data: bytes) -> str:

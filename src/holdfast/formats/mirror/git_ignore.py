@@ -128,7 +128,7 @@ def _read_ignored(path: str) -> bytes:
             )
     if not os.path.lexists(path):
         return b""
-    return files.read_limited(path, limits.MAX_DOCUMENT_SIZE, what=os.path.basename(path))
+    return files.read_limited(path, limits.MAX_DOCUMENT_SIZE, subject=os.path.basename(path))
 
 
 def _missing(text: bytes, lines: tuple[str, ...]) -> list[str]:

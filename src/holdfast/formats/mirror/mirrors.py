@@ -96,7 +96,7 @@ class Mirrors:
         # If the lock is taken for long, the report is repeated once more.
         with (
             contextlib.suppress(HoldfastError, OSError),
-            locked(self.stored.lock(self._place.root), patience=0, what="telling of a deleted file"),
+            locked(self.stored.lock(self._place.root), patience=0, purpose="telling of a deleted file"),
         ):
             tree = self.stored.tree(self._place.root)
             for path in self.deleted & tree.removed.keys():
@@ -220,7 +220,7 @@ class Mirrors:
 
         Files with nothing left to recover get another name.
         """
-        with locked(self.stored.lock(self._place.root), what="switching a mirror on"):
+        with locked(self.stored.lock(self._place.root), purpose="switching a mirror on"):
             tree = self.stored.tree(self._place.root)
             tree.came[name] = len(self.stored.sessions(self._place.root))
             for path, why in unreadable:

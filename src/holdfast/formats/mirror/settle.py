@@ -97,7 +97,7 @@ def settle(
     """
     root = ws.place.root
     try:
-        with locked(stored.lock(root), patience=0, what=_PURPOSE):
+        with locked(stored.lock(root), patience=0, purpose=_PURPOSE):
             _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
     except Busy:
         if not patience:
@@ -108,7 +108,7 @@ def settle(
     until = monotonic() + patience
     while everything or again or stored.tree(root).served < mine:
         try:
-            with locked(stored.lock(root), patience=_LOOK_AGAIN, what=_PURPOSE):
+            with locked(stored.lock(root), patience=_LOOK_AGAIN, purpose=_PURPOSE):
                 if everything or again or stored.tree(root).served < mine:
                     _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
                 return

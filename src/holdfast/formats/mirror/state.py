@@ -129,7 +129,7 @@ class MirrorState:
 
     def set(self, main: str, name: str, since: int | None) -> None:
         files.make_private_dir(self.folder)
-        with locked(os.path.join(self.folder, "on.lock"), what="switching a mirror"):
+        with locked(os.path.join(self.folder, "on.lock"), purpose="switching a mirror"):
             switch = self.switch()
             formats = switch.on.setdefault(main, {})
             if since is None:
@@ -200,7 +200,7 @@ class MirrorState:
         path = self._came(root)
         if not os.path.exists(path):
             return []
-        return files.read_limited(path, _MAX_SIZE, what="what mirrors remember").decode("ascii", "replace").split()
+        return files.read_limited(path, _MAX_SIZE, subject="what mirrors remember").decode("ascii", "replace").split()
 
     def _came(self, root: str) -> str:
         return self.place(root) + ".sessions"
@@ -217,7 +217,9 @@ class MirrorState:
         finally:
             os.close(fd)
         if size > _TRIM_VERSIONS_AT:
-            kept = files.read_limited(path, _MAX_VERSIONS_SIZE, what="the versions of mirrored files")[-size // 2 :]
+            kept = files.read_limited(path, _MAX_VERSIONS_SIZE, subject="the versions of mirrored files")[
+                -size // 2 :
+            ]
             files.write_atomic(path, kept.partition(b"\n")[2], durable=False)
 
     def knows(self, main: str, hashed: str) -> bool:
@@ -229,7 +231,7 @@ class MirrorState:
         path = self.place(main) + ".versions"
         if not os.path.exists(path):
             return frozenset()
-        raw = files.read_limited(path, _MAX_VERSIONS_SIZE, what="the versions of mirrored files")
+        raw = files.read_limited(path, _MAX_VERSIONS_SIZE, subject="the versions of mirrored files")
         return frozenset(raw.decode("ascii", "replace").split())
 
 
@@ -239,7 +241,7 @@ def _read(path: str, kind: type[_T]) -> _T | None:
         return None
     try:
         return msgspec.json.decode(
-            files.read_limited(path, _MAX_SIZE, what="what mirrors remember"), type=decodable(kind)
+            files.read_limited(path, _MAX_SIZE, subject="what mirrors remember"), type=decodable(kind)
         )
     except (msgspec.MsgspecError, UnicodeDecodeError, HoldfastError):
         return None

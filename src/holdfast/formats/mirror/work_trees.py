@@ -70,7 +70,7 @@ class MirroredTrees:
             if name != "on.json" and name not in self._roots:
                 with contextlib.suppress(HoldfastError, msgspec.MsgspecError, UnicodeDecodeError):
                     written = files.read_limited(
-                        os.path.join(stored.folder, name), _MAX_SIZE, what="what mirrors remember"
+                        os.path.join(stored.folder, name), _MAX_SIZE, subject="what mirrors remember"
                     )
                     self._roots[name] = msgspec.json.decode(written, type=decodable(_TreeFile)).root
         return sorted({*stored.switch().on, *self._roots.values()})

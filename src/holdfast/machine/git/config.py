@@ -108,14 +108,14 @@ def layout(settings: Sequence[GitSetting]) -> list[GitSetting] | str:
     version = last_value(settings, "core.repositoryformatversion") or "0"
     if version not in ("0", "1"):
         return f"the repository's format has version {version[:20]!a}"
-    kept = [GitSetting("core", None, "repositoryformatversion", version)]
+    settings_to_keep = [GitSetting("core", None, "repositoryformatversion", version)]
     for setting in settings if version == "1" else ():
         if setting.section != "extensions" or setting.name is not None or setting.key in _EXTENSIONS:
             continue
         if setting.key not in _LAYOUT or _WORD.fullmatch(setting.value) is None:
             return f"the repository's format has the extension {setting.key}"
-        kept.append(setting)
-    return kept
+        settings_to_keep.append(setting)
+    return settings_to_keep
 
 
 def last_value(settings: Iterable[GitSetting], path: str) -> str | None:
@@ -143,7 +143,7 @@ def _is_harmless(setting: GitSetting, *, personal: bool) -> bool:
 
 def _value(text: str, at: int) -> tuple[str, int]:
     parts: list[str] = []
-    quoted, kept = False, 0  # blanks after the last quoted or visible character do not count
+    quoted, length = False, 0  # blanks after the last quoted or visible character do not count
     while at < len(text) and text[at] in " \t":
         at += 1
     while at < len(text):
@@ -159,20 +159,20 @@ def _value(text: str, at: int) -> tuple[str, int]:
         at = part.end()
         if part[0] == '"':
             quoted = not quoted
-            kept = len(parts)
+            length = len(parts)
         elif part[1] is not None:
             parts.append(_ESCAPES.get(part[1], ""))
-            kept = len(parts)
+            length = len(parts)
         elif quoted:
             parts.append(part[0])
-            kept = len(parts)
+            length = len(parts)
         else:
             plain = part[0].rstrip(" \t\r")
             parts += [plain, part[0][len(plain) :]]
-            kept = len(parts) - 1 if plain else kept
+            length = len(parts) - 1 if plain else length
     if quoted:
         raise ValueError("a value that does not end, in the last line")
-    return "".join(parts[:kept]), at
+    return "".join(parts[:length]), at
 
 
 def _matched(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:

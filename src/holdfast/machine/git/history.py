@@ -60,10 +60,10 @@ class GitHistory(GitReader):
 
     _compare_patience = limits.TREE_SECONDS
 
-    def head_log(self, most: int) -> list[GitCommit]:
+    def head_log(self, limit: int) -> list[GitCommit]:
         """The reflog of HEAD in this work tree, latest first; empty without one."""
-        answer = self._git("log", "-g", f"-{most}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
-        return _commits(answer.out) if answer.code == 0 else []
+        result = self._git("log", "-g", f"-{limit}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
+        return _commits(result.out) if result.code == 0 else []
 
     def precisely(self, commit: GitCommit) -> GitCommit:
         """The same with the exact time at which it was made, if its object is still a loose file."""
@@ -74,18 +74,18 @@ class GitHistory(GitReader):
             return commit
         return commit._replace(since=written, until=written) if commit.since <= written <= commit.until else commit
 
-    def log(self, tip: str, *, without: Sequence[str] = (), most: int = 100) -> list[GitCommit]:
+    def log(self, tip: str, *, excluding: Sequence[str] = (), limit: int = 100) -> list[GitCommit]:
         """The commits that lead to `tip`, latest first, except those that lead to others."""
-        others = [f"^{other}" for other in without]
-        answer = self._git("log", f"-{most}", _FORMAT, "--end-of-options", tip, *others, "--", env=_UNREPLACED)
-        return _commits(answer.out) if answer.code == 0 else []
+        others = [f"^{other}" for other in excluding]
+        result = self._git("log", f"-{limit}", _FORMAT, "--end-of-options", tip, *others, "--", env=_UNREPLACED)
+        return _commits(result.out) if result.code == 0 else []
 
     def commit(self, name: str) -> GitCommit | None:
         """The commit that a name means; None if there is none."""
-        answer = self._git(
+        result = self._git(
             "log", "--no-walk", "-1", _FORMAT, "--end-of-options", f"{name}^{{commit}}", "--", env=_UNREPLACED
         )
-        return next(iter(_commits(answer.out)), None) if answer.code == 0 else None
+        return next(iter(_commits(result.out)), None) if result.code == 0 else None
 
     def files_of(self, commit: str, *, since: str | None = None) -> list[tuple[str, str]]:
         """What a commit did to files: `created`, `modified` or `deleted`, and the path. Nothing for a merge.
@@ -93,22 +93,22 @@ class GitHistory(GitReader):
         `since` another commit: how they differ.
         """
         compared = [commit] if since is None else [since, commit]
-        answer = self._git(
+        result = self._git(
             *("diff-tree", "--root", "-r", "-z", "--no-renames", "--no-commit-id", "--name-status"),
             *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--end-of-options", *compared),
             env=_UNREPLACED,
         )
-        parts = os.fsdecode(answer.out).split("\0") if answer.code == 0 else []
+        parts = os.fsdecode(result.out).split("\0") if result.code == 0 else []
         pairs = zip(parts[::2], parts[1::2], strict=False)
         return [(_ACTIONS.get(letter, "modified"), path) for letter, path in pairs]
 
-    def files_changed_by(self, path: str, most: int) -> list[GitCommit]:
+    def files_changed_by(self, path: str, limit: int) -> list[GitCommit]:
         """The latest commits that changed a file."""
-        answer = self._git(
-            *("--literal-pathspecs", "log", f"-{most}", "--no-merges", _FORMAT, "HEAD", "--", path),
+        result = self._git(
+            *("--literal-pathspecs", "log", f"-{limit}", "--no-merges", _FORMAT, "HEAD", "--", path),
             env=_UNREPLACED, timeout=_PATIENCE,
         )  # fmt: skip
-        return _commits(answer.out) if answer.code == 0 else []
+        return _commits(result.out) if result.code == 0 else []
 
     def blob_hash(self, commit: str, path: str) -> str | None:
         """SHA-256 of a file in a commit, without any conversion; None if it is missing or too large."""
@@ -116,20 +116,20 @@ class GitHistory(GitReader):
         size = self._git("cat-file", "-s", name, env=_UNREPLACED)
         if size.code or not size.text.isdigit() or int(size.text) > _MAX_BLOB_SIZE:
             return None
-        answer = self._git("cat-file", "blob", name, env=_UNREPLACED)
-        return sha256(answer.out).hexdigest() if answer.code == 0 else None
+        result = self._git("cat-file", "blob", name, env=_UNREPLACED)
+        return sha256(result.out).hexdigest() if result.code == 0 else None
 
     def lines_changed(self, commit: str | None, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Lines added and removed in the work tree against a commit, by path; binary files are left out."""
         if not paths or not self.has_work_tree():
             return {}
-        answer = self._git(
+        result = self._git(
             *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
             *("--no-renames", "--ignore-submodules=all", commit or "HEAD", "--", *paths),
             personal=True,
         )
         counts: dict[str, tuple[int, int]] = {}
-        for entry in os.fsdecode(answer.out).split("\0") if answer.code == 0 else ():
+        for entry in os.fsdecode(result.out).split("\0") if result.code == 0 else ():
             added, _, rest = entry.partition("\t")
             removed, _, path = rest.partition("\t")
             if added.isdigit() and removed.isdigit():
@@ -149,15 +149,15 @@ class GitHistory(GitReader):
         """The commit that a line of a file in the work tree is from."""
         if not self.has_work_tree():
             raise GitFailed(f"{self.root} has no work tree", operation="git blame", file=self.root)
-        answer = self._git(
+        result = self._git(
             *("blame", "--porcelain", "--no-textconv", "-L", f"{line},{line}", "--", path),
             personal=True, timeout=_PATIENCE,
         )  # fmt: skip
-        if answer.code:
+        if result.code:
             if self._git("cat-file", "-e", f"HEAD:{path}", env=_UNREPLACED).code:
                 return BlamedLine(None, path)
-            raise self._failed("blame", answer)
-        lines = os.fsdecode(answer.out).splitlines()
+            raise self._failed("blame", result)
+        lines = os.fsdecode(result.out).splitlines()
         sha = lines[0].split(" ")[0] if lines else ""
         was = next((line.removeprefix("filename ") for line in lines if line.startswith("filename ")), path)
         return BlamedLine(None if _NO_COMMIT.fullmatch(sha) else sha or None, was)

@@ -1,4 +1,4 @@
-"""Run git: no shell, no questions, limits of time, output and memory, and its own words when it says no."""
+"""Run git without a shell or prompts, with limits on time, output and memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.core.errors import Failed, NotFound
 
 _Stream = int | IO[bytes]
 
-WRITE_PATIENCE = 600.0  # hooks of the person run whole test suites, and filters fetch large files
+WRITE_PATIENCE = 600.0  # a person's hooks may run whole test suites, and their filters fetch large files
 _MAX_OUTPUT = 64 << 20
 _MAX_ERROR_SIZE = 1 << 16
 _MAX_MEMORY = 512 << 20  # for what is computed from a repository, not for files that git maps
 
-# Set while git runs a hook. A call of Holdfast from a hook still means the directory that it names.
+# Git sets these while it runs a hook. Holdfast called from a hook still means the directory that it was given.
 _STEERING = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -46,23 +46,23 @@ _ALWAYS = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_PAGER": "cat"}
 
 
 class GitMissing(Failed):
-    """There is no git program to ask."""
+    """The git program is not installed."""
 
 
 class GitFailed(Failed):
-    """Git said no; its own words are the hint."""
+    """Git failed; its own message is the hint."""
 
 
 class GitSlow(Failed):
-    """Git, or a hook or program it called, took longer than anyone waits."""
+    """Git, or a hook or program that it called, exceeded its time limit."""
 
     retry_helps = True
 
 
-class GitAnswer(NamedTuple):
+class GitResult(NamedTuple):
     code: int
     out: bytes
-    words: str
+    message: str
 
     @property
     def text(self) -> str:
@@ -70,7 +70,7 @@ class GitAnswer(NamedTuple):
 
 
 class GitProgram:
-    """The git program, speaking for one directory."""
+    """Runs git in one directory."""
 
     def __init__(self, root: str, *, env: Mapping[str, str] | None = None, patience: float = WRITE_PATIENCE) -> None:
         self.root = root
@@ -78,18 +78,18 @@ class GitProgram:
         self._patience = patience
         self._program: str | None = None
 
-    def _failed(self, verb: str, answer: GitAnswer) -> GitFailed:
+    def _failed(self, verb: str, result: GitResult) -> GitFailed:
         return GitFailed(
-            f"git {verb} did not work",
-            hint=answer.words or f"git left with exit code {answer.code} and said nothing.",
+            f"git {verb} failed",
+            hint=result.message or f"It exited with code {result.code} and printed no message.",
             operation=f"git {verb}",
             file=self.root,
         )
 
     def _run(
-        self, args: Sequence[str], *, env: Mapping[str, str], timeout: float, most: int = _MAX_OUTPUT
-    ) -> GitAnswer:
-        """Run git for its output. It is stopped when that takes too long, or is more than `most` bytes."""
+        self, args: Sequence[str], *, env: Mapping[str, str], timeout: float, max_size: int = _MAX_OUTPUT
+    ) -> GitResult:
+        """Run git for its output. It is stopped when it takes too long or prints more than `max_size` bytes."""
         import tempfile
         from threading import Event, Timer
 
@@ -108,8 +108,8 @@ class GitProgram:
             timer = Timer(timeout, expire)
             timer.start()
             try:
-                out = process.stdout.read(most + 1)
-                if len(out) > most:
+                out = process.stdout.read(max_size + 1)
+                if len(out) > max_size:
                     _end(process)
                 process.wait()
             finally:
@@ -122,10 +122,12 @@ class GitProgram:
                     operation=f"git {verb_of(args)}",
                     file=self.root,
                 )
-            if len(out) > most:
-                raise GitFailed(f"git {verb_of(args)} gave more than {most} bytes", operation="git", file=self.root)
+            if len(out) > max_size:
+                raise GitFailed(
+                    f"git {verb_of(args)} printed more than {max_size} bytes", operation="git", file=self.root
+                )
             err.seek(0)
-            return GitAnswer(process.returncode, out, words_of(err.read(_MAX_ERROR_SIZE)))
+            return GitResult(process.returncode, out, message_from(err.read(_MAX_ERROR_SIZE)))
 
     @contextmanager
     def _started(
@@ -168,7 +170,7 @@ class GitProgram:
                 operation=f"git {verb}",
                 file=self.root,
             ) from None
-        except OverflowError:  # Python's own waiting, where every clock of the system is absurd
+        except OverflowError:  # from Python's own wait, if every clock of the system is absurd
             raise GitFailed("git cannot be waited for under this clock", operation="git", file=self.root) from None
         finally:
             if process.returncode is None:
@@ -179,13 +181,13 @@ def verb_of(args: Sequence[str]) -> str:
     return next(arg for arg in args if not arg.startswith("-") and "=" not in arg)
 
 
-def words_of(err: bytes) -> str:
+def message_from(err: bytes) -> str:
     text = err.decode("utf-8", "replace").strip()
     return text if len(text) <= 2000 else f"{text[:1000]}\n…\n{text[-1000:]}"
 
 
 def _find(search: str) -> str:
-    # Only absolute entries: a `git` lying in an unpacked archive must not become the git we run.
+    # Only absolute entries: a `git` in an unpacked archive must not be run.
     name = "git.exe" if os.name == "nt" else "git"
     for entry in search.split(os.pathsep):
         candidate = Path(entry) / name
@@ -199,14 +201,14 @@ def _find(search: str) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End git and what it called, and collect what it left in its pipes."""
+    """End git and the processes it started, and read what is left in its pipes."""
     _end(process)
     with suppress(subprocess.TimeoutExpired, ValueError):
         process.communicate(timeout=5)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Signal git and what it called; first kindly, because then it takes its lock files away."""
+    """Signal git and the processes it started; SIGTERM first, because then git removes its lock files."""
     import signal
 
     for name in ("SIGTERM", "SIGKILL"):
@@ -221,7 +223,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _limit_memory(pid: int) -> None:
-    """Objects of a few bytes can stand for trees without end: git gets no more memory than a large project needs."""
+    """Limit git's memory to what a large project needs: a few bytes of objects can expand into endless trees."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 

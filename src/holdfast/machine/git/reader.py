@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple
 from holdfast.core.errors import HoldfastError
 from holdfast.machine.git import config, worktree
 from holdfast.machine.git.config import is_abbreviated, normalise_remote
-from holdfast.machine.git.program import WRITE_PATIENCE, GitAnswer, GitFailed, GitProgram, GitSlow, verb_of
+from holdfast.machine.git.program import WRITE_PATIENCE, GitFailed, GitProgram, GitResult, GitSlow, verb_of
 from holdfast.machine.git.worktree import WorkTree
 from holdfast.machine.user_input import read_limited
 
@@ -84,7 +84,7 @@ class StatusEntry(NamedTuple):
 class GitReader(GitProgram):
     """Reads the repository of one work tree. `root` is its top, as `worktree.locate` gives it."""
 
-    # Seconds for one command, and for comparing the whole work tree: recording waits for them.
+    # Seconds for one command, and for comparing the whole work tree: recording an event waits this long.
     _read_patience = 2.0
     _compare_patience = 4.0
 
@@ -110,7 +110,7 @@ class GitReader(GitProgram):
     # HEAD
 
     def facts(self) -> GitFacts:
-        """What a session notes about its project; nothing at all where there is no repository."""
+        """What a session records about its repository; all None if there is none."""
         place = self.place()
         if not place.git:
             return GitFacts(None, None, None)
@@ -161,7 +161,7 @@ class GitReader(GitProgram):
         if (base / "sequencer").exists():  # between two picks there is no CHERRY_PICK_HEAD
             todo = base / "sequencer" / "todo"
             return "revert" if todo.is_file() and todo.read_bytes().startswith(b"revert") else "cherry-pick"
-        if (Path(place.common_dir or base) / "reftable").exists():  # there these two are no files
+        if (Path(place.common_dir or base) / "reftable").exists():  # there, these two are refs and not files
             for name, kind in (("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")):
                 if self.commit_id(name) is not None:
                     return kind
@@ -171,7 +171,7 @@ class GitReader(GitProgram):
 
     def remote(self) -> str | None:
         """Origin's address, else the first remote's, as other devices would write it, without credentials."""
-        # As it is set: `insteadOf` may lead to a mirror on this device alone, and the repository is the same one.
+        # The address as configured: `insteadOf` may lead to a mirror that only this device uses.
         addresses: dict[str, str] = {}
         for setting in self._settings(self.place()):
             if (setting.section, setting.key) == ("remote", "url") and setting.name and setting.value:
@@ -184,8 +184,8 @@ class GitReader(GitProgram):
 
     def remote_address(self, name: str) -> str | None:
         """The address of a remote as git would use it."""
-        answer = self._git("remote", "get-url", "--", name, personal=True)
-        return answer.text.split("\n")[0] if answer.code == 0 else None
+        result = self._git("remote", "get-url", "--", name, personal=True)
+        return result.text.split("\n")[0] if result.code == 0 else None
 
     def remotes(self) -> list[str]:
         return self._git("remote").text.splitlines()
@@ -197,20 +197,20 @@ class GitReader(GitProgram):
     # Commits
 
     def root_commits(self, timeout: float = 1.0) -> list[str]:
-        """Where the history began: the same in every clone. Empty when that takes too long to find out."""
+        """The first commits of the history, the same in every clone; empty if finding them takes too long."""
         common = self.place().common_dir
         # The end of a shallow clone is not the beginning of the history.
         if common is None or os.path.lexists(os.path.join(common, "shallow")):
             return []
         try:
-            answer = self._git(
+            result = self._git(
                 *("rev-list", "--max-parents=0", "HEAD", "--"),
                 env={"GIT_NO_REPLACE_OBJECTS": "1"},
                 timeout=timeout,
             )
         except GitSlow:
             return []
-        return sorted(answer.text.split()) if answer.code == 0 else []
+        return sorted(result.text.split()) if result.code == 0 else []
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return self._output_or_none("merge-base", "--is-ancestor", "--end-of-options", older, newer) is not None
@@ -221,8 +221,8 @@ class GitReader(GitProgram):
     def find_commit(self, since: str | None, *, tree: str | None, message: str) -> str | None:
         """The newest of HEAD's own last commits that has this tree, or this message."""
         span = ["HEAD"] if since is None else ["HEAD", f"^{since}"]
-        answer = self._git("log", "--first-parent", "-100", "-z", "--format=%H %T %B", *span, "--")
-        for entry in answer.out.decode("utf-8", "replace").split("\0"):
+        result = self._git("log", "--first-parent", "-100", "-z", "--format=%H %T %B", *span, "--")
+        for entry in result.out.decode("utf-8", "replace").split("\0"):
             commit, _, rest = entry.partition(" ")
             its_tree, _, text = rest.partition(" ")
             if its_tree and (its_tree == tree or text.split() == message.split()):
@@ -233,17 +233,19 @@ class GitReader(GitProgram):
 
     def changes(self, *, depth: int = 0) -> list[StatusEntry]:
         """Every path that differs from what is committed, untracked ones and submodules included."""
-        if not self.has_work_tree():  # with a common directory given, git would take any directory for one
+        if not self.has_work_tree():  # with GIT_COMMON_DIR set, git would take any directory for a work tree
             raise GitFailed(f"{self.root} has no work tree", operation="git status", file=self.root)
-        answer = self._git(
+        result = self._git(
             *("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"),
-            "--ignore-submodules=dirty",  # else git starts another git in each, with that one's configuration
+            "--ignore-submodules=dirty",  # otherwise git runs in each, with its own configuration
             personal=True,
             timeout=self._compare_patience,
         )
-        if answer.code:
-            raise self._failed("status", answer)
-        changes = [_change(entry) for entry in os.fsdecode(answer.out).split("\0") if entry[:1] in ("1", "u", "?")]
+        if result.code:
+            raise self._failed("status", result)
+        changes = [
+            _status_entry(entry) for entry in os.fsdecode(result.out).split("\0") if entry[:1] in ("1", "u", "?")
+        ]
         known = {change.path for change in changes}
         for path in self._submodules() if depth < _MAX_DEPTH else ():
             inner = GitReader(os.path.join(self.root, path), env=self._env)
@@ -270,24 +272,24 @@ class GitReader(GitProgram):
         if (full.is_dir() and not full.is_symlink()) or not self.has_work_tree():
             return None
         try:
-            inside = full.relative_to(self.root).as_posix()
+            relative = full.relative_to(self.root).as_posix()
         except ValueError:
             return None
         compared = self._git(
             *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
-            *("--no-renames", "--ignore-submodules=all", "HEAD", "--", inside),
+            *("--no-renames", "--ignore-submodules=all", "HEAD", "--", relative),
             personal=True,
         )
         if compared.code == 0 and compared.out:
-            return _counted(compared.out)
-        if self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"HEAD:{inside}").code == 0:
+            return _line_counts(compared.out)
+        if self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"HEAD:{relative}").code == 0:
             if compared.code:
                 raise self._failed("diff-index", compared)
             return (0, 0)
         return lines_of(str(full))
 
     def _submodules(self) -> list[str]:
-        """The work trees of submodules that are here."""
+        """The paths of the submodules that are checked out."""
         text = worktree.read_text(os.path.join(self.root, ".gitmodules"), _MAX_CONFIG_SIZE)
         try:
             settings = config.parse(text or "")
@@ -304,7 +306,7 @@ class GitReader(GitProgram):
                 submodules.append(path)
         return submodules
 
-    # The process
+    # Running git
 
     def _git(
         self,
@@ -312,24 +314,24 @@ class GitReader(GitProgram):
         personal: bool = False,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> GitAnswer:
+    ) -> GitResult:
         """Run git. `personal`: apply harmless settings of the person, such as how files are compared."""
-        words = (*BASE_OPTIONS, *_BOUNDED, *args)
+        argv = (*BASE_OPTIONS, *_BOUNDED, *args)
         environment = {**self._environment("personal" if personal else "plain"), **(env or {})}
-        return self._run(words, env=environment, timeout=self._read_patience if timeout is None else timeout)
+        return self._run(argv, env=environment, timeout=self._read_patience if timeout is None else timeout)
 
-    def _output(self, *args: str) -> GitAnswer:
-        answer = self._git(*args)
-        if answer.code:
-            raise self._failed(verb_of(args), answer)
-        return answer
+    def _output(self, *args: str) -> GitResult:
+        result = self._git(*args)
+        if result.code:
+            raise self._failed(verb_of(args), result)
+        return result
 
     def _output_or_none(self, *args: str) -> str | None:
         """The output, or None for git's exit code 1. A repository that git cannot read is an error."""
-        answer = self._git(*args)
-        if answer.code > 1 or answer.code < 0:
-            raise self._failed(verb_of(args), answer)
-        return answer.text if answer.code == 0 else None
+        result = self._git(*args)
+        if result.code > 1 or result.code < 0:
+            raise self._failed(verb_of(args), result)
+        return result.text if result.code == 0 else None
 
     def _environment(self, kind: _Kind) -> dict[str, str]:
         """The variables that point git to this repository and to a configuration of ours.
@@ -342,10 +344,10 @@ class GitReader(GitProgram):
             raise GitFailed(f"there is no git repository at {self.root}", operation="git", file=self.root)
         _refuse_pipes(place.git_dir, place.common_dir)
         settings = self._settings(place)
-        kept = config.harmless_settings(settings)
+        harmless = config.harmless_settings(settings)
         if kind == "personal":
-            kept = config.harmless_settings(self._personal_settings(), personal=True) or kept
-        common = self._common_directory(kind, place, settings, kept)
+            harmless = config.harmless_settings(self._personal_settings(), personal=True) or harmless
+        common = self._common_directory(kind, place, settings, harmless)
         env = {
             **({} if kind == "change" else _READING),
             "GIT_DIR": place.git_dir,
@@ -358,8 +360,8 @@ class GitReader(GitProgram):
         """The settings that apply: the person's configuration, and the harmless part of the repository's."""
         if self._personal is None:
             env = self._environment("change")
-            answer = self._run(("config", "--null", "--list"), env=env, timeout=self._read_patience)
-            self._personal = config.parse_list(os.fsdecode(answer.out)) if answer.code == 0 else []
+            result = self._run(("config", "--null", "--list"), env=env, timeout=self._read_patience)
+            self._personal = config.parse_list(os.fsdecode(result.out)) if result.code == 0 else []
         return self._personal
 
     def _settings(self, place: WorkTree) -> list[config.GitSetting]:
@@ -380,20 +382,27 @@ class GitReader(GitProgram):
         except ValueError as problem:
             raise self._unreadable(path, str(problem)) from None
 
-    def _unreadable(self, path: str, why: str) -> GitFailed:
+    def _unreadable(self, path: str, reason: str) -> GitFailed:
         return GitFailed(
-            "the repository's configuration cannot be read", hint=f"{path}: {why}", operation="git config", file=path
+            "the repository's configuration cannot be read",
+            hint=f"{path}: {reason}",
+            operation="git config",
+            file=path,
         )
 
     def _common_directory(
-        self, kind: _Kind, place: WorkTree, settings: Sequence[config.GitSetting], kept: Sequence[config.GitSetting]
+        self,
+        kind: _Kind,
+        place: WorkTree,
+        settings: Sequence[config.GitSetting],
+        harmless: Sequence[config.GitSetting],
     ) -> str:
         """Write the directory that replaces the repository's: data only, no hooks."""
         assert place.common_dir is not None
         layout = config.layout(settings)
         if isinstance(layout, str):
             raise self._unreadable(os.path.join(place.common_dir, "config"), layout)
-        files = {"config": os.fsencode(config.render([*layout, *kept]))}
+        files = {"config": os.fsencode(config.render([*layout, *harmless]))}
         for path in _COPIED:
             text = worktree.read_text(os.path.join(place.common_dir, path), _MAX_LIST_SIZE)
             files[path] = os.fsencode(text or "")
@@ -457,7 +466,7 @@ def _write_all(directory: str, files: Mapping[str, bytes]) -> None:
             Path(full).unlink(missing_ok=True)
 
 
-def _change(entry: str) -> StatusEntry:
+def _status_entry(entry: str) -> StatusEntry:
     kind = entry[0]
     if kind == "?":
         return StatusEntry(entry[2:], ".", "?")
@@ -465,7 +474,7 @@ def _change(entry: str) -> StatusEntry:
     return StatusEntry(fields[-1], "u", "u") if kind == "u" else StatusEntry(fields[-1], fields[1][0], fields[1][1])
 
 
-def _counted(out: bytes) -> tuple[int, int] | None:
+def _line_counts(out: bytes) -> tuple[int, int] | None:
     added, _, rest = out.partition(b"\t")
     removed = rest.partition(b"\t")[0]
     return (int(added), int(removed)) if added.isdigit() and removed.isdigit() else None
@@ -476,7 +485,7 @@ def lines_of(path: str) -> tuple[int, int] | None:
     if os.path.islink(path):
         return (1, 0)
     try:
-        data = read_limited(path, _MAX_COUNTED_SIZE, what="the file")
+        data = read_limited(path, _MAX_COUNTED_SIZE, subject="the file")
     except HoldfastError:
         return None
     if b"\0" in data[:_BINARY]:

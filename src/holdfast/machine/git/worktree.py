@@ -68,12 +68,12 @@ def head(place: WorkTree, *, packed: int = _PACKED_LIMIT) -> GitHead:
     """Branch and commit of a work tree, as far as its files and at most `packed` bytes of packed refs tell."""
     if place.git_dir is None or place.common_dir is None:
         return GitHead(None, None)
-    written = read_text(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
-    if written is None:
+    text = read_text(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
+    if text is None:
         return GitHead(None, None)
-    if not written.startswith("ref:"):
-        return GitHead(None, _object_id(written))
-    ref = written[4:].strip()
+    if not text.startswith("ref:"):
+        return GitHead(None, _object_id(text))
+    ref = text[4:].strip()
     # A reftable repository writes `.invalid` here, so that old programs refuse it.
     if not _is_safe_ref(ref) or ref == "refs/heads/.invalid":
         return GitHead(None, None)
@@ -213,10 +213,10 @@ def same_directory(directory: str, other: str) -> bool:
         return False
 
 
-def _target_of(base: str, written: str | None, prefix: str) -> str | None:
-    if written is None or not written.startswith(prefix):
+def _target_of(base: str, text: str | None, prefix: str) -> str | None:
+    if text is None or not text.startswith(prefix):
         return None
-    target = written[len(prefix) :].rstrip("\r\n")
+    target = text[len(prefix) :].rstrip("\r\n")
     # Looking at `\\host\share` would already send credentials to the host.
     if not target or "\0" in target or (target[:2] in ("\\\\", "//") and base[:2] != target[:2]):
         return None
@@ -265,12 +265,12 @@ def _is_repository(path: str) -> bool:
 
 def _resolve(common: str, ref: str, packed: int) -> str | None:
     for _ in range(5):  # git follows as many
-        written = read_text(os.path.join(common, ref), _POINTER_LIMIT)
-        if written is None:
+        text = read_text(os.path.join(common, ref), _POINTER_LIMIT)
+        if text is None:
             return _resolve_packed(common, ref, packed)
-        if not written.startswith("ref:"):
-            return _object_id(written)
-        ref = written[4:].strip()
+        if not text.startswith("ref:"):
+            return _object_id(text)
+        ref = text[4:].strip()
         if not _is_safe_ref(ref):
             return None
     return None
@@ -288,8 +288,8 @@ def _is_safe_ref(ref: str) -> bool:
     return parts[0] == "refs" and len(parts) > 1 and not {"", ".", ".."} & {*parts} and not {*"\\:\0"} & {*ref}
 
 
-def _object_id(written: str) -> str | None:
-    name = written.strip()
+def _object_id(text: str) -> str | None:
+    name = text.strip()
     return name if len(name) in (40, 64) and not name.strip("0123456789abcdef") else None
 
 

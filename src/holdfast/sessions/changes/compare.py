@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 NOT_COMPARED: Final = "work_tree"  # in a session's `extra`
-_AGAIN: Final = 3  # rounds: a turn may begin or end during a comparison
-_SLACK: Final = 10  # ms by which a report may be dated before its edit
-_REPORTED: Final = 2_000  # ms within which an edit is reported
+_MAX_ROUNDS: Final = 3  # rounds: a turn may begin or end during a comparison
+_MAX_REPORT_LEAD: Final = 10  # ms by which a report may be dated before its edit
+_MAX_REPORT_DELAY: Final = 2_000  # ms within which an edit is reported
 _MAX_SUBJECT_LENGTH: Final = 300
 _MAX_NAME_LENGTH: Final = 250
 _MAX_PARENTS: Final = 20
@@ -54,7 +54,7 @@ def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0
     store = ws.existing_store()
     if store is None:
         return
-    for _ in range(_AGAIN):
+    for _ in range(_MAX_ROUNDS):
         try:
             due = [tree for tree in tree_state.trees_due(store) if not only_here or tree.root == ws.place.root]
         except HoldfastError:
@@ -62,7 +62,7 @@ def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0
         if not due:
             return
         for tree in due:
-            _safely(ws, tree.root, patience)
+            _compare_or_postpone(ws, tree.root, patience)
 
 
 def compare_at_end(ws: Workspace, session: str, at: int | None = None) -> None:
@@ -70,15 +70,15 @@ def compare_at_end(ws: Workspace, session: str, at: int | None = None) -> None:
     store = ws.existing_store()
     if store is None or store.remembered(tree_state.snapshot_name(ws.place.root)) is None:
         return  # without an earlier snapshot there is nothing to compare with
-    _safely(ws, ws.place.root, 5.0, TurnEnd(session, ws.now() if at is None else at))
+    _compare_or_postpone(ws, ws.place.root, 5.0, TurnEnd(session, ws.now() if at is None else at))
 
 
 def forget(ws: Workspace, session: str) -> None:
     """Forget the snapshots of a deleted session's work trees: they hold its paths too."""
     store = ws.store()
     names = {name for root in (ws.place.root, *store.places(session)) for name in names_of(root)}
-    for kept in store.remembered_under(tree_state.TURNS_PREFIX).values():
-        tree = tree_state.decode_turns(kept, "")
+    for value in store.remembered_under(tree_state.TURNS_PREFIX).values():
+        tree = tree_state.decode_turns(value, "")
         if any(turn.session == session for turn in tree.turns):
             names.update(names_of(tree.root))
     project = ws.state(session).project
@@ -104,25 +104,25 @@ class TurnEnd(NamedTuple):
     at: int
 
 
-def _safely(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = None) -> None:
+def _compare_or_postpone(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = None) -> None:
     try:
-        here = ws if root == ws.place.root else ws.at(root)
-        _compare(here, patience, ending)
+        tree_ws = ws if root == ws.place.root else ws.at(root)
+        _compare(tree_ws, patience, ending)
     except (Busy, Unreachable):
         return
     except Exception as error:  # noqa: BLE001 (a repository must not stop the verb)
         message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
         error_log.note(ws.home.path, "compare", f"{root}: {message}")
         with suppress(HoldfastError):
-            _give_up(ws, root, patience, ending, message)
+            _postpone(ws, root, patience, ending, message)
 
 
-def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, why: str) -> None:
+def _postpone(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, reason: str) -> None:
     """Try again at the next turn; a session that ends records that it was not compared."""
     with ws.transaction(patience=patience) as transaction:
         tree = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if ending is not None:
-            _Recording(ws, transaction, [], TreeSnapshot(ws.now()), ending).not_compared(why)
+            _Recording(ws, transaction, [], TreeSnapshot(ws.now()), ending).not_compared(reason)
             return
         tree.due = None
         tree_state.keep_turns(transaction, tree)
@@ -130,36 +130,36 @@ def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, 
 
 def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
     root, store = ws.place.root, ws.store()
-    kept = store.remembered(tree_state.snapshot_name(root))
+    value = store.remembered(tree_state.snapshot_name(root))
     tree = tree_state.decode_turns(store.remembered(tree_state.turns_name(root)), root)
     began = min((turn.began for turn in tree.turns), default=ws.now())
-    before = tree_state.decode_snapshot(kept) or TreeSnapshot(began)
+    before = tree_state.decode_snapshot(value) or TreeSnapshot(began)
     comparison: TreeComparison | None = None
-    why = ""
+    reason = ""
     if os.path.isdir(root) and ws.place.git:
         mirrored = ws.own_paths()
         try:
             comparison = tree_snapshot.compare_tree(GitHistory(root), before, ws.now(), mirrored)
         except HoldfastError as error:
-            why = error.message
+            reason = error.message
     with ws.transaction(patience=patience) as transaction:
-        if transaction.remembered(tree_state.snapshot_name(root)) != kept:
+        if transaction.remembered(tree_state.snapshot_name(root)) != value:
             return  # another process has compared it meanwhile
-        fresh = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
-        if fresh.due == tree.due:
-            fresh.due = None
+        current = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
+        if current.due == tree.due:
+            current.due = None
         if comparison is None:
-            if why:
-                _Recording(ws, transaction, fresh.turns, before, ending).not_compared(why)
-                fresh.not_before = ws.now() + limits.TREE_REST
-            fresh.turns = [turn for turn in fresh.turns if turn.ended is None]
+            if reason:
+                _Recording(ws, transaction, current.turns, before, ending).not_compared(reason)
+                current.not_before = ws.now() + limits.TREE_REST
+            current.turns = [turn for turn in current.turns if turn.ended is None]
         else:
-            recording = _Recording(ws, transaction, fresh.turns, before, ending)
+            recording = _Recording(ws, transaction, current.turns, before, ending)
             snapshot = recording.record(comparison)
             transaction.remember(tree_state.snapshot_name(root), msgspec.msgpack.encode(snapshot))
             oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
-            fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
-        tree_state.keep_turns(transaction, fresh)
+            current.turns = [turn for turn in current.turns if turn.ended is None or turn.ended >= oldest]
+        tree_state.keep_turns(transaction, current)
 
 
 class _Recording:
@@ -177,7 +177,7 @@ class _Recording:
         self._transaction = transaction
         self._before = before
         self._ending = ending
-        self._turns = [self._ended(turn) for turn in known]
+        self._turns = [self._with_end(turn) for turn in known]
         self._sessions = list(dict.fromkeys(turn.session for turn in known))
         self._left_out: dict[str, int] = {}
         self._recorded: dict[str, int] = {}
@@ -185,48 +185,48 @@ class _Recording:
     def record(self, comparison: TreeComparison) -> TreeSnapshot:
         """Record what can be attributed; gives the next snapshot, in which the rest is unchanged."""
         snapshot = comparison.snapshot
-        waiting = self._commits(comparison.commits)
+        waiting = self._record_commits(comparison.commits)
         if waiting is not None:
             snapshot.log, snapshot.head = waiting
         reports = self._reports()
         for difference in comparison.differences:
             if _is_reported(difference, reports.get(difference.path, ())):
                 continue
-            if not self._file(difference, snapshot.at):
-                _leave(snapshot, difference, self._before)
+            if not self._record_file(difference, snapshot.at):
+                _keep_entry(snapshot, difference, self._before)
         for session, count in self._left_out.items():
             words = f"{count:,} more files changed at once than the {limits.MAX_TREE_CHANGES:,} that are recorded"
             at = snapshot.at if self._ending is None else min(snapshot.at, self._ending.at)
             self._record_events(session, [(at, _note(words))], "")
         return snapshot
 
-    def not_compared(self, why: str) -> None:
+    def not_compared(self, reason: str) -> None:
         for session in dict.fromkeys([*self._sessions, *([self._ending.session] if self._ending else [])]):
             state = self._transaction.state(session)
-            note = _note(shorten(f"not compared: {why}", 300))
+            note = _note(shorten(f"not compared: {reason}", 300))
             if state.extra.get(NOT_COMPARED) != note.value:
                 self._record_events(session, [(self._ws.now(), note)], "")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _file(self, difference: FileDifference, now: int) -> bool:
-        """Record a change; False if it has to wait, because a turn that may have made it has not ended."""
+    def _record_file(self, difference: FileDifference, now: int) -> bool:
+        """Record a change; False if that has to wait, because a turn that may have made the change has not ended."""
         attribution = attribute(self._turns, difference.since, difference.until)
-        goes_on = [turn for turn in attribution.among if turn.ended is None]
+        running = [turn for turn in attribution.among if turn.ended is None]
         if attribution.by == "person":
             if self._agents_at_work(difference.until):
                 attribution = Attribution("unknown")
-            return self._of_person(difference, attribution)
+            return self._record_for_person(difference, attribution)
         conversations = {turn.conversation for turn in attribution.among}
         # With several agents, later reports do not decide, except on an edit made a moment ago.
-        if goes_on and (len(conversations) == 1 or now - difference.until < _REPORTED):
+        if running and (len(conversations) == 1 or now - difference.until < _MAX_REPORT_DELAY):
             return False
         for session in dict.fromkeys(turn.session for turn in attribution.among):
             turn = next(turn for turn in attribution.among if turn.session == session)
             self._append(session, difference, attribution, turn.ended or turn.began)
         return True
 
-    def _of_person(self, difference: FileDifference, attribution: Attribution) -> bool:
+    def _record_for_person(self, difference: FileDifference, attribution: Attribution) -> bool:
         """Record it in the session whose prompt came next, unless that session started after the change."""
         following = next((turn for turn in self._turns if turn.began >= difference.until), None)
         if following is not None:
@@ -250,13 +250,13 @@ class _Recording:
             hash_before=difference.hash_before, hash_after=difference.hash_after,
             by=attribution.by, among=attribution.conversations,
         )  # fmt: skip
-        mark = digest(
+        key = digest(
             f"{difference.path}\n{difference.action}\n{difference.hash_after}\n{difference.until}".encode(
                 errors="surrogatepass"
             )
         )
         moment = _within_signs(self._transaction.state(session), at)
-        self._record_events(session, [(moment, data)], f"tree:{self._before.at}:{mark[:24]}")
+        self._record_events(session, [(moment, data)], f"tree:{self._before.at}:{key[:24]}")
 
     def _reports(self) -> dict[str, list[FileState]]:
         """The changes recorded for each file since the last comparison."""
@@ -265,7 +265,7 @@ class _Recording:
         reports: dict[str, list[FileState]] = {}
         for session in {*self._sessions, *([current] if current else [])}:
             for change in self._transaction.state(session).files:
-                if change.at >= since - _SLACK:
+                if change.at >= since - _MAX_REPORT_LEAD:
                     reports.setdefault(change.path, []).append(change)
         return reports
 
@@ -278,7 +278,7 @@ class _Recording:
             for run in agent.runs
         )
 
-    def _ended(self, turn: AgentTurn) -> AgentTurn:
+    def _with_end(self, turn: AgentTurn) -> AgentTurn:
         """End a turn whose program has ended without a report."""
         if turn.ended is not None:
             return turn
@@ -293,30 +293,30 @@ class _Recording:
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _commits(self, made: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
+    def _record_commits(self, commits: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
         """Record commits; gives where to continue from if one has to wait for the end of a turn."""
         last, head = self._before.log or LogMark("", self._before.at, ""), self._before.head
-        for commit in made:
-            if not self._commit(commit):
+        for commit in commits:
+            if not self._record_commit(commit):
                 return last, head
             last, head = tree_snapshot.mark_of(commit.commit), commit.commit.sha
         return None
 
-    def _commit(self, new: NewCommit) -> bool:
+    def _record_commit(self, new: NewCommit) -> bool:
         commit = new.commit
-        near = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
-        if near:
+        active = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
+        if active:
             return False
         maker = maker_of(self._turns, commit.since, commit.until)
-        named = [session for session in commit.sessions if self._is_here(session)]
-        if named:
-            sessions = named[:1]
+        named_sessions = [session for session in commit.sessions if self._is_here(session)]
+        if named_sessions:
+            sessions = named_sessions[:1]
         elif maker.conversation is not None:
             sessions = [turn.session for turn in self._turns if turn.conversation == maker.conversation][-1:]
         elif maker.among:
             sessions = list(dict.fromkeys(turn.session for turn in self._turns if turn.conversation in maker.among))
         else:
-            sessions = self._at(commit)
+            sessions = self._session_at(commit)
         data = msgspec.structs.replace(
             _recorded(commit, new.branch),
             conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=new.replaces,
@@ -326,7 +326,7 @@ class _Recording:
             self._record_events(session, [(commit.at, data)], f"commit:{commit.sha}")
         return True
 
-    def _at(self, commit: GitCommit) -> list[str]:
+    def _session_at(self, commit: GitCommit) -> list[str]:
         """The current session of the work tree, if it was open when the commit was made."""
         if self._ending is not None and commit.since > self._ending.at:
             return []
@@ -360,9 +360,9 @@ class _Recording:
 
 
 def _recorded(commit: GitCommit, branch: str | None) -> CommitRecorded:
-    fits = branch is not None and len(branch) <= _MAX_NAME_LENGTH and branch.isprintable()
+    is_valid = branch is not None and len(branch) <= _MAX_NAME_LENGTH and branch.isprintable()
     return CommitRecorded(
-        sha=commit.sha, message=shorten(commit.subject, _MAX_SUBJECT_LENGTH), branch=branch if fits else None,
+        sha=commit.sha, message=shorten(commit.subject, _MAX_SUBJECT_LENGTH), branch=branch if is_valid else None,
         tree=commit.tree, parents=commit.parents[:_MAX_PARENTS],
         authored=commit.authored if abs(commit.authored) <= MAX_SAFE_INTEGER else None,
     )  # fmt: skip
@@ -383,12 +383,12 @@ def _is_reported(difference: FileDifference, reports: Iterable[FileState]) -> bo
     return any(
         report.hash_after == difference.hash_after
         if report.hash_after and difference.hash_after
-        else report.at + _SLACK >= difference.until or report.action == difference.action == "deleted"
+        else report.at + _MAX_REPORT_LEAD >= difference.until or report.action == difference.action == "deleted"
         for report in reports
     )
 
 
-def _leave(snapshot: TreeSnapshot, difference: FileDifference, before: TreeSnapshot) -> None:
+def _keep_entry(snapshot: TreeSnapshot, difference: FileDifference, before: TreeSnapshot) -> None:
     """Leave the entry as it was, so that the next comparison detects the change again."""
     since = (difference.before.since if difference.before is not None else 0) or before.at
     entry = difference.before or TreeEntry(0, 0, 0, None, AS_COMMITTED)

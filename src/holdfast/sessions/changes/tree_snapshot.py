@@ -92,19 +92,19 @@ def compare_tree(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequ
     log, commits = _commits(git, before, head)
     committed: dict[str, Action] = {}
     # A rebased commit was in the work tree before; an amend may add files.
-    bringing = [
+    adding = [
         commit
         for commit in commits
         if commit.is_amended or (commit.replaces is None and len(commit.commit.parents) < 2)
     ]
-    for made in bringing[-_MAX_LISTED:]:
-        for action, path in git.files_of(made.commit.sha, since=made.replaces):
+    for commit in adding[-_MAX_LISTED:]:
+        for action, path in git.files_of(commit.commit.sha, since=commit.replaces):
             if not _is_compared(path, mirrored):
                 continue
             if committed.get(path) == "created" and action == "deleted":
                 del committed[path]
             else:
-                committed[path] = _then(committed.get(path), action)
+                committed[path] = _combined_action(committed.get(path), action)
     comparing = _Comparing(git, before, now)
     for path in sorted({*listed, *before.entries, *committed}):
         comparing.compare(path, listed.get(path), committed.get(path))
@@ -243,7 +243,7 @@ def _is_compared(path: str, mirrored: Sequence[str]) -> bool:
         return False
 
 
-def _then(first: Action | None, action: str) -> Action:
+def _combined_action(first: Action | None, action: str) -> Action:
     """Combine two actions on one file."""
     if first == "created" and action == "modified":
         return "created"
@@ -261,15 +261,15 @@ def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> t
     if not entries:
         return None, _without_log(git, before, head.commit or git.commit_id())
     newest = mark_of(entries[0])
-    fresh = _since(git, entries, before)
+    new_entries = _entries_since(git, entries, before)
     commits: list[NewCommit] = []
     branch = head.branch
     originals: dict[int, list[GitCommit]] = {}
-    for place, entry in enumerate(fresh):
+    for index, entry in enumerate(new_entries):
         if _MADE.match(entry.action):
-            replaces = _replaced(git, entries, place, originals) if _REWRITES.match(entry.action) else None
+            replaces = _replaced(git, entries, index, originals) if _REWRITES.match(entry.action) else None
             if replaces != entry.sha:
-                folded = _folded(git, entries, place, originals) if _FOLDS.match(entry.action) else ()
+                folded = _folded(git, entries, index, originals) if _FOLDS.match(entry.action) else ()
                 commits.append(NewCommit(git.precisely(entry), branch, replaces, folded))
         branch = _branch_before(entry.action, branch)
     return newest, commits[::-1]
@@ -279,11 +279,11 @@ def mark_of(entry: GitCommit) -> LogMark:
     return LogMark(entry.sha, entry.at, digest(entry.action.encode(errors="surrogatepass"))[:16])
 
 
-def _since(git: GitHistory, entries: list[GitCommit], before: TreeSnapshot) -> list[GitCommit]:
+def _entries_since(git: GitHistory, entries: list[GitCommit], before: TreeSnapshot) -> list[GitCommit]:
     mark = before.log
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         if mark is not None and mark == mark_of(entry):
-            return entries[:place]
+            return entries[:index]
     # No earlier mark, or the log was deleted: commits that may have been made since.
     since = before.at if mark is None else mark.at
     return [entry for entry in entries if entry.until >= since and git.precisely(entry).until >= since]
@@ -293,10 +293,10 @@ def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> lis
     """Without a log of HEAD: new commits that lead to HEAD and are young enough."""
     if head is None or before.head is None or head == before.head:
         return []
-    commits = git.log(head, without=[before.head], most=limits.MAX_TREE_COMMITS)
+    commits = git.log(head, excluding=[before.head], limit=limits.MAX_TREE_COMMITS)
     branch = git.branch()
-    made = [git.precisely(commit) for commit in reversed(commits)]
-    return [NewCommit(commit, branch, None) for commit in made if commit.until >= before.at]
+    commits_with_time = [git.precisely(commit) for commit in reversed(commits)]
+    return [NewCommit(commit, branch, None) for commit in commits_with_time if commit.until >= before.at]
 
 
 def _branch_before(action: str, branch: str | None) -> str | None:
@@ -310,66 +310,74 @@ def _branch_before(action: str, branch: str | None) -> str | None:
 
 
 def _replaced(
-    git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
+    git: GitHistory, entries: list[GitCommit], index: int, originals: dict[int, list[GitCommit]]
 ) -> str | None:
     """The commit that an amend or rebase step replaced: by author time and subject, or by its tree."""
-    entry = entries[place]
-    previous = entries[place + 1] if place + 1 < len(entries) else None
+    entry = entries[index]
+    previous = entries[index + 1] if index + 1 < len(entries) else None
     if entry.action.startswith("commit (amend)"):
         return None if previous is None else previous.sha
     if previous is not None and entry.parents == previous.parents and _REWRITES.match(entry.action):
         return previous.sha  # a step that amends the previous one: reword, squash, fixup
-    sources = _originals(git, entries, place, originals)
+    sources = _originals(git, entries, index, originals)
     if sources is None:
         return None
-    same = [commit for commit in sources if (commit.authored, commit.author) == (entry.authored, entry.author)]
-    for fits in (
+    candidates = [commit for commit in sources if (commit.authored, commit.author) == (entry.authored, entry.author)]
+    for matches in (
         lambda commit: commit.subject == entry.subject,
         lambda commit: commit.tree == entry.tree,
-        lambda _: len(same) == 1,
+        lambda _: len(candidates) == 1,
     ):
-        for commit in same:
-            if fits(commit):
+        for commit in candidates:
+            if matches(commit):
                 return commit.sha
     return None if previous is None or previous.authored != entry.authored else previous.sha
 
 
 def _originals(
-    git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
+    git: GitHistory, entries: list[GitCommit], index: int, originals: dict[int, list[GitCommit]]
 ) -> list[GitCommit] | None:
     """The commits of the branch before the rebase that an entry belongs to, newest first."""
-    begun = _begun(entries, place)
-    if begun is None or begun + 1 >= len(entries):
+    start = _rebase_start(entries, index)
+    if start is None or start + 1 >= len(entries):
         return None
-    if begun not in originals:
+    if start not in originals:
         # Without the commits it was rebased onto.
-        onto = entries[begun].sha
-        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.MAX_TREE_COMMITS)
-    return originals[begun]
+        onto = entries[start].sha
+        originals[start] = git.log(entries[start + 1].sha, excluding=[onto], limit=limits.MAX_TREE_COMMITS)
+    return originals[start]
 
 
-def _begun(entries: list[GitCommit], place: int) -> int | None:
+def _rebase_start(entries: list[GitCommit], index: int) -> int | None:
     """Where the rebase of an entry begins in the log."""
-    later = range(place + 1, len(entries))
+    later = range(index + 1, len(entries))
     return next((at for at in later if _BEGINS_REBASE.match(entries[at].action)), None)
 
 
 def _folded(
-    git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
+    git: GitHistory, entries: list[GitCommit], index: int, originals: dict[int, list[GitCommit]]
 ) -> tuple[str, ...]:
-    """The commits that this rebase step folded into the previous one: those whose messages name it and, if the rebase
-    folded all commits it did not replace, the next of them.
+    """The commits that this rebase step folded into the previous one.
+
+    These are the commits whose messages name it; if the rebase folded all commits that it did not replace, also the
+    next of them.
     """
-    sources, begun = _originals(git, entries, place, originals), _begun(entries, place)
-    if sources is None or begun is None:
+    sources, start = _originals(git, entries, index, originals), _rebase_start(entries, index)
+    if sources is None or start is None:
         return ()
-    ended = next((at for at in range(begun - 1, -1, -1) if _ENDS_REBASE.match(entries[at].action)), -1)
-    steps = range(begun - 1, ended, -1)
+    end = next((at for at in range(start - 1, -1, -1) if _ENDS_REBASE.match(entries[at].action)), -1)
+    steps = range(start - 1, end, -1)
     folding = [step for step in steps if _FOLDS.match(entries[step].action)]
-    made_of = {_replaced(git, entries, step, originals) for step in steps if step not in folding}
-    left = [commit for commit in reversed(sources) if commit.sha not in made_of]
-    into = next(entries[at].subject for at in range(place + 1, begun + 1) if at not in folding)
-    folded = [rest.sha for rest in left if rest.subject != into and _TO_FOLD.sub("", rest.subject, count=1) == into]
-    if len(left) == len(folding) and not _TO_FOLD.match((following := left[folding.index(place)]).subject):
-        folded.append(following.sha)
+    replaced = {_replaced(git, entries, step, originals) for step in steps if step not in folding}
+    folded_in = [commit for commit in reversed(sources) if commit.sha not in replaced]
+    target_subject = next(entries[at].subject for at in range(index + 1, start + 1) if at not in folding)
+    folded = [
+        commit.sha
+        for commit in folded_in
+        if commit.subject != target_subject and _TO_FOLD.sub("", commit.subject, count=1) == target_subject
+    ]
+    if len(folded_in) == len(folding) and not _TO_FOLD.match(
+        (next_commit := folded_in[folding.index(index)]).subject
+    ):
+        folded.append(next_commit.sha)
     return tuple(folded)

@@ -70,9 +70,9 @@ def snapshot_name(root: str) -> str:
     return f"{SNAPSHOT_PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
 
 
-def decode_snapshot(kept: bytes | None) -> TreeSnapshot | None:
+def decode_snapshot(value: bytes | None) -> TreeSnapshot | None:
     try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(TreeSnapshot))
+        return None if value is None else msgspec.msgpack.decode(value, type=decodable(TreeSnapshot))
     except msgspec.MsgspecError:  # of another version
         return None
 
@@ -120,16 +120,16 @@ def turns_name(root: str) -> str:
     return f"{TURNS_PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
 
 
-def decode_turns(kept: bytes | None, root: str) -> TreeTurns:
+def decode_turns(value: bytes | None, root: str) -> TreeTurns:
     try:
-        return TreeTurns(root) if kept is None else msgspec.msgpack.decode(kept, type=decodable(TreeTurns))
+        return TreeTurns(root) if value is None else msgspec.msgpack.decode(value, type=decodable(TreeTurns))
     except msgspec.MsgspecError:  # of another version
         return TreeTurns(root)
 
 
 def trees_due(store: Store) -> list[TreeTurns]:
     """Every work tree in which a turn began or ended since its last comparison."""
-    trees = [decode_turns(kept, "") for kept in store.remembered_under(TURNS_PREFIX).values()]
+    trees = [decode_turns(value, "") for value in store.remembered_under(TURNS_PREFIX).values()]
     return [turns for turns in trees if turns.root and turns.due is not None and turns.due >= turns.not_before]
 
 

@@ -78,8 +78,8 @@ class HoursMemo:
 
     def sums(self, project: str | None, since: str) -> Sums:
         """A copy of the sums of finished sessions, for the caller to extend; call `timelines` first."""
-        asked = (project, since)
-        if asked not in self._sums:
+        key = (project, since)
+        if key not in self._sums:
             sums = Sums(since)
             for item in self._finished.values():
                 if project in (None, item.project):
@@ -87,8 +87,8 @@ class HoursMemo:
             _take(sums, self._overlaps, project)
             while len(self._sums) >= _MAX_CACHED:
                 del self._sums[next(iter(self._sums))]
-            self._sums[asked] = sums
-        return self._sums[asked].copy()
+            self._sums[key] = sums
+        return self._sums[key].copy()
 
 
 def hours(ws: Workspace, memo: HoursMemo, *, project: str | None = None, since: int | None = None) -> CachedHours:

@@ -77,7 +77,7 @@ class OverlapTimeline:
     def _contested(
         self, first: SessionHours, second: SessionHours, since: int, until: int
     ) -> Iterator[tuple[int, int, SessionHours]]:
-        """Divide a stretch that two sessions hours: pieces, each with its session."""
+        """Divide a stretch that two sessions claim: pieces, each with its session."""
         moments = {
             moment for hours in (first, second) for moment in self._messages_of(hours) if since < moment < until
         }

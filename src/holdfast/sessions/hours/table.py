@@ -80,17 +80,20 @@ def table(
 
     `others` are sessions that are not shown but may overlap; `person` says whose time a session's is.
     """
-    there = [state for state in states if not state.deleted]
+    existing = [state for state in states if not state.deleted]
     if by == "agent":
-        return _agents(there, now)
+        return _agents(existing, now)
     sums = Sums(mixed=mixed)
     timelines: dict[str, OverlapTimeline] = {}
-    shown = [session_hours(state, now=now, offset=offset) for state in there]
-    for hours in shown:
+    all_hours = [session_hours(state, now=now, offset=offset) for state in existing]
+    for hours in all_hours:
         sums.add(hours)
-    for hours in [*shown, *(session_hours(state, now=now, offset=offset) for state in others if not state.deleted)]:
+    for hours in [
+        *all_hours,
+        *(session_hours(state, now=now, offset=offset) for state in others if not state.deleted),
+    ]:
         for overlap in timelines.setdefault(person(hours.session), OverlapTimeline(messages)).add(hours):
-            if any(overlap.hours is mine for mine in shown):
+            if any(overlap.hours is item for item in all_hours):
                 sums.take(overlap, offset)
     match by:
         case "scope":
@@ -198,7 +201,7 @@ class Sums:
         self._projects: dict[str, Line] = {}
         self._paths: dict[str, str | None] = {}
         # By scope: the projects that have it, and its latest move.
-        self._whose: dict[_Key, set[str]] = {}
+        self._projects_of_scope: dict[_Key, set[str]] = {}
         self._moved: dict[str, tuple[int, int]] = {}
         self.total = Line(key=None)
 
@@ -209,7 +212,7 @@ class Sums:
         other._scopes = {key: copy(line) for key, line in self._scopes.items()}
         other._projects = {key: copy(line) for key, line in self._projects.items()}
         other._paths, other._moved, other.total = dict(self._paths), dict(self._moved), copy(self.total)
-        other._whose = {key: set(whose) for key, whose in self._whose.items()}
+        other._projects_of_scope = {key: set(projects) for key, projects in self._projects_of_scope.items()}
         return other
 
     def add(self, hours: SessionHours) -> None:
@@ -219,9 +222,9 @@ class Sums:
         scope = self._scopes.setdefault(hours.scope, Line(key=hours.scope))
         project = self._projects.setdefault(hours.repository, Line(key=hours.project))
         self._paths[hours.repository] = hours.path
-        there = any(piece.there or piece.elapsed for piece in pieces)
+        worked_on = any(piece.there or piece.elapsed for piece in pieces)
         for line in (scope, project, self.total):
-            line.sessions += there
+            line.sessions += worked_on
         for piece in pieces:
             day = self._days.setdefault(piece.day, Line(key=piece.day))
             day.sessions += piece.there
@@ -234,7 +237,7 @@ class Sums:
         for name, move in hours.hill.items():
             self._moved[name] = max(self._moved.get(name, move), move)  # the latest move
         for key in (hours.scope, *hours.hill):
-            self._whose.setdefault(key, set()).add(hours.repository if self._mixed else "")
+            self._projects_of_scope.setdefault(key, set()).add(hours.repository if self._mixed else "")
 
     def take(self, overlap: Overlap, offset: Offset) -> None:
         """Subtract an overlap, which counts for another session."""
@@ -257,7 +260,7 @@ class Sums:
     def scopes(self) -> list[Line]:
         for name, (_, position) in self._moved.items():
             line = self._scopes.setdefault(name, Line(key=name))
-            line.hill = position if len(self._whose[name]) == 1 else None
+            line.hill = position if len(self._projects_of_scope[name]) == 1 else None
         return _longest_first(self._scopes.values())
 
     def projects(self) -> list[Line]:

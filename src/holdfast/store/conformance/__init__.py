@@ -1,12 +1,12 @@
-"""What every store must do, as tests: a new kind of store derives `StoreConformance`, brings its hooks, and passes.
+"""Tests that every kind of store passes: its test class derives from `StoreConformance` and implements two hooks.
 
     class TestMyStore(StoreConformance):
-        def open_store(self, where="one", *, writer=ANNA, wall=None, here="one"): ...
-        def make_newer(self, where): ...
+        def open_store(self, name="one", *, writer=ANNA, wall=None, machine="one"): ...
+        def make_newer(self, name): ...
 
-Only `holdfast.store.interface` and what copies between stores is used, so nothing here depends on how a store keeps
-what it keeps. `self.place` is a directory of the test's own. A kind of store that several machines share says so with
-`shared = True`. Stores that were opened through `self.store` are closed after the test.
+They use only `holdfast.store.interface` and the copying between stores, and do not depend on how a store saves data.
+`self.place` is a directory of the test. If several machines share one store of this kind, set `shared = True`.
+Stores that were opened through `self.store` are closed after the test.
 """
 
 from __future__ import annotations

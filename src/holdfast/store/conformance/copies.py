@@ -111,9 +111,9 @@ class Copying(Deleting):
         put(store, SESSION, note("after the backup"))
         fresh = self.store("fresh", writer=BEN)
         assert fresh.restore(copy).events == len(events)
-        straight = self.store("straight", writer=CARO)
-        take(straight, events)
-        assert everything(fresh) == everything(straight)
+        source = self.store("straight", writer=CARO)
+        take(source, events)
+        assert everything(fresh) == everything(source)
         assert fresh.projects_with("path", "/home/me/shop") == ["project-1"]
         assert_sound(fresh)
         assert fresh.restore(copy).events == 0
@@ -153,8 +153,8 @@ class Copying(Deleting):
         store = self.store()
         put(store, SESSION, started())
         store.backup(str(self.place / "copy"))
-        whole = (self.place / "copy").read_bytes()
-        (self.place / "half").write_bytes(whole[: len(whole) // 2])
+        content = (self.place / "copy").read_bytes()
+        (self.place / "half").write_bytes(content[: len(content) // 2])
         (self.place / "empty").write_bytes(b"")
         (self.place / "text").write_bytes(b"This is not a backup.\n" * 400)
         fresh = self.store("fresh", writer=BEN)
@@ -202,7 +202,7 @@ def own(store: Store) -> LocalState:
 
 
 class Carrying(StoreFixture):
-    def furnished(self) -> Store:
+    def populated_store(self) -> Store:
         """Sessions of three writers, one of them deleted, one event erased, work trees, projects and memory."""
         store = self.store("source")
         take(store, self.history())
@@ -222,7 +222,7 @@ class Carrying(StoreFixture):
     def test_local_state_is_complete(self) -> None:
         """It is empty at first; then it has every work tree, project, piece of evidence and name, in order."""
         assert self.store("empty").local_state() == LocalState({}, [], {})
-        store = self.furnished()
+        store = self.populated_store()
         local = store.local_state()
         assert list(local.places.items()) == [("/home/me/other", OTHER), ("/home/me/shop", SESSION)]
         assert local.projects == [KNOWN, KnownProject("project-1", "shop", (("path", "/home/me/shop"),))]
@@ -248,7 +248,7 @@ class Carrying(StoreFixture):
 
     def test_missing_events_are_recorded_once(self) -> None:
         """Names of missing events are recorded in the transaction, and once; an own session may be repaired."""
-        store = self.furnished()
+        store = self.populated_store()
         assert store.may_repair(SESSION)
         assert store.own_id(SESSION) == SESSION
         assert store.local_state().missing_events == frozenset()
@@ -265,7 +265,7 @@ class Carrying(StoreFixture):
 
     def test_a_copy_is_the_same_store(self) -> None:
         """Log, states, listings, search, work trees, projects and names arrive; copying again changes nothing."""
-        source, target = self.furnished(), self.store("target", writer=BEN)
+        source, target = self.populated_store(), self.store("target", writer=BEN)
         events = sum(len(list(source.events(session))) for session in source.sessions())
         assert copy(source, target) == (3, events, ())
         assert everything(target) == everything(source)
@@ -281,7 +281,7 @@ class Carrying(StoreFixture):
 
     def test_copy_unites_and_keeps_what_the_target_has(self) -> None:
         """Other sessions, newer work trees, names and deletions of the target stay as they are."""
-        source, target = self.furnished(), self.store("target", writer="d" * 20)
+        source, target = self.populated_store(), self.store("target", writer="d" * 20)
         put(target, SESSION, note("paint of the target"))
         put(target, THIRD, note("paint of a third"))
         take(target, source.events(OTHER))

@@ -73,11 +73,11 @@ class Deleting(StoreFixture):
         """At any place in the order of arrival, a deletion leaves no data of the session."""
         source = self.store("source")
         put(source, SESSION, started(aliases={"craft": "alias-one"}), note("secret paint"))
-        whole = list(source.events(SESSION))
+        events = list(source.events(SESSION))
         source.erase(SESSION, draft(SessionDeleted()))
         deletion = list(source.events(SESSION))[-1]
         after = foreign(BEN, 1, note("secret, written later"), clock=deletion.clock + 5)
-        events = [*whole, deletion, after]
+        events = [*events, deletion, after]
         random.Random(seed).shuffle(events)  # noqa: S311 (the same each time)
         store = self.store("target", writer=CARO)
         for event in events:
@@ -93,12 +93,12 @@ class Deleting(StoreFixture):
         put(source, SESSION, started())
         kept = put(source, SESSION, note("blue paint"))[0]
         erased = put(source, SESSION, note("secret paint"), AliasGiven(format="craft", id="alias-one"))
-        whole = list(source.events(SESSION))
+        events = list(source.events(SESSION))
         put(source, SESSION, EventErased(hashes=tuple(event.hash for event in erased)))
         erasure = list(source.events(SESSION))[-1]
         assert source.find("alias-one") == []
         assert_sound(source)
-        events = [*whole, erasure]
+        events = [*events, erasure]
         random.Random(seed).shuffle(events)  # noqa: S311 (the same each time)
         store = self.store("target", writer=CARO)
         for event in events:
@@ -122,7 +122,7 @@ class Deleting(StoreFixture):
         put(source, SESSION, AliasGiven(format="craft", id="alias-two"))
         for number in range(chance.choice((0, 40, 80))):
             put(source, SESSION, note(f"note {number}"))
-        whole = list(source.events(SESSION))
+        events = list(source.events(SESSION))
         instead: dict[str, Json] = {
             secret.hash: {"text": "red words"},
             alias.hash: {"format": "craft", "id": "alias-three"},
@@ -136,7 +136,7 @@ class Deleting(StoreFixture):
         assert [row.id for row in source.rows(Filter(search="red words"))] == [SESSION]
         assert source.rows(Filter(search="secret")) == []
         assert_sound(source)
-        events = [*whole, *list(source.events(SESSION))[-2:]]
+        events = [*events, *list(source.events(SESSION))[-2:]]
         if chance.random() < 0.5:  # some come erased already
             events[2:5] = [msgspec.structs.replace(event, data=None, salt=None) for event in events[2:5]]
         chance.shuffle(events)
@@ -158,8 +158,8 @@ class Deleting(StoreFixture):
         secret = put(source, SESSION, note("secret paint"))[0]
         for number in range(80):
             put(source, SESSION, note(f"note {number}"))
-        whole = list(source.events(SESSION))
-        take(store, [whole[0], msgspec.structs.replace(secret, data=None, salt=None), *whole[2:]])
+        events = list(source.events(SESSION))
+        take(store, [events[0], msgspec.structs.replace(secret, data=None, salt=None), *events[2:]])
         put(source, SESSION, EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "blue paint"}}))
         take(store, list(source.events(SESSION))[-1:])
         assert [row.id for row in store.rows(Filter(search="blue"))] == [SESSION]
@@ -198,7 +198,7 @@ class Deleting(StoreFixture):
         take(store, [foreign(CARO, 1, note("first of all"), clock=5)])
         state = store.state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes][:2] == ["first of all", "blue paint"]
+        assert [item.text for item in state.notes][:2] == ["first of all", "blue paint"]
         assert_sound(self.reopened(store))
 
 
@@ -216,9 +216,9 @@ class Withdrawing(StoreFixture):
     def test_withdrawn_events_leave_no_trace(self, writer: str, after: int) -> None:
         """State, listing, search and names equal those of a store without them; received again, they count."""
         history = self.history()
-        store, without, whole = self.store("s"), self.store("t"), self.store("u")
+        store, without, complete = self.store("s"), self.store("t"), self.store("u")
         take(store, history)
-        take(whole, history)
+        take(complete, history)
         withdrawn = [
             entry for entry in history if entry.session == SESSION and entry.writer == writer and entry.seq > after
         ]
@@ -229,7 +229,7 @@ class Withdrawing(StoreFixture):
         store = self.reopened(store, "s")
         assert everything(store) == everything(without)
         assert take(store, withdrawn) == len(withdrawn)
-        assert everything(store) == everything(whole)
+        assert everything(store) == everything(complete)
         assert_sound(store)
 
     def test_withdrawing_nothing_changes_nothing(self) -> None:
@@ -282,7 +282,7 @@ class Withdrawing(StoreFixture):
             take(store, [mine])
             state = other.state(SESSION)
             assert state is not None
-            assert [kept.text for kept in state.notes] == [f"turn {turn}"]
+            assert [item.text for item in state.notes] == [f"turn {turn}"]
             withdraw(other, CARO, 0)
             assert store.state(SESSION) is None
 
@@ -312,11 +312,11 @@ class Withdrawing(StoreFixture):
         take(store, [first, foreign(CARO, 1, note("blue words"), clock=START * 1000 + 9000, key="hook:1")])
         state = store.state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes] == ["paint of theirs"]
+        assert [item.text for item in state.notes] == ["paint of theirs"]
         assert withdraw(store, BEN, 0) == [first]
         state = store.state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes] == ["blue words"]
+        assert [item.text for item in state.notes] == ["blue words"]
         assert store.rows(Filter(search="paint")) == []
         assert [row.id for row in store.rows(Filter(search="blue"))] == [SESSION]
         assert_sound(store)
@@ -369,7 +369,7 @@ class Withdrawing(StoreFixture):
         """After any series of arrivals and withdrawals, only the events that are left count."""
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         history = self.history()
-        store, straight = self.store("s"), self.store("t")
+        store, in_order = self.store("s"), self.store("t")
         for _ in range(12):
             take(store, chance.sample(history, chance.randrange(1, len(history))))
             session, writer = chance.choice([(SESSION, ANNA), (SESSION, BEN), (SESSION, CARO), (OTHER, CARO)])
@@ -378,5 +378,5 @@ class Withdrawing(StoreFixture):
                 assert store.state(name) == fold(store.events(name), name)
             assert {finding.check for finding in store.check()} <= {"chain"}, "holes, and nothing else"
         take(store, history)
-        take(straight, history)
-        assert everything(store) == everything(straight)
+        take(in_order, history)
+        assert everything(store) == everything(in_order)

@@ -73,16 +73,16 @@ def take(store: Store, events: Iterable[Event]) -> int:
 
 def everything(store: Store) -> dict[str, object]:
     """All that a store shows, to compare one with another, or before with after."""
-    shown: dict[str, object] = {"rows": store.rows(Filter()), "sessions": list(store.sessions())}
+    content: dict[str, object] = {"rows": store.rows(Filter()), "sessions": list(store.sessions())}
     for session in store.sessions():
         state = store.state(session)
         assert state is not None
-        shown[session] = (list(store.events(session)), freeze(state), store.find(session))
+        content[session] = (list(store.events(session)), freeze(state), store.find(session))
     for word in ("shop", "paint", "blue", "secret", "note"):
-        shown[f"search {word}"] = [row.id for row in store.rows(Filter(search=word))]
+        content[f"search {word}"] = [row.id for row in store.rows(Filter(search=word))]
     for alias in ("alias-one", "alias-two"):
-        shown[f"find {alias}"] = store.find(alias)
-    return shown
+        content[f"find {alias}"] = store.find(alias)
+    return content
 
 
 def assert_sound(store: Store) -> None:
@@ -122,15 +122,15 @@ class StoreFixture:
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────────
 
     def open_store(
-        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+        self, name: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, machine: str = "one"
     ) -> Store:
         """Open the store of this name, made on first use. Opened again it is a second connection to the same.
 
-        `here` names the installation that opens it: of a store that is not `shared` there is one alone.
+        `machine` names the installation that opens it. A store that is not `shared` is opened by one only.
         """
         raise NotImplementedError
 
-    def make_newer(self, where: str) -> None:
+    def make_newer(self, name: str) -> None:
         """Change the closed store so that it looks as if a later version of the program had written it.
 
         Asked for one name only, "newer", so that it can be a separate store: it stays as it is after the test.
@@ -145,16 +145,16 @@ class StoreFixture:
             store.close()
 
     def store(
-        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+        self, name: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, machine: str = "one"
     ) -> Store:
-        store = self.open_store(where, writer=writer, wall=wall or Ticks(), here=here)
+        store = self.open_store(name, writer=writer, wall=wall or Ticks(), machine=machine)
         self._opened.append(store)
         return store
 
-    def reopened(self, store: Store, where: str = "one", *, writer: str = ANNA) -> Store:
+    def reopened(self, store: Store, name: str = "one", *, writer: str = ANNA) -> Store:
         self._opened.remove(store)
         store.close()
-        return self.store(where, writer=writer)
+        return self.store(name, writer=writer)
 
     def history(self) -> list[Event]:
         """Three writers at work on one session: together, apart, and with equal keys."""

@@ -42,7 +42,7 @@ from holdfast.store.interface import UNSEEN, Filter, Store
 
 
 class ListingConformance(StoreFixture):
-    def shelf(self) -> Store:
+    def five_sessions(self) -> Store:
         """Five sessions of two projects, a day apart, in several states."""
         store = self.store()
         elsewhere = ProjectFacts(id="project-2", name="house", path="/home/me/house")
@@ -65,7 +65,7 @@ class ListingConformance(StoreFixture):
         """The id by which a format knows a session finds it, within the filter, and so do a part of it and the
         beginning of the session's own; what is shorter than four characters is too little.
         """
-        store = self.shelf()
+        store = self.five_sessions()
         session = "2aaaaaaa-0000-4000-8000-000000000002"
         put(store, session, AliasGiven(format="orchestrator", id="2025-12-27-abc123"))
         assert self.goals(store, search="2025-12-27-abc123") == ["2"]
@@ -79,7 +79,7 @@ class ListingConformance(StoreFixture):
 
     def test_listings_come_newest_first_and_filtered(self) -> None:
         """By creation, then by id; by project, status, age and number, alone and together."""
-        store = self.shelf()
+        store = self.five_sessions()
         assert self.goals(store) == ["4", "3", "2", "1", "0"]
         assert self.goals(store, limit=2) == ["4", "3"]
         assert self.goals(store, projects=("project-1",)) == ["4", "2", "0"]
@@ -95,7 +95,7 @@ class ListingConformance(StoreFixture):
 
     def test_listings_show_what_is_unfinished_of_a_name_or_archived(self) -> None:
         """Each filter alone and combined; archived ones also by age, if a time and an age are given."""
-        store = self.shelf()
+        store = self.five_sessions()
         put(store, THIRD, started("Goal 9"), SessionAborted(), at=START - DAY)
         assert self.goals(store, unfinished=True) == ["4", "3", "1", "0"]
         assert self.goals(store, unfinished=True, status="paused") == ["1"]
@@ -112,21 +112,21 @@ class ListingConformance(StoreFixture):
 
     def test_a_listing_goes_on_where_it_stopped(self) -> None:
         """Pages together have every session once, in the order of the whole list, with any other criteria."""
-        store = self.shelf()
+        store = self.five_sessions()
         for session in (OTHER, SESSION, THIRD):
             put(store, session, started("Goal same"), at=START + 2 * DAY)
-        asked: list[dict[str, Any]] = [
+        criteria: list[dict[str, Any]] = [
             {}, {"unfinished": True}, {"name": "shop"}, {"search": "goal"}, {"projects": ("project-1",)},
         ]  # fmt: skip
-        for which in asked:
-            whole = store.rows(Filter(**which))
+        for criterion in criteria:
+            all_rows = store.rows(Filter(**criterion))
             for size in (1, 2, 3):
                 shown: list[str] = []
                 before: tuple[int, str] | None = None
-                while page := store.rows(Filter(**which, before=before, limit=size)):
+                while page := store.rows(Filter(**criterion, before=before, limit=size)):
                     shown += [row.id for row in page]
                     before = (parse_time(page[-1].created_at), page[-1].id)
-                assert shown == [row.id for row in whole], (which, size)
+                assert shown == [row.id for row in all_rows], (criterion, size)
         assert self.goals(store, before=(START + 2 * DAY, "0")) == ["1", "0"]
 
     def test_equal_times_are_ordered_by_id(self) -> None:
@@ -150,7 +150,7 @@ class ListingConformance(StoreFixture):
 
     def test_sessions_count_as_archived_by_event_and_by_age(self) -> None:
         """With a time and an age given, sessions that ended longer ago count as archived; nothing is recorded."""
-        store = self.shelf()
+        store = self.five_sessions()
         events = sum(len(list(store.events(session))) for session in store.sessions())
 
         def archived(**which: object) -> list[str]:
@@ -375,7 +375,7 @@ class Installations(StoreFixture):
         """One store, opened by two installations."""
         if not self.shared:
             pytest.skip("a store of this kind is of one installation")
-        return self.store(here="laptop"), self.store(here="desktop", writer=BEN)
+        return self.store(machine="laptop"), self.store(machine="desktop", writer=BEN)
 
     def test_sessions_are_shared(self, two: tuple[Store, Store]) -> None:
         """Events that one records are shown, found and continued by the other."""
@@ -445,7 +445,7 @@ class Installations(StoreFixture):
     def test_events_of_two_installations_are_in_the_order_they_were_recorded(self, two: tuple[Store, Store]) -> None:
         """Events of a session have growing clocks, however the machines' clocks differ."""
         laptop, desktop = two
-        ahead = self.store(here="ahead", wall=Ticks(Ticks().micros * 2))
+        ahead = self.store(machine="ahead", wall=Ticks(Ticks().micros * 2))
         first = put(ahead, SESSION, started())[0]
         made = [put(store, SESSION, note(str(number)))[0] for number, store in enumerate((desktop, laptop, desktop))]
         assert list(laptop.events(SESSION)) == [first, *made]

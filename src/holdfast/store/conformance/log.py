@@ -96,13 +96,13 @@ class Chains(StoreFixture):
         store = self.store()
         take(store, self.history())
         for session in (SESSION, OTHER):
-            whole = list(store.events(session))
-            assert list(store.events(session, since=0)) == whole
-            for event in whole:
+            events = list(store.events(session))
+            assert list(store.events(session, since=0)) == events
+            for event in events:
                 rest = list(store.events(session, since=event.clock))
-                assert rest == [item for item in whole if item.clock >= event.clock]
+                assert rest == [item for item in events if item.clock >= event.clock]
                 assert event in rest
-            assert list(store.events(session, since=whole[-1].clock + 1)) == []
+            assert list(store.events(session, since=events[-1].clock + 1)) == []
         assert list(store.events(THIRD, since=1)) == []
 
     def test_one_clock_of_two_writers_is_never_torn(self) -> None:
@@ -151,7 +151,7 @@ class Chains(StoreFixture):
             assert put(other, SESSION, note("ours"), key="run:1") == []
         state = store.state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes] == ["taken", "taken", "ours"]
+        assert [item.text for item in state.notes] == ["taken", "taken", "ours"]
         assert_sound(store)
 
     def test_a_transaction_knows_keys_and_what_it_changed(self) -> None:
@@ -191,7 +191,7 @@ class Chains(StoreFixture):
         assert take(store, [theirs]) == 1
         state = store.state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes] == ["paint of theirs" if late else "blue words of mine"]
+        assert [item.text for item in state.notes] == ["paint of theirs" if late else "blue words of mine"]
         assert len(list(store.events(SESSION))) == 3
         assert bool(store.rows(Filter(search="blue"))) is not late
         assert bool(store.rows(Filter(search="paint"))) is late
@@ -233,8 +233,8 @@ class Receiving(StoreFixture):
     def test_the_order_of_arrival_does_not_matter(self, seed: int) -> None:
         """The same events in any order, in any portions, some twice, give the same state, listing and search."""
         history = self.history()
-        straight, shuffled = self.store("s"), self.store("t", writer=BEN)
-        take(straight, history)
+        in_order, shuffled = self.store("s"), self.store("t", writer=BEN)
+        take(in_order, history)
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         mixed = history + chance.sample(history, 10)
         chance.shuffle(mixed)
@@ -244,8 +244,8 @@ class Receiving(StoreFixture):
             del mixed[:size]
             for session in shuffled.sessions():
                 assert shuffled.state(session) == fold(shuffled.events(session), session)
-        assert everything(straight) == everything(shuffled)
-        assert_sound(straight)
+        assert everything(in_order) == everything(shuffled)
+        assert_sound(in_order)
         assert_sound(shuffled)
 
     def test_late_events_find_their_place_in_a_long_session(self) -> None:
@@ -311,7 +311,7 @@ class Receiving(StoreFixture):
         take(store, [foreign(BEN, 1, note("one"), clock=clock), foreign(BEN, 1, note("two"), clock=clock + 5)])
         state = store.state(SESSION)
         assert state is not None
-        assert sorted(kept.text for kept in state.notes) == ["one", "two"]
+        assert sorted(item.text for item in state.notes) == ["one", "two"]
         assert state == fold(store.events(SESSION), SESSION)
 
 
@@ -361,16 +361,16 @@ class Streaming(StoreFixture):
         """Reading on from the last place, in portions of any size, gives every event once."""
         store = self.store()
         take(store, self.history())
-        whole = store.arrived(0, 1_000_000)
+        arrivals = store.arrived(0, 1_000_000)
         for size in (1, 3, 7, 1000):
             received, place = [], 0
             while portion := store.arrived(place, size):
                 assert len(portion) <= size
                 received += portion
                 place = portion[-1].place
-            assert received == whole
-        assert store.arrived(whole[-1].place, 5) == []
-        assert store.latest_place() == whole[-1].place
+            assert received == arrivals
+        assert store.arrived(arrivals[-1].place, 5) == []
+        assert store.latest_place() == arrivals[-1].place
         assert store.arrived(0, 0) == []
 
     def test_a_failed_transaction_leaves_no_place(self) -> None:

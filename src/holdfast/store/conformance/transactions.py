@@ -65,7 +65,7 @@ class Durability(StoreFixture):
         put(ben, SESSION, note("from two"))
         put(ben, OTHER, started("Other"))
         with anna.transaction(about=about) as transaction:
-            assert [kept.text for kept in transaction.state(SESSION).notes] == ["from two"]
+            assert [item.text for item in transaction.state(SESSION).notes] == ["from two"]
             assert transaction.state(OTHER).count == 1
             assert transaction.state(THIRD).count == 0
             transaction.record(SESSION, draft(note("from one")))
@@ -143,7 +143,7 @@ class Durability(StoreFixture):
         put(ben, SESSION, note("from two"))
         state = anna.state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes] == ["from two"]
+        assert [item.text for item in state.notes] == ["from two"]
         with anna.transaction() as transaction:
             assert transaction.state(SESSION).count == 2
 
@@ -192,7 +192,7 @@ class Durability(StoreFixture):
         put(store, SESSION, started(), *(note(text) for text in texts))
         state = self.reopened(store).state(SESSION)
         assert state is not None
-        assert [kept.text for kept in state.notes] == texts
+        assert [item.text for item in state.notes] == texts
 
     def test_the_state_is_that_of_the_bytes_when_a_number_has_two_spellings(self) -> None:
         """RFC 8785 writes -0.0 as 0: the state recorded here must be the one another device folds."""
@@ -221,7 +221,7 @@ class Durability(StoreFixture):
             transaction.record(SESSION, draft(started()))
             assert transaction.state(SESSION).count == 1
             transaction.record(SESSION, draft(note("two")))
-            assert [kept.text for kept in transaction.state(SESSION).notes] == ["two"]
+            assert [item.text for item in transaction.state(SESSION).notes] == ["two"]
 
 
 # ── noticing changes ─────────────────────────────────────────────────────────────────────────────────────

@@ -34,7 +34,7 @@ class InitResult(NamedTuple):
 
 @contextmanager
 def connected(address: PostgresAddress, operation: str) -> Iterator[Connection]:
-    """A connection outside of the pool, with errors in a person's words."""
+    """A connection outside of the pool, with errors that tell a person what to do."""
     try:
         # Building indexes and dividing the log may take long, and others may be at work.
         settings = {"lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}

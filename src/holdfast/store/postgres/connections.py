@@ -1,6 +1,6 @@
 """Connections to the server: what to connect with, one pool per process and address, and a listener for changes.
 
-Where the URL says nothing else, a server on another machine must prove who it is: libpq alone would talk to anybody
+Unless the URL says otherwise, a server on another machine must prove its identity: libpq alone would talk to anybody
 who answers. Connections notice within seconds that the other side has disappeared, and never hold a lock for longer.
 """
 
@@ -62,13 +62,19 @@ def vault_of(url: str) -> str | None:
 
 def connection_parameters(url: str, *, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """What psycopg connects with. A URL that libpq rejects is never repeated: it may hold a password."""
-    given = {name: value for name, value in PostgresAddress(url).parameters.items() if name != "vault"}
-    if given.pop("ssl", "") == "true":  # as others write it
-        given.setdefault("sslmode", "require")
-    options = {name: value for name, value in {**_NETWORK, **given, **_proof(given)}.items() if value != ""}
-    wanted = {**_SETTINGS, **(settings or {})}
-    settings_options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in wanted.items())
-    options["options"] = f"{settings_options} {given.get('options', '')}".strip()
+    parameters = {name: value for name, value in PostgresAddress(url).parameters.items() if name != "vault"}
+    if parameters.pop("ssl", "") == "true":  # the spelling of other drivers
+        parameters.setdefault("sslmode", "require")
+    options = {
+        name: value
+        for name, value in {**_NETWORK, **parameters, **_server_verification(parameters)}.items()
+        if value != ""
+    }
+    all_settings = {**_SETTINGS, **(settings or {})}
+    settings_options = " ".join(
+        f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in all_settings.items()
+    )
+    options["options"] = f"{settings_options} {parameters.get('options', '')}".strip()
     try:
         make_conninfo(**options)
     except psycopg.Error:
@@ -79,15 +85,20 @@ def connection_parameters(url: str, *, settings: Mapping[str, str] | None = None
     return options
 
 
-def _proof(given: Mapping[str, str]) -> dict[str, str]:
-    """How the server must prove itself, where the URL and the environment say nothing."""
-    hosts = (given.get("hostaddr"), given.get("host"), os.environ.get("PGHOSTADDR"), os.environ.get("PGHOST"))
+def _server_verification(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The parameters by which libpq verifies the server, if neither the URL nor the environment sets them."""
+    hosts = (
+        parameters.get("hostaddr"),
+        parameters.get("host"),
+        os.environ.get("PGHOSTADDR"),
+        os.environ.get("PGHOST"),
+    )
     host = next(filter(None, hosts), "")
     is_local = all(name in _LOCAL or name.startswith(("/", "@")) for name in host.split(","))
-    if is_local or given.get("sslmode") or os.environ.get("PGSSLMODE") or given.get("service"):
+    if is_local or parameters.get("sslmode") or os.environ.get("PGSSLMODE") or parameters.get("service"):
         return {}
     proof = {"sslmode": "verify-full"}
-    if not given.get("sslrootcert") and not os.environ.get("PGSSLROOTCERT"):
+    if not parameters.get("sslrootcert") and not os.environ.get("PGSSLROOTCERT"):
         # This machine's certificates: the TLS library bundled with libpq may look elsewhere.
         proof["sslrootcert"] = ssl.get_default_verify_paths().cafile or "system"
     return proof
@@ -101,8 +112,8 @@ def secrets_of(url: str) -> list[str]:
 # ── the pool ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_MAX_CONNECTIONS: Final = 16  # a store needs one, for moments
-_POLL_SECONDS: Final = 0.05  # between two looks at why connecting failed
+_MAX_CONNECTIONS: Final = 16  # a store needs one at a time, briefly
+_POLL_SECONDS: Final = 0.05  # between two checks why connecting failed
 _MAX_WAIT: Final = 15.0  # seconds to wait while all connections are in use, or the server is slow
 # Seconds without an answer after which the server counts as unreachable. It answers when a lock could not be had
 # within `PATIENCE`, and keepalives notice a lost network sooner.
@@ -120,20 +131,20 @@ class PatientConnection(Connection):
 
     patience: float | None = None  # seconds, where `SILENCE_TIMEOUT` is too long
 
-    def wait(self, gen: Generator[Any, Any, _Result], *given: Any, **named: Any) -> _Result:
-        return super().wait(self._with_timeout(gen), *given, **named)
+    def wait(self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any) -> _Result:
+        return super().wait(self._with_timeout(gen), *args, **kwargs)
 
     def _with_timeout(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
-        """The same steps; psycopg yields now and then although nothing happened.
+        """The same steps, ended after too long a silence: psycopg also yields when nothing has happened.
 
         When much is sent at once, psycopg sends what fits and then only waits for answers: the rest is sent here.
         """
         last_sign = monotonic()
         try:
-            wanted = next(gen)
+            awaited = next(gen)
             while True:
-                unsent = wanted == Wait.R and self.pgconn.flush() != 0
-                ready = yield Wait.RW if unsent else wanted
+                unsent = awaited == Wait.R and self.pgconn.flush() != 0
+                ready = yield Wait.RW if unsent else awaited
                 if unsent and ready == Ready.W:
                     last_sign = monotonic()
                     continue
@@ -142,7 +153,7 @@ class PatientConnection(Connection):
                 elif monotonic() - last_sign > (SILENCE_TIMEOUT if self.patience is None else self.patience):
                     self.pgconn.finish()
                     raise ServerSilent("it stopped answering")
-                wanted = gen.send(ready)
+                awaited = gen.send(ready)
         except StopIteration as done:
             result: _Result = done.value
             return result
@@ -170,14 +181,14 @@ class PostgresPool:
             """Notes why connecting failed: the pool itself only reports a timeout."""
 
             @classmethod
-            def connect(cls, conninfo: str = "", **named: Any) -> Self:
+            def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
                 try:
-                    made = super().connect(conninfo, **named)
+                    connection = super().connect(conninfo, **kwargs)
                 except psycopg.Error as error:
                     pool._failure = error
                     raise
                 pool._failure = None
-                return made
+                return connection
 
         return ConnectionPool(
             kwargs={**self._parameters, "autocommit": True}, connection_class=RememberingConnection,

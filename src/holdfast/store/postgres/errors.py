@@ -37,77 +37,77 @@ def is_cut(error: BaseException) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
-def explain(error: BaseException, operation: str, where: str, hidden: Iterable[str] = ()) -> HoldfastError | None:
+def explain(error: BaseException, operation: str, url: str, hidden: Iterable[str] = ()) -> HoldfastError | None:
     """The error to raise instead; None when this one explains itself or is not ours."""
     cannot = f"cannot {operation}"
     match error:
         case HoldfastError():
             return None
         case pg.LockNotAvailable() | pg.DeadlockDetected():
-            who, look = _lock_holder(error)
-            hint = f"Try again; if it lasts, {look}. The database administrator finds the holder in pg_locks."
-            return Busy(f"{cannot}: {who}; nothing was changed", hint=hint, operation=operation, file=where)
+            holder, advice = _lock_holder(error)
+            hint = f"Try again; if it lasts, {advice}. The database administrator finds the holder in pg_locks."
+            return Busy(f"{cannot}: {holder}; nothing was changed", hint=hint, operation=operation, file=url)
         case pg.DiskFull():
             return Failed(
                 f"{cannot}: the server's disk is full; nothing was changed",
                 hint="Ask the database administrator to free some space; then run the command again.",
-                operation=operation, file=where,
+                operation=operation, file=url,
             )  # fmt: skip
         case pg.ReadOnlySqlTransaction():
             return Failed(
                 f"{cannot}: the server is read-only (perhaps a replica); nothing was changed",
                 hint="Set HOLDFAST_STORE to the server that accepts writes.",
-                operation=operation, file=where,
+                operation=operation, file=url,
             )  # fmt: skip
         case pg.InsufficientPrivilege():
-            return _refused(error, operation, where)
+            return _refused(error, operation, url)
         case pg.UniqueViolation():
             return Refused(
                 f"{cannot}: this store has it already, from somebody who does not share it with you",
                 hint="Ask its owner: holdfast store share.",
-                operation=operation, file=where,
+                operation=operation, file=url,
             )  # fmt: skip
         case pg.InvalidSchemaName() | pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn():
-            return NotFound("there is no Holdfast store in this database", hint=INIT, operation=operation, file=where)
+            return NotFound("there is no Holdfast store in this database", hint=INIT, operation=operation, file=url)
         case pg.InvalidCatalogName():
-            return NotFound("there is no such database", hint="Make it: createdb NAME. " + INIT, file=where)
+            return NotFound("there is no such database", hint="Make it: createdb NAME. " + INIT, file=url)
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
             return Unreachable(
                 "the server refused the login",
                 hint="Check the name, and the password in HOLDFAST_STORE, PGPASSWORD or ~/.pgpass.",
-                operation=operation, file=where,
+                operation=operation, file=url,
             )  # fmt: skip
         case pg.DataError() | pg.ProgramLimitExceeded():
-            return Invalid(f"{cannot}: {_first_line(error)}", operation=operation, file=where)
+            return Invalid(f"{cannot}: {_first_line(error)}", operation=operation, file=url)
         case pg.QueryCanceled() | pg.SerializationFailure() | pg.IdleInTransactionSessionTimeout():
             return Busy(
                 f"{cannot}: the server stopped it; nothing was changed",
                 hint="Try again.",
                 operation=operation,
-                file=where,
+                file=url,
             )
         case pg.DataCorrupted() | pg.IndexCorrupted():
-            return Damaged(f"the server's files are damaged ({_first_line(error)})", operation=operation, file=where)
+            return Damaged(f"the server's files are damaged ({_first_line(error)})", operation=operation, file=url)
         case psycopg.OperationalError() | psycopg.InterfaceError() if is_cut(error):
-            return _unreachable(error, operation, where, hidden)
+            return _unreachable(error, operation, url, hidden)
         case psycopg.ProgrammingError() if error.sqlstate is None and _VALUE.search(_reason(error)):
-            return _unreachable(error, operation, where, hidden)
+            return _unreachable(error, operation, url, hidden)
         case psycopg.Error():
             return Failed(
                 f"{cannot}: {_first_line(error)}; nothing was changed", hint="holdfast doctor looks closer.",
-                operation=operation, file=where,
+                operation=operation, file=url,
             )  # fmt: skip
         case MemoryError():
-            return Failed(f"{cannot}: out of memory; nothing was changed", operation=operation, file=where)
+            return Failed(f"{cannot}: out of memory; nothing was changed", operation=operation, file=url)
     return None
 
 
 def _lock_holder(error: psycopg.Error) -> tuple[str, str]:
     """Who holds the lock, and where to look first; the error's context names the statement (rights.sql)."""
-    within = error.diag.context or ""
-    if "LOCK TABLE" in within:
+    context = error.diag.context or ""
+    if "LOCK TABLE" in context:
         return "the log is being divided, or somebody holds its table", "ask the database administrator"
-    if str(INSTALLATION_LOCK) in within:
+    if str(INSTALLATION_LOCK) in context:
         return (
             "another process of this home is writing, or somebody holds its lock",
             "look for a stopped holdfast process on this machine",
@@ -118,7 +118,7 @@ def _lock_holder(error: psycopg.Error) -> tuple[str, str]:
     )
 
 
-def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
+def _refused(error: psycopg.Error, operation: str, url: str) -> Refused:
     """What the operation lacks the right for; the server's own message does not say what to do."""
     message, hint = _first_line(error), "Ask the database administrator to admit you: holdfast store admit PERSON"
     if operation == OPEN or ("schema holdfast" in message and operation not in OF_THE_OWNER):
@@ -141,21 +141,21 @@ def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
     else:  # a message of ours: see rights.sql
         reason = f"cannot {operation}: {message}; nothing was changed"
         hint = "It is somebody else's: ask them, or the database administrator."
-    return Refused(reason, hint=hint, operation=operation, file=where)
+    return Refused(reason, hint=hint, operation=operation, file=url)
 
 
-def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Iterable[str]) -> HoldfastError:
+def _unreachable(error: psycopg.Error, operation: str, url: str, hidden: Iterable[str]) -> HoldfastError:
     # Names of hosts, roles and databases could look like a part of the message.
     message = re.sub(r'"[^"]*"', '""', _reason(error).lower())
     if "password" in message or "authentication" in message or "no pg_hba.conf entry" in message:
-        return explain(pg.InvalidPassword(), operation, where) or Unreachable("the server refused the login")
+        return explain(pg.InvalidPassword(), operation, url) or Unreachable("the server refused the login")
     if 'database "" does not exist' in message:
-        return explain(pg.InvalidCatalogName(), operation, where) or NotFound("there is no such database")
+        return explain(pg.InvalidCatalogName(), operation, url) or NotFound("there is no such database")
     if 'role "" does not exist' in message:
         return Unreachable(
             "the server has no such role",
             hint="Ask the database administrator to create it: CREATE ROLE name LOGIN",
-            operation=operation, file=where,
+            operation=operation, file=url,
         )  # fmt: skip
     refused = _VALUE.search(message)
     if refused is not None:
@@ -163,23 +163,23 @@ def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Itera
         return Invalid(
             f"PostgreSQL rejects a connection parameter{name and f': {name}'}",
             hint="Look at the store's URL and at the variables that begin with PG.",
-            operation=operation, file=where,
+            operation=operation, file=url,
         )  # fmt: skip
     if "does not support ssl" in message:
         return Unreachable(
             "the server offers no encryption (TLS), which is required; nothing was sent to it",
             hint="Ask the database administrator to enable TLS. ?sslmode=disable connects without it.",
-            operation=operation, file=where,
+            operation=operation, file=url,
         )  # fmt: skip
     if "certificate" in message or "ssl" in message:
         return Unreachable(
             "the server did not prove who it is (TLS)",
             hint="Name the authority that signed its certificate: ?sslrootcert=FILE; see sslmode in docs/team.md.",
-            operation=operation, file=where,
+            operation=operation, file=url,
         )  # fmt: skip
-    why = _reason(error)
-    shown = "" if any(name in why for name in hidden) else f" ({why})"
-    return Unreachable(f"the server cannot be reached{shown}", hint=AWAY, operation=operation, file=where)
+    reason = _reason(error)
+    details = "" if any(name in reason for name in hidden) else f" ({reason})"
+    return Unreachable(f"the server cannot be reached{details}", hint=AWAY, operation=operation, file=url)
 
 
 def _reason(error: psycopg.Error) -> str:

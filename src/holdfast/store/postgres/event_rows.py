@@ -180,7 +180,7 @@ def obeyed_erasures(pipeline: StatementPipeline, ref: int | None, session: str) 
 
 
 def erasable_rows(
-    pipeline: StatementPipeline, ref: int | None, session: str, wanted: Iterable[str]
+    pipeline: StatementPipeline, ref: int | None, session: str, hashes: Iterable[str]
 ) -> list[tuple[int, bytes]]:
     """The rows, by clock and hash, of the events with these hashes that still have data. A row whose hash is not true
     is erased only by the person who recorded it, and by the owner.
@@ -188,7 +188,7 @@ def erasable_rows(
     rows = pipeline.query(
         f"SELECT {COLUMNS}, e.put_by FROM events e"  # noqa: S608 (constants)
         " WHERE e.session = %s AND coalesce(e.data, e.salt) IS NOT NULL AND e.hash = ANY(%s::bytea[])",
-        (ref, sorted(hash_bytes(wanted))),
+        (ref, sorted(hash_bytes(hashes))),
     )
     orders = obeyed_erasures(pipeline, ref, session) if rows else []
     erasable = []

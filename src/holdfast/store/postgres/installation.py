@@ -1,4 +1,4 @@
-"""What one installation asks of a store that many share: its local state, and the events that arrived.
+"""Read what one installation needs from a store that many share: its local state, and the events that arrived.
 
 Paths, current sessions, memory and clock belong to one machine. What else finds a project is shared with everybody
 who sees a session of it. No role may search these tables for a text; functions in sql/asking.sql do it for them.
@@ -176,7 +176,7 @@ class InstallationTables:
         return int(min(latest, horizon))
 
     def horizon(self) -> int:
-        """The place up to which nothing can come in any more. A separate query: what follows is read after it."""
+        """The place up to which no event can arrive any more. A separate query, so that later ones read after it."""
         return int(self.pipeline.value("SELECT holdfast.horizon()"))
 
     def store_version(self) -> int:
@@ -193,7 +193,7 @@ class InstallationTables:
             horizon = self.horizon()
             sql = f"SELECT max(latest), count(*), sum(ref)::text FROM ({_VISIBLE}) s"  # noqa: S608 (constants)
             latest = self.pipeline.query(sql, (self.vault, -1) * len(VISIBLE_PARTS))[0]
-            # Beyond the horizon other changes may still come in below: those places count later.
-            seen = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.local_state_version()}"
-            self._last_version = (seen_state, int(digest(seen.encode())[:15], 16))
+            # Beyond the horizon, events may still arrive at lower places: those count later.
+            version = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.local_state_version()}"
+            self._last_version = (seen_state, int(digest(version.encode())[:15], 16))
         return self._last_version[1]

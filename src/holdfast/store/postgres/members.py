@@ -47,7 +47,7 @@ def server_info(store: PostgresStore) -> ServerInfo:
 
 
 def _read_info(pipeline: StatementPipeline, vault: int) -> ServerInfo:
-    above = pipeline.value("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = CURRENT_USER")
+    bypasses = pipeline.value("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = CURRENT_USER")
     sizes = pipeline.value(
         "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
         " WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'"
@@ -62,7 +62,7 @@ def _read_info(pipeline: StatementPipeline, vault: int) -> ServerInfo:
         partitions=int(partitions),
         events=None if unknown else int(events),
         bytes=int(sizes),
-        above=bool(above),
+        above=bool(bypasses),
         local=_is_local(pipeline.connection.info),
         encrypted=encrypted,
         proven=encrypted and pipeline.connection.info.get_parameters().get("sslmode") in _PROVEN,
@@ -82,7 +82,7 @@ def _is_local(info: psycopg.ConnectionInfo) -> bool:
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_WORDS: Final = {False: "read", True: "write"}
+_RIGHTS: Final = {False: "read", True: "write"}
 
 
 class _SharedSession(NamedTuple):
@@ -103,17 +103,17 @@ def _people(pipeline: StatementPipeline, vault: int) -> list[str]:
 
 
 def shares(store: PostgresStore, session: str) -> list[ShareGrant]:
-    """Whom a session is shared with, every member first. Who is not the owner sees no other person's share."""
+    """Whom a session is shared with, every member first. Only the owner sees other people's shares."""
 
-    def look(pipeline: StatementPipeline) -> list[ShareGrant]:
+    def read_shares(pipeline: StatementPipeline) -> list[ShareGrant]:
         shared = _shared_session(pipeline, store, session)
         rows = pipeline.query(
             "SELECT person, writes FROM holdfast.shares WHERE session = %s ORDER BY person", (shared.ref,)
         )
-        everyone = [ShareGrant(None, shared.everyone == _WORDS[True])] if shared.everyone else []
+        everyone = [ShareGrant(None, shared.everyone == _RIGHTS[True])] if shared.everyone else []
         return everyone + [ShareGrant(str(person), bool(writes)) for person, writes in rows]
 
-    return store.run_query(look)
+    return store.run_query(read_shares)
 
 
 def share(store: PostgresStore, session: str, person: str | None, writes: bool) -> None:
@@ -122,13 +122,13 @@ def share(store: PostgresStore, session: str, person: str | None, writes: bool) 
         pipeline = _active_pipeline(store)
         shared = _own_session(pipeline, store, session)
         if person is None:
-            pipeline.send("UPDATE holdfast.sessions SET everyone = %s WHERE ref = %s", (_WORDS[writes], shared.ref))
+            pipeline.send("UPDATE holdfast.sessions SET everyone = %s WHERE ref = %s", (_RIGHTS[writes], shared.ref))
             return
         if person == shared.myself:
             raise Invalid("the session is yours already", hint="Name another member.", session=session)
-        known = _people(pipeline, store.vault)
-        if person not in known:
-            others = ", ".join(name for name in known if name != shared.myself)
+        people = _people(pipeline, store.vault)
+        if person not in people:
+            others = ", ".join(name for name in people if name != shared.myself)
             hint = f"Others are: {others}" if others else "There are no others yet: holdfast store admit PERSON"
             raise NotFound(f"{person!a} is not a member of this vault", hint=hint, session=session)
         pipeline.send(
@@ -139,7 +139,7 @@ def share(store: PostgresStore, session: str, person: str | None, writes: bool) 
 
 
 def unshare(store: PostgresStore, session: str, person: str | None) -> None:
-    """Take a share back; that of every member and those of single ones are independent."""
+    """Take a share back. The share with every member and those with single members are independent."""
     with store.transaction():
         pipeline = _active_pipeline(store)
         shared = _own_session(pipeline, store, session)

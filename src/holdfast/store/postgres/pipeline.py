@@ -31,7 +31,7 @@ class StatementPipeline:
         self._stack = contextlib.ExitStack()
         self._active: psycopg.Pipeline | None = None
         self._enabled = False
-        # Sends a batch that is still being collected: it goes before anything else does.
+        # Sends the batch that is still being collected, before anything else.
         self.deferred: Callable[[], None] | None = None
 
     def run_batch(self, statements: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:

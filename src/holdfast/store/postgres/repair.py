@@ -1,7 +1,7 @@
 """Finds damage and repairs it, session by session: chains of events, and what is derived from them.
 
 Only sessions that the caller can see are checked, and only those they may write to are repaired. Damaged events are
-restored where that is certain and otherwise quarantined; the server's own files are the server's business.
+restored where that is certain and otherwise quarantined; the server's own files are not checked.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ def unsound(tables: PostgresTables, session: str, *, own: bool) -> UnsoundEvents
     events = [event for event, _ in tables.tail(session, 0)]
     flawed = [*(flaws(events) if own else ()), *map(unentitled_erasure, tables.unentitled_erasures(session))]
     reason: str | None = None
-    first: dict[tuple[str, str], int] = {}
+    first_unsound: dict[tuple[str, str], int] = {}
     for flaw in flawed:
         author = None if flaw.damaged is None else authors.get(row_key(flaw.damaged))
         if author is not None:
             stream = flaw.writer, author
-            first[stream] = min(flaw.seq, first.get(stream, flaw.seq))
+            first_unsound[stream] = min(flaw.seq, first_unsound.get(stream, flaw.seq))
             reason = reason or f"{flaw.detail} (put there by {author})"
     if reason is None:
         return None
     rows = (
         row_key(event)
         for event in events
-        if event.seq >= first.get((event.writer, authors.get(row_key(event), "")), MAX_SAFE_INTEGER + 1)
+        if event.seq >= first_unsound.get((event.writer, authors.get(row_key(event), "")), MAX_SAFE_INTEGER + 1)
     )
     return UnsoundEvents(reason, frozenset(rows))
 
@@ -99,7 +99,7 @@ def unsound(tables: PostgresTables, session: str, *, own: bool) -> UnsoundEvents
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# What repairing derived data did, by the check that found it wrong.
+# What repairing derived data did, by the check that had failed.
 _REBUILT: Final = {
     "erasure": "erased data that was still there was removed.",
     "listing": "its listing was rebuilt from the log.",
@@ -111,20 +111,20 @@ _REBUILT: Final = {
 def repair(store: PostgresStore) -> list[str]:
     """Repair each session in a separate transaction; what is read-only for the caller stays as it is."""
     report: list[str] = []
-    forgotten = not any(known.evidence for known in store.local_state().projects)
+    no_evidence = not any(project.evidence for project in store.local_state().projects)
     for session, _ in store.listed_sessions():
         if store.may_write(session):
             try:
-                wrong = _derived_wrong(store, session)
-                report += _repair_session(store, session, forgotten=forgotten)
-                right = wrong - _derived_wrong(store, session) if wrong else wrong
+                wrong = _wrong_derived_data(store, session)
+                report += _repair_session(store, session, no_evidence=no_evidence)
+                right = wrong - _wrong_derived_data(store, session) if wrong else wrong
                 report += [f"Session {session}: {_REBUILT[name]}" for name in sorted(right)]
             except HoldfastError as error:
                 report.append(f"Session {session}: it could not be repaired: {error.message}")
     return report
 
 
-def _repair_session(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
+def _repair_session(store: PostgresStore, session: str, *, no_evidence: bool) -> list[str]:
     report: list[str] = []
     with store.transaction() as transaction:
         tables = store.tables
@@ -136,8 +136,8 @@ def _repair_session(store: PostgresStore, session: str, *, forgotten: bool) -> l
         for flaw in flaws(events):
             if flaw.damaged is not None and own:
                 # A repaired event belongs to who repairs it: another person's event must not become one's own.
-                whole = None if row_key(flaw.damaged) in others else _restored(flaw.damaged, events)
-                report.append(_replace(store, flaw.damaged, whole))
+                restored = None if row_key(flaw.damaged) in others else _restored(flaw.damaged, events)
+                report.append(_replace(store, flaw.damaged, restored))
             elif flaw.damaged is not None:
                 report.append(f"Session {session}: {flaw.detail}; only its owner can repair that.")
         for event in tables.unentitled_erasures(session) if own else ():
@@ -151,7 +151,7 @@ def _repair_session(store: PostgresStore, session: str, *, forgotten: bool) -> l
             missing = list(_note_missing(store, session)) if own else []
             report += missing
             project = transaction.state(session).project
-            if forgotten and project is not None and not transaction.state(session).deleted:
+            if no_evidence and project is not None and not transaction.state(session).deleted:
                 transaction.remember_project(project)
             # The listing says until when the session was worked on: what is later than the log is lost.
             if not missing and until > transaction.state(session).updated_at:
@@ -161,16 +161,16 @@ def _repair_session(store: PostgresStore, session: str, *, forgotten: bool) -> l
     return report
 
 
-def _derived_wrong(store: PostgresStore, session: str) -> set[str]:
+def _wrong_derived_data(store: PostgresStore, session: str) -> set[str]:
     """The checks of derived data that fail."""
 
-    def look() -> set[str]:
+    def failing() -> set[str]:
         tables = store.tables
         unlisted = tables.version(session) <= 0 and next(tables.tail(session, 0), None) is not None
         failed = {finding.check for finding in _session_damage(tables, session)}
         return {name for name in _REBUILT if name in failed or (unlisted and name == "listing")}
 
-    return store.read(look)
+    return store.read(failing)
 
 
 def _restored(event: Event, events: list[Event]) -> Event | None:
@@ -181,15 +181,15 @@ def _restored(event: Event, events: list[Event]) -> Event | None:
     return next(fitting, None)
 
 
-def _replace(store: PostgresStore, event: Event, whole: Event | None) -> str:
-    """Put the whole event in its place where that is known; otherwise quarantine it."""
+def _replace(store: PostgresStore, event: Event, restored: Event | None) -> str:
+    """Replace a damaged event with the restored one, if there is one; otherwise quarantine it."""
     tables = store.tables
     subject = f"Session {event.session}: event {event.seq} ({event.type})"
-    if whole is None:
+    if restored is None:
         _quarantine(store, event)
         return f"{subject} is damaged and was set aside."
     tables.remove([event])
-    tables.insert(tables.missing(event.session, [whole]))
+    tables.insert(tables.missing(event.session, [restored]))
     return f"{subject} was damaged and is repaired."
 
 

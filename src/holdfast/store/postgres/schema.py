@@ -32,8 +32,8 @@ MIGRATIONS: Sequence[str] = ("tables_1", "tables_2", "tables_3")
 
 def version_of(connection: Connection) -> int:
     """The version of the tables; 0 where there are none."""
-    there = connection.execute(_KNOWN).fetchone()
-    if there is None or not there[0]:
+    row = connection.execute(_KNOWN).fetchone()
+    if row is None or not row[0]:
         return 0
     row = connection.execute(_VERSION).fetchone()
     return 0 if row is None else version_from(str(row[0]))
@@ -48,39 +48,39 @@ def version_from(value: str | None) -> int:
     return int(value)
 
 
-def refuse_others(version: int, where: str, known: int = len(MIGRATIONS)) -> None:
+def refuse_others(version: int, url: str, known: int = len(MIGRATIONS)) -> None:
     """Refuse a store of another version: its tables are shared, so mere use does not migrate them."""
     if version == known:
         return
     if not version:
-        raise NotFound("there is no Holdfast store in this database", hint=INIT, file=where)
+        raise NotFound("there is no Holdfast store in this database", hint=INIT, file=url)
     if version > known:
         raise Refused(
             f"the store was made by a newer Holdfast (version {version}; this program knows {known})",
             hint="Upgrade Holdfast here.",
-            file=where,
+            file=url,
         )
     raise Refused(
         f"the store was made by an older Holdfast (version {version}; this program needs {known})",
         hint="Ask the database administrator to upgrade it: holdfast store init URL",
-        file=where,
+        file=url,
     )
 
 
 def make(
-    connection: Connection, where: str, *, partitions: int | None = None, known: Sequence[str] = MIGRATIONS
+    connection: Connection, url: str, *, partitions: int | None = None, known: Sequence[str] = MIGRATIONS
 ) -> list[str]:
     """Create the tables or upgrade them, all steps or none. Returns sentences about what was done."""
-    _refuse_unsuitable(connection, where)
+    _refuse_unsuitable(connection, url)
     done: list[str] = []
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = version_of(connection)
         if version > len(known):
-            refuse_others(version, where, len(known))
+            refuse_others(version, url, len(known))
         has_events = connection.execute("SELECT to_regclass('holdfast.events') IS NOT NULL").fetchone()
         if not version and has_events == (True,):
-            raise Damaged("the tables exist, but their version is missing", hint=_RESTORE_VERSION, file=where)
+            raise Damaged("the tables exist, but their version is missing", hint=_RESTORE_VERSION, file=url)
         _make_group(connection, done)
         if not version:
             connection.execute("CREATE SCHEMA IF NOT EXISTS holdfast")
@@ -104,15 +104,15 @@ def make(
     return done
 
 
-def _refuse_unsuitable(connection: Connection, where: str) -> None:
+def _refuse_unsuitable(connection: Connection, url: str) -> None:
     if connection.info.server_version < OLDEST_SERVER:
-        raise Refused("the server is older than PostgreSQL 14", hint="Upgrade the server.", file=where)
+        raise Refused("the server is older than PostgreSQL 14", hint="Upgrade the server.", file=url)
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise Refused(
             f"the encoding of the database is {encoding}, not UTF8",
             hint="Create another: createdb --encoding=UTF8 --template=template0 NAME",
-            file=where,
+            file=url,
         )
 
 

@@ -1,4 +1,4 @@
-"""The store on a server. It takes one connection at a time from a pool, for moments."""
+"""The store on a server. It takes a connection from a pool for each query or transaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _Result = TypeVar("_Result")
 
 
 class PostgresStore:
-    """One vault on a server. `writer` and `here` are called only to write: reading needs no identity."""
+    """One vault on a server. `writer` and `installation` are called only to write: reading needs no identity."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PostgresStore:
         *,
         writer: Callable[[], str],
         wall: Callable[[], int],
-        here: Callable[[bool], str | None],
+        installation: Callable[[bool], str | None],
         renew: Callable[[], str] | None = None,
         salt: Callable[[], bytes] = lambda: os.urandom(16),
         patience: float | None = None,
@@ -60,7 +60,7 @@ class PostgresStore:
         self.url = address.url
         self._secret = address.secret
         self._hidden = connections.secrets_of(address.secret)
-        self._here = here
+        self._here = installation
         self._renew = renew
         self._installation: int | None = None
         # The writer that this home has registered with the server.
@@ -82,15 +82,15 @@ class PostgresStore:
             "vault = ?",
             (self.vault,),
             VISIBLE_PARTS,
-            with_words=lambda whole, begun: [
-                ("ref IN (SELECT holdfast.found(?, ?::text[], ?))", (self.vault, list(whole), begun))
+            has_words=lambda words, beginning: [
+                ("ref IN (SELECT holdfast.found(?, ?::text[], ?))", (self.vault, list(words), beginning))
             ],
-            called=lambda alias: ("ref IN (SELECT holdfast.called(?, ?))", (self.vault, alias)),
-            called_like=lambda part: (
+            has_alias=lambda alias: ("ref IN (SELECT holdfast.called(?, ?))", (self.vault, alias)),
+            has_alias_with=lambda part: (
                 "EXISTS (SELECT FROM holdfast.aliases_of(ref) AS named (alias) WHERE strpos(lower(alias), ?) > 0)",
                 (part,),
             ),
-            few=True,
+            few_matches=True,
         )
 
     def close(self) -> None:
@@ -98,18 +98,18 @@ class PostgresStore:
             self._closed = True
             self.pool.close(self._patience)
 
-    def _find_vault(self, pipeline: StatementPipeline, wanted: str | None) -> int:
+    def _find_vault(self, pipeline: StatementPipeline, name: str | None) -> int:
         """The number of the vault that the URL names, or of the only one."""
         version = pipeline.value("SELECT value FROM holdfast.facts WHERE name = 'version'")
         schema.refuse_others(schema.version_from(version), self.url)
-        mine = dict(pipeline.query("SELECT name, vault FROM holdfast.mine"))
-        if wanted is None and len(mine) > 1:
-            names = ", ".join(sorted(mine))
+        vaults = dict(pipeline.query("SELECT name, vault FROM holdfast.mine"))
+        if name is None and len(vaults) > 1:
+            names = ", ".join(sorted(vaults))
             raise Invalid(f"you belong to several vaults: {names}", hint="Say which: ?vault=NAME", file=self.url)
-        vault = mine.get(wanted) if wanted is not None else next(iter(mine.values()), None)
+        vault = vaults.get(name) if name is not None else next(iter(vaults.values()), None)
         if vault is None:
             raise Refused(
-                "you are not a member of " + ("any vault here" if wanted is None else f"the vault {wanted!a}"),
+                "you are not a member of " + ("any vault here" if name is None else f"the vault {name!a}"),
                 hint="Ask the database administrator to admit you: holdfast store admit PERSON",
                 file=self.url,
             )
@@ -121,7 +121,7 @@ class PostgresStore:
         return errors.explain(error, operation, self.url, self._hidden)
 
     def with_connection(self, begin: Callable[[StatementPipeline], _Result]) -> _Result:
-        """Begin something on a connection that works, and keep it. Nothing was done yet, so dead ones are skipped."""
+        """Call `begin` with a working connection, and keep that. Nothing was sent yet, so dead ones are skipped."""
         for attempt in range(_ATTEMPTS):
             connection = self.pool.take_connection(self._patience)
             pipeline = StatementPipeline(connection)
@@ -138,42 +138,42 @@ class PostgresStore:
                     raise
         raise AssertionError
 
-    def run_query(self, look: Callable[[StatementPipeline], _Result], operation: str = _READ) -> _Result:
+    def run_query(self, query: Callable[[StatementPipeline], _Result], operation: str = _READ) -> _Result:
         """Run a query that may be repeated, in the active transaction or on a separate connection."""
         try:
             if self.active is not None:
-                return look(self.active)
-            return self.with_connection(lambda pipeline: self._query_and_put_back(pipeline, look))
+                return query(self.active)
+            return self.with_connection(lambda pipeline: self._query_and_put_back(pipeline, query))
         except (psycopg.Error, MemoryError) as error:
-            # What failed may have been sent before the query.
+            # The statement that failed may have been sent before this query.
             raise (self.explain(error, operation if self.active is None else WRITE) or error) from None
 
     def _query_and_put_back(
-        self, pipeline: StatementPipeline, look: Callable[[StatementPipeline], _Result]
+        self, pipeline: StatementPipeline, query: Callable[[StatementPipeline], _Result]
     ) -> _Result:
-        result = look(pipeline)
+        result = query(pipeline)
         self.pool.put_back(pipeline.connection)
         return result
 
-    def read(self, look: Callable[[], _Result], *, settled: bool = True) -> _Result:
+    def read(self, read_tables: Callable[[], _Result], *, settled: bool = True) -> _Result:
         """Read from the tables as of one time; with `settled=False` each statement sees the latest."""
 
-        def reading(pipeline: StatementPipeline) -> _Result:
+        def run(pipeline: StatementPipeline) -> _Result:
             if self.active is not None:
-                return look()
+                return read_tables()
             self.tables.pipeline = pipeline
             if not settled:
-                return look()
+                return read_tables()
             pipeline.begin()
             pipeline.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             # Taken before the snapshot: if the log were repartitioned in between, its rows would be newer.
             pipeline.send("LOCK TABLE ONLY holdfast.events IN ACCESS SHARE MODE")
-            result = look()
+            result = read_tables()
             pipeline.send("COMMIT")
             pipeline.end()
             return result
 
-        return self.run_query(reading)
+        return self.run_query(run)
 
     def _installation_number(self) -> int | None:
         """This installation's number, if it has one: reading creates none."""
@@ -207,8 +207,8 @@ class PostgresStore:
 
     def _register(self, writer: str) -> int | None:
         """This installation's number; None where the writer's stream is another person's."""
-        given = (self.vault, self._here(True), writer)
-        number = self.run_query(lambda pipeline: pipeline.value("SELECT holdfast.settle(%s, %s, %s)", given), WRITE)
+        values = (self.vault, self._here(True), writer)
+        number = self.run_query(lambda pipeline: pipeline.value("SELECT holdfast.settle(%s, %s, %s)", values), WRITE)
         return None if number is None else int(number)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
@@ -257,8 +257,8 @@ class PostgresStore:
     def is_read_only(self, session: str) -> bool:
         """Whether somebody shares it for reading only; False for a session that is not there."""
         sql = "SELECT 1 FROM sessions s WHERE s.vault = %s AND s.id = %s"
-        there = self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session))) is not None
-        return there and not self.may_write(session)
+        is_shared = self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session))) is not None
+        return is_shared and not self.may_write(session)
 
     def own_id(self, session: str) -> str:
         sql = "SELECT holdfast.own_id(%s, %s)"

@@ -62,11 +62,13 @@ class PostgresTables(InstallationTables):
         self._initial_versions: dict[str, int] = {}
 
     def begin_writing(
-        self, pipeline: StatementPipeline, begin: str, here: int, writer: str, about: str | None
+        self, pipeline: StatementPipeline, begin: str, installation: int, writer: str, about: str | None
     ) -> None:
         """Begin a transaction and take the locks to write, that of the session `about` included."""
         lock = None if about is None else lock_number(about)
-        *row, is_ours = pipeline.run_batch(f"{begin}; {_BEGIN}", (here, self.vault, about, lock, self.vault, writer))
+        *row, is_ours = pipeline.run_batch(
+            f"{begin}; {_BEGIN}", (installation, self.vault, about, lock, self.vault, writer)
+        )
         if not is_ours:
             raise WriterTaken
         self.pipeline = pipeline
@@ -119,9 +121,9 @@ class PostgresTables(InstallationTables):
 
     def not_own(self, sessions: Iterable[str]) -> set[str]:
         """Those of these sessions that do not belong to the caller."""
-        wanted = set(sessions)
+        candidates = set(sessions)
         sql = "SELECT id FROM sessions WHERE vault = %s AND id = ANY(%s::text[]) AND owner = CURRENT_USER"
-        return wanted - {str(id_) for (id_,) in self.pipeline.query(sql, (self.vault, sorted(wanted)))}
+        return candidates - {str(id_) for (id_,) in self.pipeline.query(sql, (self.vault, sorted(candidates)))}
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,10 +156,10 @@ class PostgresTables(InstallationTables):
         return self._keys[session, key]
 
     def expect(self, session: str, keys: Iterable[str]) -> None:
-        wanted = sorted({key for key in keys if (session, key) not in self._keys})
-        if self.writing and wanted:
-            recorded = self._recorded_keys(session, wanted)
-            self._keys.update({(session, key): key in recorded for key in wanted})
+        unknown = sorted({key for key in keys if (session, key) not in self._keys})
+        if self.writing and unknown:
+            recorded = self._recorded_keys(session, unknown)
+            self._keys.update({(session, key): key in recorded for key in unknown})
 
     def _recorded_keys(self, session: str, keys: Sequence[str]) -> set[str]:
         self.lock((session,))
@@ -188,8 +190,8 @@ class PostgresTables(InstallationTables):
             "SELECT hash FROM events WHERE session = %s AND clock = ANY(%s::bigint[]) AND hash = ANY(%s::bytea[])",
             (ref, clocks, hashes),
         )
-        there = {bytes(stored) for (stored,) in rows}
-        return [event for event, own in zip(events, hashes, strict=True) if own not in there]
+        stored_hashes = {bytes(stored) for (stored,) in rows}
+        return [event for event, own in zip(events, hashes, strict=True) if own not in stored_hashes]
 
     def insert(self, events: Sequence[Event]) -> None:
         if not events:
@@ -274,19 +276,19 @@ class PostgresTables(InstallationTables):
     def save(self, session: str, version: int, summary: SessionSummary, *, rebuilt: bool) -> None:
         ref = self._ref_for_writing(session)
         archived = None if summary.archived is None else int(summary.archived)
-        shown = (version, *summary[2:10], archived, int(summary.deleted))
+        listed = (version, *summary[2:10], archived, int(summary.deleted))
         if self._batch.is_of(session) and len(self._batch.events) == 1:
             (event,), words = self._batch.events, self._batch.words
             self._batch.clear()
             self.pipeline.deferred, self.noted = None, event
-            self.pipeline.send(_APPEND, (*row_of(ref, event), *shown, words, self._installation()))
+            self.pipeline.send(_APPEND, (*row_of(ref, event), *listed, words, self._installation()))
             return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
         self.pipeline.send(
             "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s, progress = %s,"
             " name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s,"
             " latest = currval('holdfast.places'), anew = CASE WHEN %s THEN abs(%s) ELSE anew END WHERE ref = %s",
-            (*shown, rebuilt, version, ref),
+            (*listed, rebuilt, version, ref),
         )
 
     def save_names(self, session: str, summary: SessionSummary, aliases: Iterable[str]) -> None:
@@ -296,12 +298,12 @@ class PostgresTables(InstallationTables):
             " WHERE ref = %s AND (project <> %s OR created_at <> %s)",
             (summary.project, summary.created_at, ref, summary.project, summary.created_at),
         )
-        due = set() if summary.deleted else set(aliases)
+        current = set() if summary.deleted else set(aliases)
         stored = {row[0] for row in self.pipeline.query("SELECT holdfast.aliases_of(%s)", (ref,))}
-        if stored - due:  # single aliases cannot be deleted by name (asking.sql)
+        if stored - current:  # single aliases cannot be deleted by name (asking.sql)
             self.pipeline.send("DELETE FROM aliases WHERE session = %s", (ref,))
             stored = set()
-        for alias in due - stored:
+        for alias in current - stored:
             self.pipeline.send("INSERT INTO aliases (alias, session) VALUES (%s, %s)", (alias, ref))
 
     def add_words(self, session: str, words: list[str]) -> None:
@@ -359,9 +361,9 @@ class PostgresTables(InstallationTables):
             dropped = self.pipeline.value(sql.format("type <> 'session.deleted'"), (ref,))
         else:
             rows = erasable_rows(self.pipeline, ref, session, hashes)
-            which = "(clock, hash) IN (SELECT * FROM unnest(%s::bigint[], %s::bytea[]))"
-            given = (ref, [clock for clock, _ in rows], [own for _, own in rows])
-            dropped = self.pipeline.value(sql.format(which), given) if rows else 0
+            condition = "(clock, hash) IN (SELECT * FROM unnest(%s::bigint[], %s::bytea[]))"
+            values = (ref, [clock for clock, _ in rows], [own for _, own in rows])
+            dropped = self.pipeline.value(sql.format(condition), values) if rows else 0
         if dropped:
             self.pipeline.send("DELETE FROM snapshots WHERE session = %s", (ref,))
             self.drop_words(session)

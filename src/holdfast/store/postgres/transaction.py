@@ -78,7 +78,7 @@ def _is_recorded(store: PostgresStore, last: Event, backend: int) -> bool:
 def _find_event(store: PostgresStore, pipeline: StatementPipeline, last: Event, end: int | None) -> bool:
     lock = (INSTALLATION_LOCK, store.register_installation() % 2**31)
     if end is not None:
-        # It would wait for its client, that is us, for ever.
+        # That process would wait for its client, this process, for ever.
         pipeline.query(_TERMINATE, (end, *lock))
     pipeline.send("BEGIN")
     pipeline.send(f"SET LOCAL lock_timeout = {GRACE_MS}")
@@ -111,13 +111,13 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
         self._journal.begin()
         return self
 
-    def _begin(self, here: int) -> Callable[[StatementPipeline], StatementPipeline]:
+    def _begin(self, installation: int) -> Callable[[StatementPipeline], StatementPipeline]:
         statements = "BEGIN"
         if self._patience is not None:
             statements += f"; SET LOCAL lock_timeout = {max(1, int(self._patience * 1000))}"
 
         def begin(pipeline: StatementPipeline) -> StatementPipeline:
-            self._tables.begin_writing(pipeline, statements, here, self._journal.writer(), self._about)
+            self._tables.begin_writing(pipeline, statements, installation, self._journal.writer(), self._about)
             pipeline.begin()
             return pipeline
 
@@ -167,13 +167,13 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
     def receive(self, events: Iterable[Event], *, own_only: bool = False) -> int:
-        taken = list(events)
-        self._tables.lock(event.session for event in taken)
+        events_list = list(events)
+        self._tables.lock(event.session for event in events_list)
         place = self._tables.latest_place()
-        new = self._journal.receive(taken)
+        new = self._journal.receive(events_list)
         if new and own_only:
-            # Checked once they are in: from then on the owners of the sessions' rows cannot change.
-            self._refuse_those_of_others({event.session for event in taken} & self._journal.being_changed())
+            # Checked after the insert: from then on the owners of the sessions' rows cannot change.
+            self._refuse_those_of_others({event.session for event in events_list} & self._journal.being_changed())
         if new and self._tables.remembered(UNSEEN) is None:
             self._tables.remember(UNSEEN, b"%d" % place)
         return new

@@ -38,11 +38,11 @@ def _copy_into(store: Store, path: str) -> tuple[NotCopied, ...]:
 
     working = _temporary_next_to(path)
     try:
-        fresh = SqliteStore(working, writer=_no_writer, wall=_no_clock)
+        target = SqliteStore(working, writer=_no_writer, wall=_no_clock)
         try:
-            copied = store_copy.copy(store, fresh)
+            copied = store_copy.copy(store, target)
         finally:
-            fresh.close()
+            target.close()
         connection = apsw.Connection(working, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             SqliteTables(connection).delete_under(store_copy.CURSORS)
@@ -69,11 +69,11 @@ def _temporary_next_to(path: str) -> str:
 
 
 def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:
-    """Have a private file filled, and name it only when it is complete, never over another."""
+    """Have `fill` write a private file, and give it its name only when complete, never over another file."""
     path = os.path.abspath(path)
-    taken = Conflict("the backup file already exists", hint="Choose another name, or remove it.", file=path)
+    conflict = Conflict("the backup file already exists", hint="Choose another name, or remove it.", file=path)
     if os.path.lexists(path):
-        raise taken
+        raise conflict
     temporary = _temporary_next_to(path)
     with explaining("write the backup", path):
         try:
@@ -86,7 +86,7 @@ def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:
             finally:
                 os.close(descriptor)
             if not put_in_place(temporary, path):
-                raise taken
+                raise conflict
             try:
                 files.sync_directory(os.path.dirname(path))
             except BaseException:
@@ -159,11 +159,11 @@ def open_backup(path: str) -> Iterator[Backup]:
     with explaining("read the backup", path):
         source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            _refuse_what_is_none(source, path)
-            ours = source.pragma("application_id") == schema.APPLICATION
-            if ours:
+            _refuse_non_backup(source, path)
+            is_ours = source.pragma("application_id") == schema.APPLICATION
+            if is_ours:
                 _refuse_other_versions(source, path)
-            if not ours or not schema.version_of(source):
+            if not is_ours or not schema.version_of(source):
                 raise Invalid(
                     "the file is not a backup that this Holdfast can read",
                     hint="Backups are made by: holdfast backup FILE",
@@ -182,18 +182,18 @@ def _refuse_other_versions(source: apsw.Connection, path: str) -> None:
         raise _damaged(path) from None
 
 
-def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
-    """Refuse what is no backup, in other words than those for a damaged store."""
+def _refuse_non_backup(source: apsw.Connection, path: str) -> None:
+    """Refuse a file that is not a backup, with another message than for a damaged store."""
     try:
         # A backup has only tables and indexes: anything else could run code while it is read.
         if source.execute(
             "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR rootpage = 0"
         ).fetchone():
             raise Invalid("the file is not a backup: it contains code that would run while it is read", file=path)
-        whole = [row[0] for row in source.execute("PRAGMA quick_check(1)")] == ["ok"]
+        is_intact = [row[0] for row in source.execute("PRAGMA quick_check(1)")] == ["ok"]
     except (apsw.NotADBError, apsw.CorruptError):
-        whole = False
-    if not whole:
+        is_intact = False
+    if not is_intact:
         raise _damaged(path)
 
 
@@ -223,12 +223,12 @@ def restore(store: Store, path: str, refuses: RefusalCheck = lambda _session, _e
         sessions = backup.sessions()
         for session in sessions:
             _refuse_damaged_events(backup.events(session), session, path)
-        left: dict[str, str] = {}
+        left_out: dict[str, str] = {}
         for session in sessions:
             if store.state(session) is None:
                 continue
             if origin.member_of(store, session) != origin.member_of(backup, session) and store.may_repair(session):
-                left[session] = store_copy.IS_OTHERS
+                left_out[session] = store_copy.IS_OTHERS
                 continue
             reason = (
                 store_copy.ANOTHER
@@ -236,19 +236,21 @@ def restore(store: Store, path: str, refuses: RefusalCheck = lambda _session, _e
                 else refuses(session, backup.events(session))
             )
             if reason is not None:
-                left[session] = reason
+                left_out[session] = reason
         while True:
-            wanted = [session for session in sessions if session not in left]
+            included = [session for session in sessions if session not in left_out]
             try:
-                new = _add_missing(store, backup, wanted)
+                new = _add_missing(store, backup, included)
             except Refused:
-                refused = [session for session in wanted if store_copy.is_refused(store, backup.events(session))]
+                refused = [session for session in included if store_copy.is_refused(store, backup.events(session))]
                 if not refused:
                     raise
-                left |= {session: store_copy.refusal(store, session) for session in refused}
+                left_out |= {session: store_copy.refusal(store, session) for session in refused}
             else:
                 return CopyResult(
-                    len(wanted), new, store_copy.left_out(left, lambda session: fold(backup.events(session), session))
+                    len(included),
+                    new,
+                    store_copy.left_out(left_out, lambda session: fold(backup.events(session), session)),
                 )
 
 
@@ -282,10 +284,10 @@ def _add_missing(store: Store, backup: Backup, sessions: list[str]) -> int:
 
 def _refuse_damaged_events(events: Iterable[Event], session: str, path: str) -> None:
     for event in events:
-        wrong = find_problem(event)
-        if wrong is not None:
+        problem = find_problem(event)
+        if problem is not None:
             raise Damaged(
-                f"event {event.seq} of the backup is damaged: {wrong}",
+                f"event {event.seq} of the backup is damaged: {problem}",
                 hint=f"Save what can be saved: holdfast --store sqlite:///{path} doctor --repair. Then restore it.",
                 file=path,
                 session=session,

@@ -1,4 +1,4 @@
-"""Checks the file, the chains of events, and whether everything derived is what the log adds up to.
+"""Check the file, the chains of events, and whether everything derived follows from the log.
 
 Each check is independent: it reports what it cannot read, and the next one goes on.
 """
@@ -6,6 +6,7 @@ Each check is independent: it reports what it cannot read, and the next one goes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.tables import SessionSummary
 
 _Result = TypeVar("_Result")
-_MAX_LINES = 20  # of one kind: a person reads no more
+_MAX_LINES = 20  # of one kind: more would not be read
 # What reading a damaged row can raise: its columns may hold anything.
 _UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError,
                TypeError, ValueError)  # fmt: skip
@@ -43,21 +44,22 @@ def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Itera
 
 
 def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
-    yield from _guarded("file", lambda: _file(connection, path))
-    yield from _guarded("chain", lambda: _log(connection))
-    yield from _guarded("aside", lambda: _set_aside(path))
+    yield from _run_check("file", lambda: _check_file(connection, path))
+    yield from _run_check("chain", lambda: _check_log(connection))
+    yield from _run_check("aside", lambda: _set_aside(path))
     sessions: list[tuple[int, str]] = []
-    yield from _guarded("listing", lambda: _sessions(connection, sessions))
+    yield from _run_check("listing", lambda: _check_sessions(connection, sessions))
     indexed = _IndexedWords(connection)
     known: set[str] = set()
-    yield from _guarded("aside", lambda: _known_missing(connection, known))
+    yield from _run_check("aside", lambda: _known_missing(connection, known))
     for ref, session in sessions:
-        yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
+        check_session = partial(_check_session, connection, tables, ref, session, known, indexed)
+        yield from _run_check("chain", check_session, session)
 
 
-def _guarded(name: str, look: Callable[[], Iterable[Damage]], session: str | None = None) -> Iterator[Damage]:
+def _run_check(name: str, run_check: Callable[[], Iterable[Damage]], session: str | None = None) -> Iterator[Damage]:
     try:
-        yield from look()
+        yield from run_check()
     except _UNREADABLE as error:
         yield _cannot_be_read(name, error, session)
 
@@ -69,26 +71,26 @@ def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Dam
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
+def _check_file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
     for part in sqlite_connection.header_damage(path):
         yield Damage("file", f"the header is damaged: {part}")
-    for line in broken(connection, f"({_MAX_LINES})"):
+    for line in integrity_problems(connection, f"({_MAX_LINES})"):
         yield Damage("file", line)
-    for difference in differences(connection):
+    for difference in schema_differences(connection):
         yield Damage("file", difference)
     for table in local_state.mistyped(connection):
         yield Damage("file", f"a value in {table} has the wrong type")
 
 
-def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
+def integrity_problems(connection: apsw.Connection, limit: str = "") -> Iterator[str]:
     """SQLite's own findings."""
-    for (message,) in connection.execute(f"PRAGMA integrity_check{most}"):
+    for (message,) in connection.execute(f"PRAGMA integrity_check{limit}"):
         for line in str(message).split("\n"):
             if line not in ("ok", "*** in database main ***"):
                 yield line
 
 
-def differences(connection: apsw.Connection) -> Iterator[str]:
+def schema_differences(connection: apsw.Connection) -> Iterator[str]:
     """Where the tables are not those of this version."""
     *_, expected = schema.due_tables()
     present = schema.tables_of(connection)
@@ -109,7 +111,7 @@ def _set_aside(path: str) -> Iterator[Damage]:
 # ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _log(connection: apsw.Connection) -> Iterator[Damage]:
+def _check_log(connection: apsw.Connection) -> Iterator[Damage]:
     run = connection.execute
     for column, table in (("session", "sessions"), ("writer", "writers")):
         rows = run(
@@ -122,7 +124,7 @@ def _log(connection: apsw.Connection) -> Iterator[Damage]:
         yield Damage("chain", "the place of the next event is not a number")
 
 
-def _sessions(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
+def _check_sessions(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
     for ref, name, version in connection.execute("SELECT ref, CAST(id AS BLOB), version FROM sessions ORDER BY ref"):
         session = name.decode(errors="replace")
         withdrawn = isinstance(version, int) and version < 0
@@ -162,24 +164,26 @@ class _IndexedWords:
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _session(
+def _check_session(
     connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _IndexedWords
 ) -> Iterator[Damage]:
     events = list(tables.tail(session, 0))
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
     snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
     unreadable: list[Damage] = []
-    listed = _read("listing", session, unreadable, lambda: _listed(connection, ref))
-    words = _read("search", session, unreadable, lambda: indexed.words_of(ref))
-    aliases = _read("search", session, unreadable, lambda: _aliases(connection, ref))
+    listed = _read_or_report("listing", session, unreadable, lambda: _listed(connection, ref))
+    words = _read_or_report("search", session, unreadable, lambda: indexed.words_of(ref))
+    aliases = _read_or_report("search", session, unreadable, lambda: _aliases(connection, ref))
     yield from session_damage(session, events, StoredSession(snapshots, listed, words, aliases), known)
     yield from unreadable
 
 
-def _read(name: str, session: str, unreadable: list[Damage], look: Callable[[], _Result]) -> _Result | None:
-    """What `look` reads; None with a finding if it fails, so that the rest of the session is still checked."""
+def _read_or_report(
+    name: str, session: str, unreadable: list[Damage], reader: Callable[[], _Result]
+) -> _Result | None:
+    """The result of `reader`; None, with a finding, if it fails, so that the rest of the session is still checked."""
     try:
-        return look()
+        return reader()
     except _UNREADABLE as error:
         unreadable.append(_cannot_be_read(name, error, session))
         return None

@@ -1,4 +1,4 @@
-"""Repairs what only this machine knows and no event repeats, or moves it from a damaged store to a new one.
+"""Repair the local state, which no event repeats, or move it from a damaged store to a new one.
 
 SQLite reads a damaged store as a copy in memory with a correct header, so that only damage to these tables themselves
 matters. What cannot be read is reported.
@@ -21,7 +21,7 @@ _COLUMNS: dict[str, dict[str, type]] = {
 }
 # Values about places in the log are not moved: events may be lost, and the others get new places.
 _OF_PLACES = ("vault/", "arrivals/")
-_ONLY = {
+_FILTERS = {
     "facts": " WHERE name LIKE 'aside:%'",
     "memory": " WHERE " + " AND ".join(f"name NOT GLOB '{prefix}*'" for prefix in _OF_PLACES),
 }
@@ -71,11 +71,11 @@ def _insert(connection: apsw.Connection, table: str, row: Sequence[apsw.SQLiteVa
 def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
     """Move what can be read to the new store, which has its events already; returns what could not, in sentences."""
     unread, remotes = set(_COLUMNS), False
-    for image in reversed(images):  # the image of an interrupted repair has the journal too
+    for image in reversed(images):  # the last image, of an interrupted repair, includes the journal
         for data in dict.fromkeys((image.latest, image.data)):
-            read, known = _take(data, target)
-            unread -= read
-            remotes = remotes or known
+            copied, had_remotes = _copy_tables(data, target)
+            unread -= copied
+            remotes = remotes or had_remotes
         if "places" in unread:
             for path, session in page_scan.places(image).items():
                 _insert(target, "places", (path, session))
@@ -94,26 +94,26 @@ def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
     return report
 
 
-def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
-    """The tables that were read completely, and whether anything was known of remotes."""
-    read: set[str] = set()
+def _copy_tables(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
+    """Copy the tables that can be read; returns those that were complete, and whether remotes were known."""
+    copied: set[str] = set()
     if len(data) < pages.PAGE:
-        return read, False
+        return copied, False
     source = apsw.Connection(":memory:")
     try:
         source.deserialize("main", pages.with_sound_header(data))
         if schema.version_of_tables(source) == 1:
-            read.add("memory")  # which had none yet
+            copied.add("memory")  # that version had no such table
         for table, columns in _COLUMNS.items():
-            whole = True
-            for row in _readable(source, f"SELECT {', '.join(columns)} FROM {table}{_ONLY.get(table, '')}"):  # noqa: S608
+            complete = True
+            for row in _readable(source, f"SELECT {', '.join(columns)} FROM {table}{_FILTERS.get(table, '')}"):  # noqa: S608
                 if row is None or [type(value) for value in row] != list(columns.values()):
-                    whole = False
+                    complete = False
                 else:
                     _insert(target, table, row)
-            if whole:
-                read.add(table)
-        return read, bool(list(_readable(source, "SELECT 1 FROM memory WHERE name GLOB 'vault/*' LIMIT 1")))
+            if complete:
+                copied.add(table)
+        return copied, bool(list(_readable(source, "SELECT 1 FROM memory WHERE name GLOB 'vault/*' LIMIT 1")))
     finally:
         source.close()
 

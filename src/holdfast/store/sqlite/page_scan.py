@@ -124,15 +124,15 @@ def _cells(page: bytes, start: int, pointers: int) -> Iterator[int]:
         yield int.from_bytes(page[place : place + 2], "big")
 
 
-def _payload(image: Image, page: bytes, start: int, length: int, most: int) -> bytes:
-    """The bytes of a row, overflow pages included. At most `most` of them are on its own page."""
-    if length <= most:
+def _payload(image: Image, page: bytes, start: int, length: int, max_local: int) -> bytes:
+    """The bytes of a row, overflow pages included. At most `max_local` of them are on its own page."""
+    if length <= max_local:
         return _exactly(page[start : start + length], length)
     if length > len(image.data):
         raise ValueError(length)
     least = (PAGE - 12) * 32 // 255 - 23
     local = least + (length - least) % (PAGE - 4)
-    local = local if local <= most else least
+    local = local if local <= max_local else least
     parts = [_exactly(page[start : start + local], local)]
     following = int.from_bytes(_exactly(page[start + local : start + local + 4], 4), "big")
     left = length - local
@@ -157,18 +157,18 @@ def _values(payload: bytes) -> list[Any]:
         if kind == 0:
             values.append(None)
         elif kind in _INTEGERS:
-            wide = _INTEGERS[kind]
-            values.append(int.from_bytes(_exactly(payload[at : at + wide], wide), "big", signed=True))
-            at += wide
+            width = _INTEGERS[kind]
+            values.append(int.from_bytes(_exactly(payload[at : at + width], width), "big", signed=True))
+            at += width
         elif kind == 7:
             at += 8
             values.append(0.0)  # no column that we save is a fraction
         elif kind in (8, 9):
             values.append(kind - 8)
         elif kind >= 12:
-            wide = (kind - 12) // 2
-            values.append(_exactly(payload[at : at + wide], wide))
-            at += wide
+            width = (kind - 12) // 2
+            values.append(_exactly(payload[at : at + width], width))
+            at += width
         else:
             raise ValueError(kind)
     return values

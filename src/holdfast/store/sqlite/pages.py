@@ -47,37 +47,37 @@ class Image(NamedTuple):
 
 def read(path: str) -> Image:
     """The pages of a store in any state. Not while this process has it open: closing drops SQLite's locks."""
-    return image(files.read_limited(path, MAX_BYTES, what="the store"), journal(path))
+    return image(files.read_limited(path, MAX_BYTES, subject="the store"), journal(path))
 
 
 def journal(path: str) -> bytes:
     if not os.path.lexists(path + "-wal"):
         return b""
-    return files.read_limited(path + "-wal", MAX_BYTES, what="the store's journal")
+    return files.read_limited(path + "-wal", MAX_BYTES, subject="the store's journal")
 
 
 def image(file: bytes, wal: bytes) -> Image:
     header = _header(wal) or _proven_header(wal)
-    raw = list(_frames(wal))
-    replayed = list(_committed(header, raw)) if header is not None else []
+    frames = list(_frames(wal))
+    replayed = list(_committed(header, frames)) if header is not None else []
     data = _applied(file, replayed)
-    lost = cut_short(wal) if header is None else _is_lost(header, header.sums, raw)
+    lost = cut_short(wal) if header is None else _is_lost(header, header.sums, frames)
     if not lost:
         return Image(data, [], data)
-    sessions_beyond = raw[len(replayed) :]
-    latest = [] if header is None else list(_separately_intact(header, sessions_beyond))
-    return Image(data, [page for _, page in sessions_beyond], _applied(data, latest) if latest else data)
+    frames_beyond = frames[len(replayed) :]
+    latest = [] if header is None else list(_separately_intact(header, frames_beyond))
+    return Image(data, [page for _, page in frames_beyond], _applied(data, latest) if latest else data)
 
 
 def _applied(file: bytes, frames: list[WalFrame]) -> bytes:
-    whole = bytearray(file)
+    pages_read = bytearray(file)
     for frame in frames:
         start = (frame.page - 1) * PAGE
-        whole.extend(bytes(max(0, start + PAGE - len(whole))))
-        whole[start : start + PAGE] = frame.data
+        pages_read.extend(bytes(max(0, start + PAGE - len(pages_read))))
+        pages_read[start : start + PAGE] = frame.data
     if frames and frames[-1].size:
-        del whole[frames[-1].size * PAGE :]
-    return bytes(whole)
+        del pages_read[frames[-1].size * PAGE :]
+    return bytes(pages_read)
 
 
 # ── the file's header ────────────────────────────────────────────────────────────────────────────────────
@@ -160,7 +160,7 @@ def _proven_header(wal: bytes) -> _Header | None:
 
 
 def _committed(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
-    """What SQLite itself would replay: intact frames up to the last one that ends a transaction."""
+    """The frames that SQLite would replay: intact ones up to the last one that ends a transaction."""
     waiting = list[WalFrame]()
     for frame in _intact(header, header.sums, raw):
         waiting.append(frame)

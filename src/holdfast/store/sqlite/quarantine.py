@@ -1,4 +1,4 @@
-"""Damaged rows: repaired where that is certain, and otherwise set aside, never thrown away.
+"""Repair damaged rows where that is certain, and otherwise quarantine them, never delete them.
 
 Most of the log is redundant, and an event's hash covers all of it, so that a guess that fits the hash is certain: the
 id of a session or writer whose own row is lost, a digest computed again, a hash that the next event repeats. Damaged
@@ -49,13 +49,13 @@ class RowRepair:
         sessions: dict[int, str],
         writers: dict[int, str],
         *,
-        spare: Callable[[], tuple[set[str], set[str]]],
+        find_ids: Callable[[], tuple[set[str], set[str]]],
         hashes_before: Callable[[RawRow], Iterable[bytes]],
         is_named: Callable[[RawRow, str], bool],
     ) -> None:
         self._sessions = dict(sessions)
         self._writers = dict(writers)
-        self._spare = spare
+        self._spare = find_ids
         self._names: tuple[set[str], set[str]] | None = None
         self._hashes_before = hashes_before
         self._is_named = is_named
@@ -129,7 +129,7 @@ def event_of_row(row: RawRow, session: str, writer: str) -> Event | None:
         return None
     if not all(each is None or isinstance(each, bytes) for each in (key, seen, data, salt)):
         return None
-    # What can be computed again may be anything here: if it does not fit, it is computed.
+    # Values that can be recomputed may be wrong here: if they do not fit, they are computed.
     body, own = (each if isinstance(each, bytes) else b"" for each in (body, own))
     prev = prev if prev is None or isinstance(prev, bytes) else b""
     try:
@@ -164,9 +164,9 @@ def entries(store: str) -> list[str]:
 
 def keep_rows(store: str, stamp: str, rows: Iterable[tuple[str | None, str | None, RawRow]]) -> str:
     """Write rows of the log as they are (with the ids of session and writer), one JSON object a line."""
-    place = directory(store)
-    files.make_private_dir(place)
-    path = os.path.join(place, f"events-{stamp}.jsonl")
+    folder = directory(store)
+    files.make_private_dir(folder)
+    path = os.path.join(folder, f"events-{stamp}.jsonl")
     lines = [msgspec.json.encode(_line(*row)) for row in rows]
     files.write_atomic(path, b"\n".join(lines) + b"\n")
     return path
@@ -185,16 +185,16 @@ def _line(session: str | None, writer: str | None, row: RawRow) -> dict[str, obj
 
 def keep_file(store: str, stamp: str, content: bytes, wal: bytes) -> str:
     """Give the damaged store and its journal a second name; the first is about to be replaced."""
-    place = directory(store)
-    files.make_private_dir(place)
-    name = os.path.join(place, f"{os.path.basename(store)}.damaged-{stamp}")
+    folder = directory(store)
+    files.make_private_dir(folder)
+    name = os.path.join(folder, f"{os.path.basename(store)}.damaged-{stamp}")
     for ending, data in (("", content), ("-wal", wal)):
         if os.path.lexists(store + ending) and (data or not ending):
             try:
                 os.link(store + ending, name + ending)
             except OSError:  # no hard links here
                 files.write_atomic(name + ending, data)
-    files.sync_directory(place)
+    files.sync_directory(folder)
     return name
 
 
@@ -203,14 +203,14 @@ def forget(store: str, sessions: Iterable[str]) -> None:
 
     Damaged stores, and rows whose session may be damaged, go too: they may hold text of the deleted session.
     """
-    place = directory(store)
+    folder = directory(store)
     deleted = set(sessions)
-    if not deleted or not os.path.isdir(place):
+    if not deleted or not os.path.isdir(folder):
         return
-    for name in sorted(os.listdir(place)):
-        path = os.path.join(place, name)
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
         if name.endswith(".jsonl"):
-            lines = files.read_limited(path, _MAX_BYTES, what="what was set aside").splitlines()
+            lines = files.read_limited(path, _MAX_BYTES, subject="what was set aside").splitlines()
             stay = [line for line in lines if _is_of_another(line, deleted)]
             if not stay:
                 os.unlink(path)
@@ -218,7 +218,7 @@ def forget(store: str, sessions: Iterable[str]) -> None:
                 files.write_atomic(path, b"\n".join(stay) + b"\n")
         elif ".damaged-" in name or name.startswith(files.PREFIX):
             os.unlink(path)
-    files.sync_directory(place)
+    files.sync_directory(folder)
 
 
 def _is_of_another(line: bytes, deleted: set[str]) -> bool:

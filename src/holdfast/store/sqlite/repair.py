@@ -15,6 +15,7 @@ import apsw
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Busy, Damaged
 from holdfast.core.times import format_time
+from holdfast.core.wording import count
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
 from holdfast.store import checks
@@ -36,15 +37,17 @@ def repair(path: str) -> list[str]:
     report: list[str] = []
     if not _is_readable(path):
         report += _replace(path, stamp)
-    spare: tuple[set[str], set[str]] = (set(), set())
+    scanned_ids: tuple[set[str], set[str]] = (set(), set())
     if not _is_intact(path):
-        spare = _names_around(path)  # now: while SQLite has the file open, we must not read it
+        scanned_ids = _find_ids(
+            path
+        )  # before connecting: reading the file while SQLite has it open would drop its locks
     connection = sqlite_connection.connect(path)
     try:
         with explaining("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                report += _repair_rows(connection, path, stamp, spare)
+                report += _repair_rows(connection, path, stamp, scanned_ids)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -55,12 +58,12 @@ def repair(path: str) -> list[str]:
     return report
 
 
-def _names_around(path: str) -> tuple[set[str], set[str]]:
+def _find_ids(path: str) -> tuple[set[str], set[str]]:
     """Ids of sessions and writers anywhere in the file, or in the home's bindings."""
-    place = os.path.dirname(path)
-    bound = [name for name in os.listdir(place) if name.startswith("writer") and name.endswith(".json")]
-    remembered = [files.read_limited(os.path.join(place, name), 4096, what="a binding") for name in bound]
-    return page_scan.find_ids(b"\n".join((pages.read(path).data, *remembered)))
+    folder = os.path.dirname(path)
+    binding_names = [name for name in os.listdir(folder) if name.startswith("writer") and name.endswith(".json")]
+    bindings = [files.read_limited(os.path.join(folder, name), 4096, subject="a binding") for name in binding_names]
+    return page_scan.find_ids(b"\n".join((pages.read(path).data, *bindings)))
 
 
 def _is_readable(path: str) -> bool:
@@ -71,9 +74,9 @@ def _is_readable(path: str) -> bool:
         return False
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        if sqlite_connection.header_damage(path) or list(check.broken(connection)):
+        if sqlite_connection.header_damage(path) or list(check.integrity_problems(connection)):
             return False
-        return not list(check.differences(connection))
+        return not list(check.schema_differences(connection))
     except (apsw.Error, UnicodeDecodeError):
         return False
     finally:
@@ -96,37 +99,40 @@ def _is_intact(path: str) -> bool:
 # ── a file that SQLite can read ──────────────────────────────────────────────────────────────────────────
 
 
-def _repair_rows(connection: apsw.Connection, path: str, stamp: str, spare: tuple[set[str], set[str]]) -> list[str]:
+def _repair_rows(
+    connection: apsw.Connection, path: str, stamp: str, scanned_ids: tuple[set[str], set[str]]
+) -> list[str]:
     from holdfast.store.sqlite.store import SqliteTransaction
 
     run = connection.execute
     tables = SqliteTables(connection)
-    until = _until(connection)
+    last_updates = _last_updates(connection)
     run(f"DELETE FROM facts WHERE name = 'place' AND {NO_PLACE}")  # noqa: S608 (constants)
     tables.reserve_places()
-    report = [*local_state.repair_types(connection), *_set_damaged_aside(connection, tables, path, stamp, spare)]
+    report = [
+        *local_state.repair_types(connection),
+        *_set_damaged_aside(connection, tables, path, stamp, scanned_ids),
+    ]
     for table in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {table}")  # noqa: S608 (constants)
-    bare = list(
+    emptied = list(
         run(
             "DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) AND NOT version < 0"
             " RETURNING CAST(id AS BLOB)"
         )
     )
-    for (name,) in bare:
-        report.append(
-            f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left."
-        )
+    for (name,) in emptied:
+        report.append(f"Session {name.decode(errors='backslashreplace')}: none of its events could be saved.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
     run("DELETE FROM facts WHERE name = 'clock'")  # earlier versions kept the largest clock of all sessions there
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
     run("DELETE FROM facts WHERE name LIKE 'aside:%'")
-    forgotten = not list(run("SELECT 1 FROM evidence LIMIT 1"))
+    no_evidence = not list(run("SELECT 1 FROM evidence LIMIT 1"))
     journal = Journal(tables, writer=_no_writer, wall=_no_clock, salt=_no_salt)
     for session in _sessions(connection):
         journal.refold(session)
         state = journal.state(session)
-        if forgotten and state.project is not None and not state.deleted:
+        if no_evidence and state.project is not None and not state.deleted:
             SqliteTransaction(connection, tables, journal, path).remember_project(state.project)
         missing = False
         for flaw in flaws(tables.read(session)):
@@ -135,7 +141,7 @@ def _repair_rows(connection: apsw.Connection, path: str, stamp: str, spare: tupl
             if name not in known:
                 missing = True
                 report.append(f"Session {session}: {flaw.detail}; it could not be saved.")
-        later = until.get(session, 0)
+        later = last_updates.get(session, 0)
         if later > state.updated_at and not missing:
             report.append(f"Session {session}: what happened last, up to {format_time(later)}, could not be saved.")
         journal.flush()
@@ -148,13 +154,13 @@ def _sessions(connection: apsw.Connection) -> list[str]:
     return [row[0] for row in connection.execute("SELECT id FROM sessions ORDER BY ref")]
 
 
-def _until(connection: apsw.Connection) -> dict[str, int]:
-    """Until when sessions were worked on, by the listing: what is later than the log is lost."""
+def _last_updates(connection: apsw.Connection) -> dict[str, int]:
+    """The last update of each session in the listing: if the log ends earlier, events are lost."""
     rows = connection.execute("SELECT CAST(id AS BLOB), updated_at FROM sessions")
     return {row[0].decode(errors="replace"): row[1] for row in rows if isinstance(row[1], int)}
 
 
-def _row_repair(connection: apsw.Connection, spare: tuple[set[str], set[str]]) -> RowRepair:
+def _row_repair(connection: apsw.Connection, scanned_ids: tuple[set[str], set[str]]) -> RowRepair:
     run = connection.execute
 
     def table(name: str) -> dict[int, str]:
@@ -170,64 +176,61 @@ def _row_repair(connection: apsw.Connection, spare: tuple[set[str], set[str]]) -
         return bool(list(run(sql, (row[1], bytes.fromhex(computed)))))
 
     return RowRepair(
-        table("sessions"), table("writers"), spare=lambda: spare, hashes_before=hashes_before, is_named=is_named
+        table("sessions"),
+        table("writers"),
+        find_ids=lambda: scanned_ids,
+        hashes_before=hashes_before,
+        is_named=is_named,
     )
 
 
 def _set_damaged_aside(
-    connection: apsw.Connection, tables: SqliteTables, path: str, stamp: str, spare: tuple[set[str], set[str]]
+    connection: apsw.Connection, tables: SqliteTables, path: str, stamp: str, scanned_ids: tuple[set[str], set[str]]
 ) -> list[str]:
     """Repair damaged rows where that is certain, and move the others to a file."""
-    row_repair = _row_repair(connection, spare)
+    row_repair = _row_repair(connection, scanned_ids)
     mistyped = {row[0] for row in connection.execute(SELECT_MISTYPED)}
     damaged: list[RawRow] = []
-    seen: set[tuple[str, str]] = set()
-    twice: list[RawRow] = []
+    present: set[tuple[str, str]] = set()
+    duplicates: list[RawRow] = []
     for row in connection.execute(SELECT):
         event = None if row[0] in mistyped else row_repair.intact_event(row)
         if event is None:
             damaged.append(row)
-        elif (event.session, event.hash) in seen:
-            twice.append(row)
+        elif (event.session, event.hash) in present:
+            duplicates.append(row)
         else:
-            seen.add((event.session, event.hash))
+            present.add((event.session, event.hash))
     repaired = [(row, row_repair.repaired_event(row)) for row in damaged]
     lost = [(row_repair.session(row), row_repair.writer(row), row) for row, event in repaired if event is None]
     report: list[str] = []
     if lost:
-        kept = quarantine.keep_rows(path, stamp, lost)
-        report.append(f"{_events(len(lost))} could not be saved and {_was_or_were(lost)} set aside in {kept}.")
-    for row in (*damaged, *twice):
+        file = quarantine.keep_rows(path, stamp, lost)
+        verb = "was" if len(lost) == 1 else "were"
+        report.append(f"{count(len(lost), 'damaged event')} could not be saved and {verb} set aside in {file}.")
+    for row in (*damaged, *duplicates):
         connection.execute("DELETE FROM events WHERE ord = ?", (row[0],))
     for row, event in repaired:
         if event is None:
             session = row_repair.session(row) or f"number {row[1]}"
             report.append(f"Session {session}: event {row[3]} ({_kind(row)}) is damaged and was set aside.")
         else:
-            _put_back(tables, event, seen, report)
-    if twice:
-        report.append(f"{_events(len(twice))} stored twice {_was_or_were(twice)} taken out once.")
+            _put_back(tables, event, present, report)
+    if duplicates:
+        report.append(f"Removed {count(len(duplicates), 'duplicate event')}.")
     return report
 
 
-def _put_back(tables: SqliteTables, event: Event, seen: set[tuple[str, str]], report: list[str]) -> None:
-    if (event.session, event.hash) in seen:
+def _put_back(tables: SqliteTables, event: Event, present: set[tuple[str, str]], report: list[str]) -> None:
+    if (event.session, event.hash) in present:
         return
-    seen.add((event.session, event.hash))
+    present.add((event.session, event.hash))
     tables.insert((event,))
     report.append(f"Session {event.session}: event {event.seq} ({event.type}) was damaged and is repaired.")
 
 
 def _kind(row: RawRow) -> str:
     return row[7].decode(errors="backslashreplace") if isinstance(row[7], bytes) else "of no type"
-
-
-def _events(count: int) -> str:
-    return "1 damaged event" if count == 1 else f"{count} damaged events"
-
-
-def _was_or_were(some: list[object] | list[RawRow] | list[tuple[str | None, str | None, RawRow]]) -> str:
-    return "was" if len(some) == 1 else "were"
 
 
 # ── a file that SQLite cannot read ───────────────────────────────────────────────────────────────────────
@@ -240,10 +243,12 @@ def _replace(path: str, stamp: str) -> list[str]:
             wal = pages.journal(path)
             images = [pages.image(content, wal), *_interrupted(path, content)]
             report = _without_loss(images, fresh) or _salvage(images, fresh)
-            kept = quarantine.keep_file(path, stamp, content, wal)
+            damaged_copy = quarantine.keep_file(path, stamp, content, wal)
             # The old journal must be removed before the new file gets the name, or it would be applied to it. If the
             # power fails in between, the mark says where the journal is, and the rest does not count as complete.
-            files.write_atomic(sqlite_connection.repairing_mark(path), (os.path.basename(kept) + "\n").encode())
+            files.write_atomic(
+                sqlite_connection.repairing_mark(path), (os.path.basename(damaged_copy) + "\n").encode()
+            )
             for ending in ("-wal", "-shm"):
                 if os.path.lexists(path + ending):
                     os.unlink(path + ending)
@@ -254,7 +259,7 @@ def _replace(path: str, stamp: str) -> list[str]:
         for ending in ("", "-wal", "-shm"):
             if os.path.lexists(fresh + ending):
                 os.unlink(fresh + ending)
-    return [report[0], f"The damaged file was kept as {kept}.", *report[1:]]
+    return [report[0], f"The damaged file was kept as {damaged_copy}.", *report[1:]]
 
 
 def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
@@ -266,7 +271,7 @@ def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
     try:
         source.deserialize("main", pages.with_sound_header(image.data))
         # The list of free pages is not copied, so they count as never used.
-        if any(not line.endswith(": never used") for line in check.broken(source)):
+        if any(not line.endswith(": never used") for line in check.integrity_problems(source)):
             return []
         version = schema.version_of_tables(source)
         if not version:
@@ -285,10 +290,13 @@ def _interrupted(path: str, content: bytes) -> Iterator[pages.Image]:
     mark = sqlite_connection.repairing_mark(path)
     if not os.path.lexists(mark):
         return
-    name = files.read_limited(mark, 4096, what="the mark of a repair").decode(errors="replace").strip()
-    kept = os.path.join(quarantine.directory(path), os.path.basename(name))
-    if name and os.path.lexists(kept):
-        yield pages.image(files.read_limited(kept, pages.MAX_BYTES, what="the damaged store"), pages.journal(kept))
+    name = files.read_limited(mark, 4096, subject="the mark of a repair").decode(errors="replace").strip()
+    damaged_copy = os.path.join(quarantine.directory(path), os.path.basename(name))
+    if name and os.path.lexists(damaged_copy):
+        yield pages.image(
+            files.read_limited(damaged_copy, pages.MAX_BYTES, subject="the damaged store"),
+            pages.journal(damaged_copy),
+        )
     else:
         yield pages.image(content, b"")
 
@@ -299,7 +307,7 @@ def _exclusive(path: str) -> Iterator[bytes]:
     try:
         import fcntl
     except ImportError:  # Windows does not replace a file that is open
-        yield files.read_limited(path, pages.MAX_BYTES, what="the store")
+        yield files.read_limited(path, pages.MAX_BYTES, subject="the store")
         return
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -340,7 +348,7 @@ def _salvage(images: list[pages.Image], fresh: str) -> list[str]:
         report = [f"The store could not be read as a whole: {len(saved)} events were saved into a new one."]
         if missing:
             report.append(
-                f"{_events(missing)} could not be saved: the damaged file still holds what is left of them."
+                f"{count(missing, 'damaged event')} could not be saved: what is left is in the damaged file."
             )
         report += local_state.carry_over(images, target)
         target.execute("COMMIT")
@@ -360,9 +368,9 @@ def _read_rows(
     row_repair = RowRepair(
         rows.sessions,
         rows.writers,
-        spare=lambda: page_scan.find_ids(b"\n".join((image.data, *image.leftover))),
+        find_ids=lambda: page_scan.find_ids(b"\n".join((image.data, *image.leftover))),
         hashes_before=lambda row: [
-            data for data in hashes.get((row[1], row[2], _less(row[3])), ()) if _is_bytes(data)
+            data for data in hashes.get((row[1], row[2], _previous_number(row[3])), ()) if _is_bytes(data)
         ],
         is_named=lambda _, computed: bytes.fromhex(computed) in named,
     )
@@ -377,7 +385,7 @@ def _read_rows(
     return {rows.sessions[ref]: updated_at for ref, updated_at in rows.until.items()}
 
 
-def _less(number: object) -> int:
+def _previous_number(number: object) -> int:
     return number - 1 if isinstance(number, int) else -1
 
 

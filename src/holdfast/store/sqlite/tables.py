@@ -309,11 +309,11 @@ class SqliteTables:
             " WHERE ref = ?3 AND (project <> ?1 OR created_at <> ?2)",
             (summary.project, summary.created_at, ref),
         )
-        wanted = set() if summary.deleted else set(aliases)
+        current = set() if summary.deleted else set(aliases)
         stored = {row[0] for row in self._run("SELECT alias FROM aliases WHERE session = ?", (ref,))}
-        for alias in stored - wanted:
+        for alias in stored - current:
             self._run("DELETE FROM aliases WHERE alias = ? AND session = ?", (alias, ref))
-        for alias in wanted - stored:
+        for alias in current - stored:
             self._run("INSERT INTO aliases (alias, session) VALUES (?, ?)", (alias, ref))
 
     def add_words(self, session: str, words: list[str]) -> None:

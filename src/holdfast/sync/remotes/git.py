@@ -212,7 +212,7 @@ class GitRemote:
     def _locked(self) -> Iterator[None]:
         """Lock the local copy: git's own locks make others fail instead of wait."""
         make_private_dir(self._scratch)
-        lock = locked(self._copy.root + ".lock", patience=_LOCK_PATIENCE, what="a git remote")
+        lock = locked(self._copy.root + ".lock", patience=_LOCK_PATIENCE, purpose="a git remote")
         try:
             lock.__enter__()
         except Busy as busy:

@@ -19,7 +19,7 @@ from typing import IO, Final, NamedTuple
 
 from holdfast.core.errors import Damaged, Failed
 from holdfast.machine.files import write_atomic
-from holdfast.machine.git.program import GitAnswer, GitProgram, GitSlow
+from holdfast.machine.git.program import GitProgram, GitResult, GitSlow
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.machine.wall import monotonic
 from holdfast.sync.remotes.base import ObjectInfo, RemoteUnreadable
@@ -338,7 +338,7 @@ class ObjectRepository(GitProgram):
         patience: float = 120.0,
         max_output: int = _MAX_OUTPUT,
         growth: int | None = None,
-    ) -> GitAnswer:
+    ) -> GitResult:
         """Run git here; stop it when it prints more than `most` bytes, or packs grow by more than `growth`."""
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         before = 0 if growth is None else self.weight()
@@ -361,19 +361,19 @@ class ObjectRepository(GitProgram):
             err.seek(0)
             stderr = err.read(_MAX_OUTPUT).decode("utf-8", "replace").strip()[-2000:]
             # Server messages pass through git and are shown: they must not control a terminal.
-            return GitAnswer(
+            return GitResult(
                 process.returncode, out.read(), "".join(c for c in stderr if c.isprintable() or c == "\n")
             )
 
-    def _local(self, *args: str, stdin: bytes | bytearray = b"", max_output: int = _MAX_OUTPUT) -> GitAnswer:
+    def _local(self, *args: str, stdin: bytes | bytearray = b"", max_output: int = _MAX_OUTPUT) -> GitResult:
         try:
             answer = self.run(*args, stdin=stdin, max_output=max_output)
         except (GitOverflow, GitSlow) as problem:
             raise self._damaged(args[0]) from problem
-        if answer.code and "no space left" in answer.words.lower():
+        if answer.code and "no space left" in answer.message.lower():
             raise Failed("the disk is full", hint="Free some space.", operation=f"git {args[0]}", file=self.root)
         if answer.code:
-            raise self._damaged(args[0], answer.words)
+            raise self._damaged(args[0], answer.message)
         return answer
 
     def _damaged(self, verb: str, words: str = "") -> Damaged:

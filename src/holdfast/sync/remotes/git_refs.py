@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
-from holdfast.machine.git.program import GitAnswer, GitSlow
+from holdfast.machine.git.program import GitResult, GitSlow
 from holdfast.machine.git.reader import GitReader
 from holdfast.machine.git.worktree import locate
 from holdfast.sync.remotes.base import RemoteUnreadable
@@ -175,9 +175,9 @@ class RemoteRef:
             growth=self._max_growth,
         )
         if answer.code:
-            if "couldn't find remote ref" in answer.words:
+            if "couldn't find remote ref" in answer.message:
                 return None
-            if any(mark in answer.words.lower() for mark in _INCOMPLETE):
+            if any(mark in answer.message.lower() for mark in _INCOMPLETE):
                 raise RemoteUnreadable("objects that it needs are missing or broken")
             raise self._error("fetch", answer)
         return self._copy.fetched_commit()
@@ -201,12 +201,12 @@ class RemoteRef:
         refused = any(word in rejections for word in _REFUSALS)
         if new_history and old is not None and (refused or "[remote rejected] (non-fast-forward)" in rejections):
             return PushResult.NO_NEW_HISTORY
-        if clear and old is None and _IN_THE_WAY in answer.words:
+        if clear and old is None and _IN_THE_WAY in answer.message:
             self._remove_blocking_refs()
             return PushResult.MOVED
-        if rejections and not refused and _IN_THE_WAY not in answer.words:
+        if rejections and not refused and _IN_THE_WAY not in answer.message:
             return PushResult.MOVED
-        error = self._error("push", answer._replace(words=f"{rejections}\n{answer.words}".strip()))
+        error = self._error("push", answer._replace(message=f"{rejections}\n{answer.message}".strip()))
         # The connection may have failed after the server was done.
         if isinstance(error, Unreachable) and self.tip() == new:
             return PushResult.DONE
@@ -219,7 +219,7 @@ class RemoteRef:
         deletions = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MAX_CLEARED]
         self._ask("push", "--quiet", "--no-verify", "--", self._where.text, *deletions, patience=_MOVE_PATIENCE)
 
-    def _ask(self, *args: str, patience: float, growth: int | None = None) -> GitAnswer:
+    def _ask(self, *args: str, patience: float, growth: int | None = None) -> GitResult:
         if self._env is None:
             self._env = self._git_environment()
         try:
@@ -253,8 +253,8 @@ class RemoteRef:
                 env["GIT_SSH_COMMAND"] = f"{ssh_command or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
         return env
 
-    def _error(self, verb: str, answer: GitAnswer, *, first: bool = False) -> HoldfastError:
-        words = self._where.clean(answer.words)
+    def _error(self, verb: str, answer: GitResult, *, first: bool = False) -> HoldfastError:
+        words = self._where.clean(answer.message)
         lower = words.lower()
         for marks, sentence, hint in _ERRORS:
             if any(mark in lower for mark in marks):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.sessions.resume import Landing, look
+from holdfast.sessions.resume import Landing, preview
 
 if TYPE_CHECKING:
     from holdfast.core.state import FileState, State
@@ -86,7 +86,7 @@ class Landings:
             partial_state = replace(state, files=[change for change, _ in unknown], agents={}, native={})
             if len(self._known) > _MAX_CACHED:
                 self._known.clear()
-            for landed, (change, fingerprint) in zip(look(partial_state, root).files, unknown, strict=True):
+            for landed, (change, fingerprint) in zip(preview(partial_state, root).files, unknown, strict=True):
                 landings[change.path] = landed.landing
                 self._known[root, change.path] = fingerprint, landed.landing
         return landings

@@ -1,8 +1,8 @@
 """age, the ordinary way to hand a secret to someone: its keys as text, and its files.
 
 The only module that knows pyrage, which is loaded for files and SSH keys alone. Keys come from strangers (requests
-to join, people): one that only looks like a key, or a weak one with which anybody could open what is wrapped for it,
-is turned away here, before anything is encrypted to it.
+to join, people): malformed ones, and weak ones with which anybody could decrypt, are rejected here, before anything
+is encrypted to them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SSH_KINDS: Final = ("ssh-ed25519", "ssh-rsa")
 SECRET: Final = "AGE-SECRET-KEY-1"  # noqa: S105 - how a secret key begins
 MAGIC: Final = b"age-encryption.org/v1\n"
 _MAX_HEADER_SIZE: Final = 8 << 10  # each stanza in it costs a try with each identity
-# Keys are few, and each is met again with every entry that names it.
+# There are few keys, and each recurs in every entry that names it.
 _CACHE_SIZE: Final = 1024
 _RECIPIENT: Final = "age"
 _IDENTITY: Final = "age-secret-key-"
@@ -172,7 +172,7 @@ def decrypt(identities: Sequence[str | bytes], blob: bytes) -> bytes | None:
     except pyrage.DecryptError:
         return None
     except BaseException as error:
-        # A file made to trip the library up is no more than one that does not open.
+        # A file crafted to make the library fail counts as one that does not open.
         if type(error).__name__ != "PanicException":
             raise
         return None

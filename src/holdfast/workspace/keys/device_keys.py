@@ -206,34 +206,36 @@ def spell_words(data: bytes) -> str:
     return "-".join(words[number >> _BITS * position & 1023] for position in range(WORD_COUNT - 1, -1, -1))
 
 
-def parse_words(text: str, *, what: str = "fingerprint") -> bytes:
+def parse_words(text: str, *, subject: str = "fingerprint") -> bytes:
     """The 16 bytes of 13 words, or of 32 hex digits: in any case, separated by anything that is no letter.
 
-    A word may be cut short after its fourth letter. `what` names the input in messages.
+    A word may be cut short after its fourth letter. `subject` names the input in messages.
     """
     if len(text) > _MAX_INPUT:
-        raise Invalid(f"this is too long for a {what}", hint=f"A {what} is {WORD_COUNT} words.")
+        raise Invalid(f"this is too long for a {subject}", hint=f"A {subject} is {WORD_COUNT} words.")
     parts = [part for part in _SEPARATOR.split(text.lower()) if part]
     joined = "".join(parts)
     if _HEX.match(joined) and (len(joined) == 2 * FINGERPRINT_SIZE or any(letter.isdigit() for letter in joined)):
         if len(joined) != 2 * FINGERPRINT_SIZE:
             raise Invalid(
-                f"this {what} has {len(joined)} hex digits",
+                f"this {subject} has {len(joined)} hex digits",
                 hint=f"It has {2 * FINGERPRINT_SIZE}, or is {WORD_COUNT} words: give all.",
             )
         return bytes.fromhex(joined)
     number = 0
     for part in parts:
-        number = number << _BITS | _word_index(part, what)
+        number = number << _BITS | _word_index(part, subject)
     if len(parts) != WORD_COUNT:
         counted = "1 word" if len(parts) == 1 else f"{len(parts)} words"
-        raise Invalid(f"this {what} has {counted}", hint=f"It has {WORD_COUNT}: give all of them.")
+        raise Invalid(f"this {subject} has {counted}", hint=f"It has {WORD_COUNT}: give all of them.")
     if number & (1 << _SPARE_BITS) - 1:
-        raise Invalid(f"this is not a {what}: its last word cannot be {parts[-1]!a}", hint="Compare it word by word.")
+        raise Invalid(
+            f"this is not a {subject}: its last word cannot be {parts[-1]!a}", hint="Compare it word by word."
+        )
     return (number >> _SPARE_BITS).to_bytes(FINGERPRINT_SIZE, "big")
 
 
-def _word_index(part: str, what: str) -> int:
+def _word_index(part: str, subject: str) -> int:
     index = _indexes().get(part[:4])
     if index is not None and wordlist()[index].startswith(part):
         return index
@@ -241,7 +243,7 @@ def _word_index(part: str, what: str) -> int:
 
     close = difflib.get_close_matches(part[:20], wordlist(), n=1, cutoff=0)
     raise Invalid(
-        f"{part[:20]!a} is not one of the words of a {what}",
+        f"{part[:20]!a} is not one of the words of a {subject}",
         hint=f"Did you mean {close[0]!r}?" if close else "Compare it word by word.",
     )
 
@@ -257,7 +259,7 @@ def new_recovery_code() -> str:
 
 def keys_from_code(code: str) -> DeviceKeys:
     """The device of a recovery code. 128 random bits need no slow derivation."""
-    secret = parse_words(code, what="recovery code")
+    secret = parse_words(code, subject="recovery code")
     return DeviceKeys(_derive(secret, _RECOVERY_SIGNING), age_keys.identity(_derive(secret, _RECOVERY_AGE)))
 
 

@@ -104,7 +104,7 @@ def create(home: str, *, name: str, place: KeyPlace = "file", made_at: int | Non
     name = _name(name)
     make_private_dir(home)
     path = os.path.join(home, FILE)
-    with locked(os.path.join(home, _LOCK), what="making this device's keys"):
+    with locked(os.path.join(home, _LOCK), purpose="making this device's keys"):
         existing = load(home)
         if existing is not None:
             return existing
@@ -126,7 +126,7 @@ def set_name(home: str, name: str) -> None:
 
     name = _name(name)
     path = os.path.join(home, FILE)
-    with locked(os.path.join(home, _LOCK), what="naming this device"):
+    with locked(os.path.join(home, _LOCK), purpose="naming this device"):
         data = _bytes(path, secrets=True)
         if data is None:
             raise Refused("this device has no keys yet", hint="They are made with the first: holdfast remote add.")
@@ -210,9 +210,12 @@ def _newer(path: str) -> HoldfastError:
     )
 
 
-def _damaged(path: str, why: str) -> HoldfastError:
+def _damaged(path: str, reason: str) -> HoldfastError:
     return Damaged(
-        f"this device's keys in {display_path(path)} are damaged: {why}", hint=_RESTORE, operation="read", file=path
+        f"this device's keys in {display_path(path)} are damaged: {reason}",
+        hint=_RESTORE,
+        operation="read",
+        file=path,
     )
 
 
@@ -237,14 +240,14 @@ def _to_keyring(account: str, secrets: _Secrets) -> None:
     text = msgspec.json.encode(secrets).decode("ascii")
     try:
         keyring.set_password(SERVICE, account, text)
-        kept = keyring.get_password(SERVICE, account)
+        stored = keyring.get_password(SERVICE, account)
     except Exception as error:  # noqa: BLE001 - each backend has its own errors
         raise Failed(
             f"the OS keyring did not take the keys: {type(error).__name__}",
             hint="Unlock it and try again, or keep the keys in a private file.",
             operation="use the keyring",
         ) from None
-    if kept != text:
+    if stored != text:
         raise Failed(
             "the OS keyring did not keep the keys",
             hint="Keep them in a private file.",
@@ -255,21 +258,21 @@ def _to_keyring(account: str, secrets: _Secrets) -> None:
 def _from_keyring(account: str) -> _Secrets:
     keyring = _keyring()
     try:
-        kept = keyring.get_password(SERVICE, account)
+        stored = keyring.get_password(SERVICE, account)
     except Exception as error:  # noqa: BLE001 - each backend has its own errors
         raise Failed(
             f"this device's keys are in the OS keyring, which cannot be read: {type(error).__name__}",
             hint="Unlock the keyring and try again; new devices can keep their keys in a private file.",
             operation="use the keyring",
         ) from None
-    if kept is None:
+    if stored is None:
         raise Damaged(
             "this device's keys are no longer in the OS keyring",
             hint=f"They are under {SERVICE!r}, account {account}. {_RESTORE}",
             operation="use the keyring",
         )
     try:
-        return msgspec.json.decode(kept, type=decodable(_Secrets))
+        return msgspec.json.decode(stored, type=decodable(_Secrets))
     except (msgspec.MsgspecError, ValueError):
         raise Damaged(
             "this device's keys in the OS keyring are damaged", hint=_RESTORE, operation="use the keyring"

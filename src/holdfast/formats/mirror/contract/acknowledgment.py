@@ -62,7 +62,7 @@ def specification(file: str) -> Specification:
     """The given text: its version (1.0 if it names none), checksum and headings."""
     import hashlib
 
-    raw = read_limited(file, MAX_SIZE, what="the specification")
+    raw = read_limited(file, MAX_SIZE, subject="the specification")
     if not raw.strip():
         raise Invalid(
             f"{display_path(file)} is empty", hint="Name the text of the contract.", operation="read", file=file
@@ -80,7 +80,7 @@ def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowled
     acknowledgment = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
     with layout.concerning("update", file=path):
         layout.create_root(root)
-        with locked(layout.acknowledgment_lock(root), what=f"acknowledging for {name}"):
+        with locked(layout.acknowledgment_lock(root), purpose=f"acknowledging for {name}"):
             write_atomic(path, _renewed(_text(path) or "", acknowledgment).encode())
     return acknowledgment
 

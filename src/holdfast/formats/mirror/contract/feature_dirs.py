@@ -82,7 +82,7 @@ def create(
             ".unregistered": msgspec.json.encode(entry),
         }
         layout.create_root(root)
-        with locked(layout.creating_lock(root), patience=PATIENCE, what=f"creating {feature_id}"):
+        with locked(layout.creating_lock(root), patience=PATIENCE, purpose=f"creating {feature_id}"):
             _finish_creations(root)
             _refuse_duplicate(root, feature, known=known)
             write_readme(root)
@@ -100,7 +100,7 @@ def settle(root: str) -> list[str]:
         return []
     with layout.concerning("create", file=root):
         try:
-            with locked(layout.creating_lock(root), patience=PATIENCE, what="finishing creations"):
+            with locked(layout.creating_lock(root), patience=PATIENCE, purpose="finishing creations"):
                 return _finish_creations(root)
         except Busy:
             return []
@@ -260,8 +260,8 @@ def erase(feature: Feature) -> bool:
         return True
     with layout.concerning("delete", feature_id=feature.id, file=feature.path):
         try:
-            with locked(feature.lock, what=f"deleting {feature.id}"):
-                with locked(history.lock_of(feature.history), what="deleting lines of history"):
+            with locked(feature.lock, purpose=f"deleting {feature.id}"):
+                with locked(history.lock_of(feature.history), purpose="deleting lines of history"):
                     _erase_lines(feature)
                 if _is_bare(feature):
                     return _remove_directory(feature)
@@ -345,7 +345,7 @@ def _append(path: str, lines: bytes) -> None:
 def _read_history(path: str) -> bytes | None:
     if not os.path.lexists(path):
         return None
-    return files.read_limited(path, history.MAX_SIZE, what="a history")
+    return files.read_limited(path, history.MAX_SIZE, subject="a history")
 
 
 def _is_bare(feature: Feature) -> bool:

@@ -33,7 +33,7 @@ def gathered(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
     feature = layout.Feature(feature_id, folder)
     document_parts: dict[str, Json] = {}
     unlocked = leave_no_trace and not os.path.lexists(feature.lock)
-    with nullcontext() if unlocked else locked(feature.lock, shared=True, what=f"reading {feature_id}"):
+    with nullcontext() if unlocked else locked(feature.lock, shared=True, purpose=f"reading {feature_id}"):
         for name, path in (("state", feature.state), ("plan", feature.plan)):
             document = yaml_files.load(path)
             if document is not None:
@@ -89,7 +89,7 @@ def read(root: str, feature_id: str) -> FeatureFiles:
     with layout.concerning("read", feature_id=feature_id, file=feature.path):
         layout.need(root)
         _need(feature)
-        with locked(feature.lock, shared=True, what=f"reading {feature_id}"):
+        with locked(feature.lock, shared=True, purpose=f"reading {feature_id}"):
             return FeatureFiles(yaml_files.load(feature.state), yaml_files.load(feature.plan))
 
 
@@ -112,7 +112,7 @@ def update(
     with layout.concerning("update", feature_id=feature.id, file=feature.path):
         layout.need(root)
         _need(feature)
-        with locked(feature.lock, patience=patience, what=f"updating {feature.id}"):
+        with locked(feature.lock, patience=patience, purpose=f"updating {feature.id}"):
             # Neither is written if the other cannot be.
             yaml_files.load(feature.state), yaml_files.load(feature.plan)
             # History first: state and plan can be restored from it, not the other way round.

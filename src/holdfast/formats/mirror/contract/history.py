@@ -109,7 +109,7 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
     if not lines:
         return 0
     encoded = [(line, msgspec.json.encode(line) + b"\n") for line in lines]
-    with locked(lock_of(path), what="appending to history"):
+    with locked(lock_of(path), purpose="appending to history"):
         fresh = not os.path.lexists(path)
         fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:

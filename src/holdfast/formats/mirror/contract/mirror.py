@@ -79,7 +79,7 @@ class ContractLayout(MirrorLayout):
 
     def content(self, root: str, path: str) -> bytes:
         if path.endswith(_HISTORY):
-            return read_limited(inside(root, path), history.MAX_SIZE, what="a history")
+            return read_limited(inside(root, path), history.MAX_SIZE, subject="a history")
         return super().content(root, path)
 
     def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
@@ -254,10 +254,10 @@ def _furnish(home: str) -> None:
     """Create the directory without features: README and an empty registry."""
     layout.create_root(home)
     if not os.path.lexists(layout.readme(home)):
-        with locked(layout.creating_lock(home), what="creating"):
+        with locked(layout.creating_lock(home), purpose="creating"):
             feature_dirs.write_readme(home)
     if not os.path.lexists(layout.registry(home)):
-        with locked(layout.registry_lock(home), what="beginning the registry"):
+        with locked(layout.registry_lock(home), purpose="beginning the registry"):
             if not os.path.lexists(layout.registry(home)):
                 empty = yaml_files.written_anew(layout.registry(home), {registry.LIST: []})
                 write_atomic(layout.registry(home), empty)

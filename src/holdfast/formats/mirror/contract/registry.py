@@ -55,7 +55,7 @@ def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None 
     with layout.concerning("update", feature_id=feature_id, file=path):
         layout.checked_id(feature_id)
         layout.need(root)
-        with locked(layout.registry_lock(root), patience=PATIENCE, what=f"registering {feature_id}"):
+        with locked(layout.registry_lock(root), patience=PATIENCE, purpose=f"registering {feature_id}"):
             yaml_files.rewrite(path, partial(_with, path, feature_id, entry), _for_path(path, displaced))
 
 
@@ -65,7 +65,7 @@ def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | Non
     with layout.concerning("delete", feature_id=feature_id, file=path):
         layout.checked_id(feature_id)
         layout.need(root)
-        with locked(layout.registry_lock(root), patience=PATIENCE, what=f"removing {feature_id}"):
+        with locked(layout.registry_lock(root), patience=PATIENCE, purpose=f"removing {feature_id}"):
             yaml_files.rewrite(path, partial(_without, path, feature_id), _for_path(path, displaced))
 
 

@@ -78,7 +78,7 @@ def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
     if not faults(root, feature):
         return []
     sentences: list[str] = []
-    with locked(feature.lock, what=f"restoring {feature.id}"):
+    with locked(feature.lock, purpose=f"restoring {feature.id}"):
         for _ in range(_ROUNDS):
             faults_now = faults(root, feature)  # again: another process may have been quicker
             restorable = [fault for fault in faults_now if fault.kind in RESTORABLE]
@@ -108,7 +108,7 @@ def _mend(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHistor
 def _restore_readme(root: str) -> list[str]:
     if not is_bare(root):
         return []
-    with locked(layout.creating_lock(root), patience=feature_dirs.PATIENCE, what="restoring README.md"):
+    with locked(layout.creating_lock(root), patience=feature_dirs.PATIENCE, purpose="restoring README.md"):
         feature_dirs.write_readme(root)
     return ["README.md was missing: restored."]
 
@@ -122,7 +122,7 @@ def _restore_registry(root: str, now: int) -> list[str]:
         return [f"Left alone: {fault.sentence(root)}."]
     sentences: list[str] = []
     if fault is not None:
-        with locked(layout.registry_lock(root), patience=registry.PATIENCE, what="restoring the registry"):
+        with locked(layout.registry_lock(root), patience=registry.PATIENCE, purpose="restoring the registry"):
             sentences = _remake(root, now)
     known = {entry.get("feature_id") for entry in registry.entries(root)}
     for feature in layout.kept(root):
