@@ -180,9 +180,9 @@ class Format(ABC):
 
     def write(self, document: Document) -> bytes:
         """The document as a file: JSON by default."""
-        from holdfast.formats.text.json import written
+        from holdfast.formats.text.json import render_json
 
-        return written(document)
+        return render_json(document)
 
 
 # ── versions of layouts ──────────────────────────────────────────────────────────────────────────────────

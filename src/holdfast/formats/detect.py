@@ -111,7 +111,7 @@ def may_be_collected(name: str) -> bool:
     return has_session_name(name) or name.endswith((".yaml", ".yml"))
 
 
-def by_likelihood(keys: Iterable[str]) -> list[str]:
+def rank_by_likelihood(keys: Iterable[str]) -> list[str]:
     """Names of the formats, most likely first, by these keys."""
     there = frozenset(keys)
     return sorted(registry.NAMES, key=lambda name: -len(there & _OWN_KEYS[name]))
@@ -124,16 +124,16 @@ def recognise(value: Json, path: str) -> tuple[Format, str] | None:
     """
     place = format_at(path)
     if place is not None:
-        owner = registry.named(place[0])
+        owner = registry.format_named(place[0])
         if owner.detects(value) is not None:
             return owner, place[1]
-    for name in by_likelihood(value) if isinstance(value, dict) else registry.NAMES:
-        candidate = registry.named(name)
+    for name in rank_by_likelihood(value) if isinstance(value, dict) else registry.NAMES:
+        candidate = registry.format_named(name)
         kind = candidate.detects(value)
         if kind is not None:
             return candidate, kind
     if place is not None and why_foreign(value) is None:
-        return registry.named(place[0]), place[1]
+        return registry.format_named(place[0]), place[1]
     return None
 
 

@@ -20,12 +20,12 @@ from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
-from holdfast.formats.discover import SourceDocument, sources
+from holdfast.formats.discover import SourceDocument, find_sources
 from holdfast.formats.import_context import import_context
 from holdfast.formats.mirror.base_version import OLDER, is_older, nearest_version
 from holdfast.formats.mirror.edits import merge_edit
 from holdfast.formats.remainder import remainder_event, render_with_remainder
-from holdfast.formats.text.json import written
+from holdfast.formats.text.json import render_json
 from holdfast.formats.text.nodes import NotADocument as NoDocument
 from holdfast.sessions import work_trees
 from holdfast.sessions.format_names import session_id
@@ -56,7 +56,7 @@ def import_document(
     """
     seen = projects.observe(ws.place, "")
     here = import_context(ws, seen)
-    document, notes = prepare(ws, value, rules, here)
+    document, notes = prepare_document(ws, value, rules, here)
     store = ws.store()
     with ws.transaction() as transaction:
         project = projects.find_project(store, seen)
@@ -101,7 +101,9 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
     )
 
 
-def prepare(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> tuple[Document, list[FormatNote]]:
+def prepare_document(
+    ws: Workspace, value: Json, rules: Format, here: ImportContext
+) -> tuple[Document, list[FormatNote]]:
     """The document as it may be stored: repaired, and without secrets."""
     document, notes = rules.tidy(value, here)
     clean, removed = redact_document(document)
@@ -169,7 +171,7 @@ def _begin(
     first = events[0].data
     assert isinstance(first, SessionStarted)
     session = session_id(ws, rules.name, rules.alias(document), events[0].at)
-    source = digest(written(document))[:32]
+    source = digest(render_json(document))[:32]
     actor = ws.recorder.actor
     for number, (at, data) in enumerate(events):
         draft = Draft(ws.recorder.prepare(data), at, actor, f"file:{rules.name}:{source}:{number}")
@@ -201,7 +203,7 @@ class Imported(NamedTuple):
 def import_files(ws: Workspace, paths: Sequence[str], name: str | None, *, salvage: bool) -> list[Imported]:
     """Import every session in these files and directories. Raises only if a path does not exist."""
     results: list[Imported] = []
-    for source in sources(paths, name):
+    for source in find_sources(paths, name):
         if isinstance(source, SourceDocument):
             imported = _take(ws, source)
             # With --salvage, documents that a format refuses are kept as well.

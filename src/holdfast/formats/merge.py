@@ -12,7 +12,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import covers
-from holdfast.formats.entries import match_entries, named, same
+from holdfast.formats.entries import entries_by_name, is_same, match_entries
 
 
 class MergeConflict(NamedTuple):
@@ -39,7 +39,7 @@ _MISSING: Final = _Missing()
 _Value = Json | _Missing
 
 
-def merged(
+def merge_documents(
     base: Document | None, ours: Document, theirs: Document, rules: Format, *, in_their_words: bool = False
 ) -> Merged:
     """Merge. `base` is the nearest version we wrote; without one, everything in theirs is new.
@@ -63,7 +63,7 @@ def distance(left: Json, right: Json, rules: Format) -> int:
 
 def _differences(one: _Value, other: _Value, rules: Format, place: Place) -> int:
     if not isinstance(one, _Missing) and not isinstance(other, _Missing):
-        if same(one, other):
+        if is_same(one, other):
             return 0
         if isinstance(one, dict) and isinstance(other, dict):
             return sum(
@@ -71,7 +71,7 @@ def _differences(one: _Value, other: _Value, rules: Format, place: Place) -> int
                 for key in {**one, **other}
             )
         if isinstance(one, list) and isinstance(other, list):
-            left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
+            left, right = (dict(entries_by_name(side, place, rules.identities)) for side in (one, other))
             return sum(
                 _differences(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
                 for name in {**left, **right}
@@ -102,14 +102,14 @@ class _Merging:
                 return theirs
             # We no longer show it. Their keeping it means nothing; their changing it does.
             meant = self.value(base, base, theirs, place)
-            if isinstance(meant, _Missing) or same(base, meant):
+            if isinstance(meant, _Missing) or is_same(base, meant):
                 return _MISSING
             if self._in_their_words:
                 return theirs
             if theirs is not None:
                 self.clashes.append(MergeConflict(place, None, theirs))
             return _MISSING
-        if not isinstance(base, _Missing) and same(base, theirs):
+        if not isinstance(base, _Missing) and is_same(base, theirs):
             return ours
         if isinstance(ours, dict) and isinstance(theirs, dict):
             return self._objects(base if isinstance(base, dict) else {}, ours, theirs, place)
@@ -119,7 +119,7 @@ class _Merging:
             return theirs
         if isinstance(ours, str) and isinstance(theirs, str) and place in self._rules.latest:
             return max(ours, theirs, key=parse_time)
-        if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
+        if is_same(ours, theirs) or (not isinstance(base, _Missing) and is_same(base, ours)):
             return theirs
         self.clashes.append(MergeConflict(place, ours, theirs))
         return ours
@@ -135,7 +135,9 @@ class _Merging:
         return made
 
     def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
-        before, here, there = (dict(named(side, place, self._rules.identities)) for side in (base, ours, theirs))
+        before, here, there = (
+            dict(entries_by_name(side, place, self._rules.identities)) for side in (base, ours, theirs)
+        )
         if self._in_their_words:
             here = self._without_what_theirs_became(before, here, there)
         made: list[Json] = []

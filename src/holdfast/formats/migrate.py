@@ -15,8 +15,8 @@ from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refus
 from holdfast.core.times import file_stamp
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
 from holdfast.formats.convert import state_of
-from holdfast.formats.discover import SourceDocument, sources
-from holdfast.formats.entries import same
+from holdfast.formats.discover import SourceDocument, find_sources
+from holdfast.formats.entries import is_same
 from holdfast.formats.import_context import import_context
 from holdfast.formats.text.read import LIMIT
 from holdfast.machine import files
@@ -52,9 +52,9 @@ def migrate(ws: Workspace, path: str) -> list[Migrated]:
         raise Usage("migrate rewrites files; standard input is not a file", hint="Name the file.")
     here = import_context(ws)
     results: list[Migrated] = []
-    for source in sources([path]):
+    for source in find_sources([path]):
         if isinstance(source, SourceDocument):
-            results += _migrated(source, here, ws.now())
+            results += _migrate_file(source, here, ws.now())
         else:
             results.append(Migrated(source.path, None, None, "refused", None, [], source.error))
     return results
@@ -97,7 +97,7 @@ def _files_at(path: str) -> list[str]:
         raise files.explain(error, "read", path) from error
 
 
-def _migrated(source: SourceDocument, here: ImportContext, now: int) -> list[Migrated]:
+def _migrate_file(source: SourceDocument, here: ImportContext, now: int) -> list[Migrated]:
     rules = source.rules
     version = version_of(source.value, rules)
     try:
@@ -127,16 +127,16 @@ def version_of(value: Json, rules: Format) -> str | None:
 def _texts(source: SourceDocument, document: Document) -> dict[str, bytes]:
     """The files that must change, with their new content."""
     if source.rules.name != "contract" or not isinstance(source.value, dict) or "state" not in source.value:
-        return {} if same(document, source.value) else {source.path: source.rules.write(document)}
-    from holdfast.formats.text.yaml import written
+        return {} if is_same(document, source.value) else {source.path: source.rules.write(document)}
+    from holdfast.formats.text.yaml import render_yaml
 
     folder = source.path if os.path.isdir(source.path) else os.path.dirname(source.path)
     changed: dict[str, bytes] = {}
     for part, name in _PARTS.items():
-        if part in source.value and not same(document.get(part), source.value[part]):
+        if part in source.value and not is_same(document.get(part), source.value[part]):
             path = os.path.join(folder, name)
             over = files.read_limited(path, LIMIT, what=name).decode("utf-8-sig", "replace")
-            changed[path] = written(document[part], over=over).encode()
+            changed[path] = render_yaml(document[part], over=over).encode()
     return changed
 
 

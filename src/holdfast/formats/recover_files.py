@@ -145,7 +145,7 @@ def _recover(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
     identified = identify(recovered.value, path)
     kind = _kind_in_feature(path) if identified is None and not recovered.whole else None
     if kind is not None:
-        identified = FormatKind(registry.named("contract"), kind)
+        identified = FormatKind(registry.format_named("contract"), kind)
     if identified is None:
         return plain
     if identified.kind in LISTS or identified.kind == "contract-history":
@@ -159,11 +159,11 @@ def _recover(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
     notes = recovered.notes if whole else [*recovered.notes, *tidy.notes]
     document = recovered.value if whole else tidy.document
     contents = _contents(tidy.document, identified.rules, here)
-    known = _known(ws, recovered, tidy.document, identified.rules, path)
+    known = _find_known(ws, recovered, tidy.document, identified.rules, path)
     more = None
     if known is not None:
         own = tidy.document if whole else _without_completion(tidy.document, recovered.value)
-        more = _more(ws, known, own, identified.rules, here)
+        more = _merge_with_log(ws, known, own, identified.rules, here)
     return plain._replace(
         rules=identified.rules, whole=whole, document=document, notes=notes, contents=contents, known=known,
         more=more, version=version,
@@ -240,12 +240,12 @@ def _without_assumed(tidy: Json, read: Json) -> Json:
     return tidy
 
 
-def _more(
+def _merge_with_log(
     ws: Workspace, session: str, own: dict[str, Json], rules: Format, here: ImportContext
 ) -> dict[str, Json] | None:
     """The merge of log and file, if the file has more than the log."""
     from holdfast.formats.import_context import configured
-    from holdfast.formats.merge import merged
+    from holdfast.formats.merge import merge_documents
     from holdfast.formats.mirror.base_version import nearest_version
     from holdfast.formats.remainder import render_with_remainder as shown_in
 
@@ -256,13 +256,13 @@ def _more(
     rules = configured(rules, here.models)
     ours = shown_in(state, rules)
     # Merged with its base version, or everything since then would count as a change of the file.
-    together = merged(nearest_version(list(store.events(session)), rules, own), ours, own, rules)
+    together = merge_documents(nearest_version(list(store.events(session)), rules, own), ours, own, rules)
     try:
         if not together.clashes and not rules.changes(ours, together.document, state, here):
             return None
     except HoldfastError:
         return None  # a forbidden change cannot be added
-    return merged(None, own, ours, rules).document
+    return merge_documents(None, own, ours, rules).document
 
 
 def _not_a_session(path: str, kind: str) -> HoldfastError:
@@ -291,7 +291,7 @@ def contents_of(state: State) -> Contents:
     )  # fmt: skip
 
 
-def _known(
+def _find_known(
     ws: Workspace, recovered: RecoveredDocument, document: dict[str, Json], rules: Format, path: str
 ) -> str | None:
     """The session in the log with the id in the file or of its feature; a derived id does not count."""

@@ -23,8 +23,8 @@ from holdfast.core.events import ExtraKept
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, Place
-from holdfast.formats.document_paths import covered
-from holdfast.formats.entries import Identities, named, same
+from holdfast.formats.document_paths import is_covered
+from holdfast.formats.entries import Identities, entries_by_name, is_same
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,16 +40,16 @@ Kept = dict[str, Json]
 
 def remainder(shown: Json, meant: Json, identities: Identities, place: Place = ()) -> Kept | None:
     """What must be kept to restore the document from its rendering; None when nothing is."""
-    if same(shown, meant):
+    if is_same(shown, meant):
         return None
     if isinstance(shown, dict) and isinstance(meant, dict):
-        return _of_object(shown, meant, identities, place)
+        return _object_remainder(shown, meant, identities, place)
     if isinstance(shown, list) and isinstance(meant, list):
-        return _of_list(shown, meant, identities, place)
+        return _list_remainder(shown, meant, identities, place)
     return {"v": meant, "w": shown}
 
 
-def _of_object(shown: dict[str, Json], meant: dict[str, Json], identities: Identities, place: Place) -> Kept:
+def _object_remainder(shown: dict[str, Json], meant: dict[str, Json], identities: Identities, place: Place) -> Kept:
     kept: Kept = {}
     within: dict[str, Json] = {}
     for key, value in meant.items():
@@ -63,14 +63,14 @@ def _of_object(shown: dict[str, Json], meant: dict[str, Json], identities: Ident
     return kept
 
 
-def _of_list(shown: list[Json], meant: list[Json], identities: Identities, place: Place) -> Kept:
+def _list_remainder(shown: list[Json], meant: list[Json], identities: Identities, place: Place) -> Kept:
     kept: Kept = {}
-    there = dict(named(shown, place, identities))
+    there = dict(entries_by_name(shown, place, identities))
     within: dict[str, Json] = {}
     order: list[Json] = []
     raw: list[Json] = []
     before: str | None = None
-    for name, entry in named(meant, place, identities):
+    for name, entry in entries_by_name(meant, place, identities):
         if name in there:
             inner = remainder(there[name], entry, identities, (*place, name))
             if inner is not None:
@@ -100,31 +100,31 @@ def _usual_order(shown: dict[str, Json], kept: Kept) -> list[str]:
     return [key for key in shown if key not in hidden] + list(more)
 
 
-def restored(
+def restore(
     shown: Json, kept: Json, identities: Identities, *, passing: Collection[Place] = (), place: Place = ()
 ) -> Json:
     """The document restored over a later rendering. What was kept for `passing` places is left out."""
-    if not isinstance(kept, dict) or not kept or covered(passing, place):
+    if not isinstance(kept, dict) or not kept or is_covered(passing, place):
         return shown
     if "v" in kept:
-        return kept["v"] if same(shown, kept.get("w")) else shown
+        return kept["v"] if is_same(shown, kept.get("w")) else shown
     if isinstance(shown, dict):
-        return _object_again(shown, kept, identities, passing, place)
+        return _restore_object(shown, kept, identities, passing, place)
     if isinstance(shown, list):
-        return _list_again(shown, kept, identities, passing, place)
+        return _restore_list(shown, kept, identities, passing, place)
     return shown
 
 
-def _object_again(
+def _restore_object(
     shown: dict[str, Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
     within, more, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
     made: dict[str, Json] = {}
     for key, value in shown.items():
-        if key in hidden and same(value, hidden[key]):
+        if key in hidden and is_same(value, hidden[key]):
             continue
         inner = within.get(key)
-        made[key] = restored(value, inner, identities, passing=passing, place=(*place, key))
+        made[key] = restore(value, inner, identities, passing=passing, place=(*place, key))
     for key, value in more.items():
         made.setdefault(key, value)
     order = kept.get("o")
@@ -134,16 +134,16 @@ def _object_again(
     return {**first, **made}
 
 
-def _list_again(
+def _restore_list(
     shown: list[Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
     within, hidden = _object(kept, "i"), _object(kept, "n")
     made: dict[str, Json] = {}
-    for name, entry in named(shown, place, identities):
-        if name in hidden and same(entry, hidden[name]):
+    for name, entry in entries_by_name(shown, place, identities):
+        if name in hidden and is_same(entry, hidden[name]):
             continue
         inner = within.get(name)
-        made[name] = restored(entry, inner, identities, passing=passing, place=(*place, name))
+        made[name] = restore(entry, inner, identities, passing=passing, place=(*place, name))
     order = kept.get("o")
     if isinstance(order, list):
         first = {name: made[name] for name in order if isinstance(name, str) and name in made}
@@ -203,7 +203,7 @@ def render_with_remainder(
     document = rules.render(state)
     if kept is not None:
         passing = () if untouched else rules.passing
-        again = restored(document, kept.get("keep"), rules.identities, passing=passing)
+        again = restore(document, kept.get("keep"), rules.identities, passing=passing)
         document = again if isinstance(again, dict) else document
     if path is not None and not (untouched and kept is not None and not kept.get("edited")):
         document = rules.with_path(document, path)

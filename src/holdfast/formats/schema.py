@@ -153,7 +153,7 @@ _SHAPES: Final = {
 }  # fmt: skip
 
 
-def _wanted(rules: Rules) -> str:
+def _expected_form(rules: Rules) -> str:
     """What text must look like: in our words, by an example, by the description, or else as a pattern."""
     pattern, examples = _text(rules["pattern"]), _list(rules.get("examples", []))
     if pattern in _SHAPES:
@@ -306,7 +306,7 @@ class Checker:
         spelled = "pattern" in rules and (self._spelling or rules.get("$comment") != _SPELLING)
         if spelled and not self._pattern(_text(rules["pattern"])).search(value):
             yield SchemaProblem(
-                place, f"{_wanted(rules)}, is {_shown(value)}" if value.strip() else "must not be blank"
+                place, f"{_expected_form(rules)}, is {_shown(value)}" if value.strip() else "must not be blank"
             )
         elif "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]

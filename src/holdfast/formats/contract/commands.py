@@ -70,10 +70,10 @@ def summary(ws: Workspace, spec: str, agent: str | None) -> ContractSummary:
     features: list[FeatureSummary] = []
     problems: list[str] = []
     sections: list[Acknowledgment] = []
-    if layout.is_there(root):
+    if layout.root_exists(root):
         features, problems = _features(root)
         try:
-            sections = acknowledgment.acknowledged(root)
+            sections = acknowledgment.read_acknowledgments(root)
         except HoldfastError as error:
             problems.append(error.message)
     return ContractSummary(

@@ -75,7 +75,7 @@ class _Carried(msgspec.Struct, gc=False):
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def as_of_each(
+def with_states(
     events: Sequence[Event], state: State, all_events: Callable[[], Iterable[Event]], *, latest: bool = False
 ) -> Iterator[tuple[Event, State]]:
     """Each of these events, in log order, with the state at that time, which is valid until the next iteration.
@@ -97,7 +97,7 @@ def as_of_each(
             yield event, then
 
 
-def line(
+def history_line(
     event: Event,
     data: EventData | None,
     state_after: State,
@@ -207,7 +207,7 @@ def _data(carried: _Carried) -> bytes | None:
     return None if carried.salt is None else canonical_json(carried.data)
 
 
-def carried(line: Json) -> Iterator[Event]:
+def carried_events(line: Json) -> Iterator[Event]:
     """The line's own event and the others it carries."""
     more = line.get(OWN_ALSO) if isinstance(line, dict) else None
     for item in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
@@ -219,14 +219,14 @@ def carried(line: Json) -> Iterator[Event]:
 def events_of(lines: Iterable[Json]) -> list[Event]:
     """The events of these lines in log order, each once: a union merge leaves duplicates, out of order."""
     events: dict[str, Event] = {}
-    for event in (event for item in lines for event in carried(item)):
+    for event in (event for item in lines for event in carried_events(item)):
         if event.hash not in events or event.data is None:
             events[event.hash] = event
     clocks = adjusted_clocks(events.values())
     return sorted(events.values(), key=lambda event: log_position(event, clocks))
 
 
-def restored(lines: Iterable[Json]) -> State | None:
+def restore_session(lines: Iterable[Json]) -> State | None:
     """The session restored from its history; None when no line is Holdfast's own.
 
     If lines of two sessions were mixed, the one with more events.

@@ -22,7 +22,7 @@ from holdfast.sessions import format_names
 _REGISTRY_STATUS: Final = {"paused": "paused", "completed": "completed", "aborted": "completed"}
 
 
-def rendered(state: State, models: Mapping[str, str]) -> Document:
+def render_documents(state: State, models: Mapping[str, str]) -> Document:
     """The documents as of the last event."""
     name = feature_id(state)
     began = in_seconds(format_names.began(state))
@@ -115,7 +115,7 @@ def _free(name: str, taken: Mapping[str, object], reserved: Iterable[str]) -> st
 def _phases(state: State, shown: Mapping[str, TaskState]) -> list[Json]:
     made: list[Json] = []
     for phase, entries in _by_phase(state, shown):
-        name = state.phases.get(phase) or (fields.LOOSE_NAME if phase == fields.LOOSE else phase)
+        name = state.phases.get(phase) or (fields.LOOSE_PHASE_NAME if phase == fields.LOOSE_PHASE else phase)
         made.append(
             {
                 "phase_id": phase,
@@ -129,7 +129,7 @@ def _phases(state: State, shown: Mapping[str, TaskState]) -> list[Json]:
 def _by_phase(state: State, shown: Mapping[str, TaskState]) -> list[tuple[str, list[tuple[str, TaskState]]]]:
     by_phase: dict[str, list[tuple[str, TaskState]]] = {phase: [] for phase in state.phases if phase}
     for name, task in shown.items():
-        by_phase.setdefault(task.phase or fields.LOOSE, []).append((name, task))
+        by_phase.setdefault(task.phase or fields.LOOSE_PHASE, []).append((name, task))
     return list(by_phase.items())
 
 

@@ -28,15 +28,15 @@ class RepairNotes:
             if timestamps.is_utc(value):
                 return value
             try:
-                moment = timestamps.read(value, self.context)
+                moment = timestamps.read_time(value, self.context)
             except Invalid as error:
                 hint = error.hint or "Write it as RFC 3339, for example 2026-11-15T09:30:00Z."
-                raise Invalid(f"{document_paths.written(place)}: {error.message}", hint=hint) from None
-            made = timestamps.shortest(moment.ms)
+                raise Invalid(f"{document_paths.format_place(place)}: {error.message}", hint=hint) from None
+            made = timestamps.in_shortest_form(moment.ms)
             self.say(place, moment.assumed or f"{shorten(value, 40)} is written as {made}")
             return made
         raise Invalid(
-            f"{document_paths.written(place)} is not a time",
+            f"{document_paths.format_place(place)} is not a time",
             hint="Write it as text, for example 2026-11-15T09:30:00Z.",
         )
 
@@ -61,7 +61,7 @@ class RepairNotes:
         meant = plain if plain in allowed else others.get(plain)
         if meant is None:
             raise Invalid(
-                f"{document_paths.written(place)} is {shorten(str(value), 40)!a}, "
+                f"{document_paths.format_place(place)} is {shorten(str(value), 40)!a}, "
                 f"which is none of {', '.join(allowed)}",
                 hint="Write one of them.",
             )
@@ -96,7 +96,7 @@ def number_text(value: Json) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def renamed(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: RepairNotes) -> Document:
+def rename_keys(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: RepairNotes) -> Document:
     """The object with alternative keys renamed where the right key is missing."""
     made: Document = {}
     for key, inner in value.items():
@@ -109,6 +109,6 @@ def renamed(value: Mapping[str, Json], names: Mapping[str, str], place: Place, n
     return made
 
 
-def at_end(value: Mapping[str, Json], more: Mapping[str, Json]) -> Document:
+def with_values(value: Mapping[str, Json], more: Mapping[str, Json]) -> Document:
     """The object with these values: in place where the key exists, else at the end."""
     return {**value, **more}

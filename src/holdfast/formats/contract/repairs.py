@@ -13,9 +13,9 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
 from holdfast.formats.contract import fields
-from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, lst, obj, text
-from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed
-from holdfast.formats.contract.repairs_plan import plan_tidied
+from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, as_list, as_object, as_text
+from holdfast.formats.contract.repair_notes import RepairNotes, number_text, rename_keys, with_values
+from holdfast.formats.contract.repairs_plan import tidy_plan
 
 _NAMES: Final = {
     "time": "timestamp", "at": "timestamp", "ts": "timestamp", "cmd": "command", "args": "arguments",
@@ -30,7 +30,7 @@ _STATUSES: Final = {
 _NOBODY: Final = "person"
 
 
-def lines_tidied(given: Json, state: Document, notes: RepairNotes) -> list[Json]:
+def tidy_lines(given: Json, state: Document, notes: RepairNotes) -> list[Json]:
     """The usable lines, as the contract requires them."""
     if not isinstance(given, list):
         notes.say(("history",), "is not a list of lines, and was left out")
@@ -47,19 +47,19 @@ def lines_tidied(given: Json, state: Document, notes: RepairNotes) -> list[Json]
 def _line(given: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
     if not isinstance(given, dict):
         raise Invalid("it is not an object")
-    line = renamed(given, _NAMES, place, notes)
-    command = text(line.get("command")) or ""
+    line = rename_keys(given, _NAMES, place, notes)
+    command = as_text(line.get("command")) or ""
     if not command.strip():
         raise Invalid("it names no command")
     values: Document = {"timestamp": notes.time(line.get("timestamp"), (*place, "timestamp")), "command": command}
     values["arguments"] = _arguments(line, notes, place)
     model = line.get("model")
     if model not in fields.MODELS:
-        usual = text(obj(state.get("current_state")).get("model_in_use"))
+        usual = as_text(as_object(state.get("current_state")).get("model_in_use"))
         model = fields.model_name(model, notes.context.models) if isinstance(model, str) else usual
         notes.say((*place, "model"), f"is read as {model}")
     values["model"] = model
-    agent = number_text(line.get("agent")) and (text(line.get("agent")) or number_text(line.get("agent")))
+    agent = number_text(line.get("agent")) and (as_text(line.get("agent")) or number_text(line.get("agent")))
     if not agent:
         notes.say((*place, "agent"), f"is missing: {_NOBODY} is assumed")
     values["agent"] = agent or _NOBODY
@@ -67,7 +67,7 @@ def _line(given: Json, state: Document, notes: RepairNotes, place: Place) -> Jso
     values["task_id"] = task if isinstance(task, str) and task else number_text(task) or None
     if "task_id" not in line or values["task_id"] != task:
         notes.say((*place, "task_id"), "is missing: null is assumed" if values["task_id"] is None else "is not text")
-    return _outcome(at_end(line, values), notes, place)
+    return _outcome(with_values(line, values), notes, place)
 
 
 def _arguments(line: Mapping[str, Json], notes: RepairNotes, place: Place) -> str:
@@ -83,7 +83,7 @@ def _arguments(line: Mapping[str, Json], notes: RepairNotes, place: Place) -> st
 
 
 def _outcome(line: Document, notes: RepairNotes, place: Place) -> Json:
-    error = text(line.get("error")) or ""
+    error = as_text(line.get("error")) or ""
     usual = "failure" if error.strip() else "success"
     status = notes.word(line.get("status"), ("success", "failure"), _STATUSES, (*place, "status"), usual)
     made = {
@@ -134,27 +134,27 @@ _ENTRY_STATUSES: Final = {
 _DAY_AT_END: Final = re.compile(r"[-_ ]*(\d{4})[-_]?(\d{2})[-_]?(\d{2})\Z", re.ASCII)
 
 
-def tidied(value: Json, context: ImportContext) -> TidyDocument:
+def tidy(value: Json, context: ImportContext) -> TidyDocument:
     """The document as the contract requires it. Raises `Invalid` when it cannot be repaired."""
     notes = RepairNotes(context)
-    document = _put_together(value)
-    given = obj(document.get("state"))
+    document = _combine_files(value)
+    given = as_object(document.get("state"))
     state = _state(document, notes) if given or "state" in document else _derived_state(document, notes)
     made: Document = {}
     for name, part in document.items():
         made[name] = state if name == "state" else part
     made = made if "state" in made else {"state": state, **made}
     if document.get("plan") is not None:
-        made["plan"] = plan_tidied(document["plan"], state, notes)
+        made["plan"] = tidy_plan(document["plan"], state, notes)
     _set_unknown_task_aside(made, notes)
     if document.get("entry") is not None:
         made["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
-        made["history"] = lines_tidied(document["history"], state, notes)
+        made["history"] = tidy_lines(document["history"], state, notes)
     return TidyDocument({name: part for name, part in made.items() if part is not None}, notes.notes)
 
 
-def _put_together(value: Json) -> Document:
+def _combine_files(value: Json) -> Document:
     """The document of a single file, or of a feature's files."""
     if not isinstance(value, dict):
         raise Invalid("the document is not an object", hint="A feature's state.yaml is a mapping of keys.")
@@ -180,7 +180,7 @@ def _put_together(value: Json) -> Document:
 
 def _state(document: Document, notes: RepairNotes) -> Document:
     place: Place = ("state",)
-    state = dict(obj(document["state"]))
+    state = dict(as_object(document["state"]))
     _version(state, notes)
     misplaced = {key: state[key] for key in _misplaced_keys(state)}
     if misplaced and not isinstance(state.get("current_state"), dict):
@@ -188,14 +188,14 @@ def _state(document: Document, notes: RepairNotes) -> Document:
         state = {key: value for key, value in state.items() if key not in misplaced}
         state["current_state"] = misplaced
     given = state.get("current_state")
-    current = renamed(given if isinstance(given, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
+    current = rename_keys(given if isinstance(given, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
     if not isinstance(given, dict):
         notes.say((*place, "current_state"), "is missing and was derived")
     current = _current(current, document, state, notes)
     state["feature_id"] = _feature_id(state.get("feature_id"), document, current, notes)
     state["current_state"] = current
     for name, usual in (("implementation_plan", fields.PLAN_FILE), ("history_log", fields.HISTORY_FILE)):
-        if name in state and not (text(state[name]) or "").strip():
+        if name in state and not (as_text(state[name]) or "").strip():
             notes.say((*place, name), f"names no file: {usual} is assumed")
             state[name] = usual
     return state
@@ -213,7 +213,7 @@ def _version(state: Document, notes: RepairNotes) -> None:
     unknown = unknown_version(state)
     if unknown is not None:
         raise Invalid(
-            f"this is version {shorten(unknown, 20)!a} of the contract ({document_paths.written(('version',))})",
+            f"this is version {shorten(unknown, 20)!a} of the contract ({document_paths.format_place(('version',))})",
             hint=f"Holdfast supports version {fields.VERSION}.",
         )
     if state["version"] != fields.VERSION:
@@ -235,9 +235,9 @@ def _plain_version(state: Document) -> str:
 
 def _current(current: Document, document: Document, state: Document, notes: RepairNotes) -> Document:
     place: Place = ("state", "current_state")
-    entry, feature = obj(document.get("entry")), fields.feature(document)
+    entry, feature = as_object(document.get("entry")), fields.feature(document)
     current = dict(current)
-    day = fields.feature_parts(text(state.get("feature_id")) or "")
+    day = fields.feature_parts(as_text(state.get("feature_id")) or "")
     began = [
         current.get("started_at"), entry.get("started_at"), feature.get("created_at"),
         current.get("last_updated"), entry.get("last_active"), None if day is None else f"{day[1]}T00:00:00Z",
@@ -245,7 +245,7 @@ def _current(current: Document, document: Document, state: Document, notes: Repa
     started = notes.first_time(began, (*place, "started_at"))
     if started is None:
         raise Invalid(
-            f"the start of the session is missing ({document_paths.written((*place, 'started_at')[1:])})",
+            f"the start of the session is missing ({document_paths.format_place((*place, 'started_at')[1:])})",
             hint="Give current_state.started_at, for example 2026-11-15T09:30:00Z.",
         )
     updated = notes.first_time(
@@ -259,7 +259,7 @@ def _current(current: Document, document: Document, state: Document, notes: Repa
     if task is not None or "active_task" not in current:
         task = notes.task_name(task, (*place, "active_task"), missing="active_task" not in current)
     values: Document = {"active_task": task, **_model(current, notes), "started_at": started, "last_updated": updated}
-    return at_end(current, values)
+    return with_values(current, values)
 
 
 def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
@@ -267,9 +267,9 @@ def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
     known = notes.context.tasks
     if known is None and not isinstance(document.get("plan"), dict):
         return  # there is no plan to check against
-    state, current = obj(document["state"]), fields.current(document)
-    active = text(current.get("active_task"))
-    planned = {task.get("task_id") for _, task in fields.planned(document)}
+    state, current = as_object(document["state"]), fields.current_state(document)
+    active = as_text(current.get("active_task"))
+    planned = {task.get("task_id") for _, task in fields.tasks_with_phases(document)}
     if active is None or active in planned or active in (known or ()):
         return
     kept = f"active_task{KEPT_SUFFIX}"
@@ -295,20 +295,22 @@ def _model(current: Document, notes: RepairNotes) -> Document:
 
 def _feature_id(given: Json, document: Document, current: Document, notes: RepairNotes) -> str:
     place: Place = ("state", "feature_id")
-    name = text(given)
+    name = as_text(given)
     if name is not None and fields.is_feature_id(name):
         return name
     candidates = (
-        name, text(fields.feature(document).get("id")), text(obj(document.get("entry")).get("feature_id")),
-        text(fields.feature(document).get("name")),
-    )  # fmt: skip
+        name,
+        as_text(fields.feature(document).get("id")),
+        as_text(as_object(document.get("entry")).get("feature_id")),
+        as_text(fields.feature(document).get("name")),
+    )
     source = next((candidate for candidate in candidates if candidate and candidate.strip()), None)
     if source is None:
         raise Invalid(
-            f"nothing names the feature ({document_paths.written(place[1:])})",
+            f"nothing names the feature ({document_paths.format_place(place[1:])})",
             hint="Give feature_id, as slug-YYYY-MM-DD.",
         )
-    made = feature_id_of(source, text(current.get("started_at")) or "")
+    made = feature_id_of(source, as_text(current.get("started_at")) or "")
     notes.say(place, f"is read as {made}" if name else f"is missing: {made} is assumed")
     return made
 
@@ -328,18 +330,18 @@ def feature_id_of(source: str, began: str) -> str:
 def _derived_state(document: Document, notes: RepairNotes) -> Document:
     """The state of a feature that has only a plan."""
     notes.say(("state",), "there is no state.yaml: it was derived from the plan")
-    plan = obj(document.get("plan"))
+    plan = as_object(document.get("plan"))
     times = [plan_time for plan_time in _times(plan, notes.context) if plan_time is not None]
     began = notes.first_time(
         [fields.feature(document).get("created_at"), *times[:1]], ("plan", "feature", "created_at")
     )
     if began is None:
-        began = timestamps.shortest(notes.context.now // 1000 * 1000)
+        began = timestamps.in_shortest_form(notes.context.now // 1000 * 1000)
         notes.say(("state", "current_state", "started_at"), "is missing: now is assumed")
     in_progress = [
         task.get("task_id")
-        for phase in map(obj, lst(plan.get("phases")))
-        for task in map(obj, lst(phase.get("tasks")))
+        for phase in map(as_object, as_list(plan.get("phases")))
+        for task in map(as_object, as_list(phase.get("tasks")))
         if task.get("status") == "in_progress" and isinstance(task.get("task_id"), str)
     ]
     current: Document = {
@@ -359,8 +361,8 @@ def _times(plan: Mapping[str, Json], context: ImportContext) -> list[str | None]
     unreported = RepairNotes(context)
     return [
         unreported.time(task.get(name), ())
-        for phase in map(obj, lst(plan.get("phases")))
-        for task in map(obj, lst(phase.get("tasks")))
+        for phase in map(as_object, as_list(plan.get("phases")))
+        for task in map(as_object, as_list(phase.get("tasks")))
         for name in ("started_at", "completed_at")
         if task.get(name) is not None
     ]
@@ -374,8 +376,8 @@ def _entry(given: Json, state: Document, notes: RepairNotes) -> Json:
     if not isinstance(given, dict):
         notes.say(place, "is not an object, and was left out")
         return None
-    entry = renamed(given, _ENTRY_NAMES, place, notes)
-    current = obj(state.get("current_state"))
+    entry = rename_keys(given, _ENTRY_NAMES, place, notes)
+    current = as_object(state.get("current_state"))
     if entry.get("feature_id") != state["feature_id"]:
         notes.say((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")
     started = notes.first_time([entry.get("started_at"), current.get("started_at")], (*place, "started_at"))
@@ -385,7 +387,7 @@ def _entry(given: Json, state: Document, notes: RepairNotes) -> Json:
     if parse_time(active) < parse_time(started):
         notes.say((*place, "last_active"), "is earlier than started_at, which is assumed instead")
         active = started
-    return at_end(
+    return with_values(
         entry,
         {
             "feature_id": state["feature_id"], "started_at": started, "last_active": active,

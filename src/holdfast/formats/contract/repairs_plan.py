@@ -12,8 +12,8 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, Place
 from holdfast.formats.contract import fields
-from holdfast.formats.contract.fields import OWN_STATUS, obj, text
-from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed, task_name_of
+from holdfast.formats.contract.fields import OWN_STATUS, as_object, as_text
+from holdfast.formats.contract.repair_notes import RepairNotes, number_text, rename_keys, task_name_of, with_values
 
 _TASK_NAMES: Final = {
     "id": "task_id", "name": "description", "title": "description", "text": "description", "task": "description",
@@ -33,7 +33,7 @@ _DROPPED: Final = frozenset({"dropped", "cancelled", "canceled", "skipped", "aba
 _TASK_STATUSES: Final = ("pending", "in_progress", "completed", "blocked")
 
 
-def plan_tidied(given: Json, state: Document, notes: RepairNotes) -> Json:
+def tidy_plan(given: Json, state: Document, notes: RepairNotes) -> Json:
     """The plan as the contract requires it. `state` is repaired already."""
     if not isinstance(given, dict):
         raise Invalid("the plan is not an object", hint="It has the keys feature and phases.")
@@ -42,41 +42,41 @@ def plan_tidied(given: Json, state: Document, notes: RepairNotes) -> Json:
     phases = plan.get("phases")
     if phases is None and isinstance(plan.get("tasks"), list):
         notes.say(("plan", "phases"), "is missing: the tasks are taken as one phase")
-        phases = [{"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": plan.pop("tasks")}]
+        phases = [{"phase_id": fields.LOOSE_PHASE, "name": fields.LOOSE_PHASE_NAME, "tasks": plan.pop("tasks")}]
     if isinstance(phases, dict):
         notes.say(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
-        phases = [{"phase_id": key, **obj(phase)} for key, phase in phases.items()]
+        phases = [{"phase_id": key, **as_object(phase)} for key, phase in phases.items()]
     if phases is None:
         notes.say(("plan", "phases"), "is missing: none is assumed")
         phases = []
     if not isinstance(phases, list):
-        raise Invalid(f"{document_paths.written(('phases',))} is not a list", hint="It is a list of phases.")
+        raise Invalid(f"{document_paths.format_place(('phases',))} is not a list", hint="It is a list of phases.")
     plan["phases"] = _Phases(state, notes).tidied(phases)
     return plan
 
 
 def _feature(given: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("plan", "feature")
-    name = text(state.get("feature_id")) or ""
+    name = as_text(state.get("feature_id")) or ""
     if isinstance(given, str):
         notes.say(place, "is text: it is taken as the feature's name")
         given = {"name": given}
     elif not isinstance(given, dict):
         notes.say(place, "is missing and was derived from state.yaml")
         given = {}
-    feature = renamed(given, _FEATURE_NAMES, place, notes)
+    feature = rename_keys(given, _FEATURE_NAMES, place, notes)
     if feature.get("id") != name:
         notes.say((*place, "id"), f"is read as {name}, as in state.yaml")
-    title, about = text(feature.get("name")) or "", feature.get("description")
+    title, about = as_text(feature.get("name")) or "", feature.get("description")
     if not title.strip():
         title = (fields.feature_parts(name) or (name, ""))[0].replace("-", " ")
         notes.say((*place, "name"), f"is missing: {title!a} is assumed")
     if not isinstance(about, str):
         notes.say((*place, "description"), "is missing: the name is assumed")
         about = title
-    began = obj(state.get("current_state")).get("started_at")
+    began = as_object(state.get("current_state")).get("started_at")
     created = notes.first_time([feature.get("created_at"), began], (*place, "created_at"))
-    return at_end(feature, {"id": name, "name": title, "description": about, "created_at": created})
+    return with_values(feature, {"id": name, "name": title, "description": about, "created_at": created})
 
 
 class _Phases:
@@ -84,8 +84,8 @@ class _Phases:
 
     def __init__(self, state: Document, notes: RepairNotes) -> None:
         self._notes = notes
-        current = obj(state.get("current_state"))
-        self._last = text(current.get("last_updated")) or ""
+        current = as_object(state.get("current_state"))
+        self._last = as_text(current.get("last_updated")) or ""
         self._phase_ids: set[str] = set()
         self._task_ids: set[str] = set()
 
@@ -98,9 +98,10 @@ class _Phases:
             given = {"name": given}
         if not isinstance(given, dict):
             raise Invalid(
-                f"{document_paths.written(place[1:])} is not an object", hint="A phase has phase_id, name and tasks."
+                f"{document_paths.format_place(place[1:])} is not an object",
+                hint="A phase has phase_id, name and tasks.",
             )
-        phase = renamed(given, _PHASE_NAMES, place, self._notes)
+        phase = rename_keys(given, _PHASE_NAMES, place, self._notes)
         name, id_ = number_text(phase.get("name")), phase.get("phase_id")
         known = id_ if isinstance(id_, str) and id_ else number_text(id_)
         if not known:
@@ -115,7 +116,7 @@ class _Phases:
             tasks = []
         if not isinstance(tasks, list):
             raise Invalid(
-                f"{document_paths.written((*place[1:], 'tasks'))} is not a list", hint="It is a list of tasks."
+                f"{document_paths.format_place((*place[1:], 'tasks'))} is not a list", hint="It is a list of tasks."
             )
         given_name = phase.get("name")
         values: Document = {
@@ -123,7 +124,7 @@ class _Phases:
             "name": given_name if isinstance(given_name, str) and name else name or known,
         }
         values["tasks"] = [self._task(task, (*place, "tasks", position)) for position, task in enumerate(tasks)]
-        return at_end(phase, values)
+        return with_values(phase, values)
 
     def _once(self, name: str, known: set[str], place: Place) -> str:
         made, number = name, 2
@@ -142,9 +143,10 @@ class _Phases:
             given = {"description": given}
         if not isinstance(given, dict):
             raise Invalid(
-                f"{document_paths.written(place[1:])} is not an object", hint="A task has task_id and description."
+                f"{document_paths.format_place(place[1:])} is not an object",
+                hint="A task has task_id and description.",
             )
-        task = renamed(given, _TASK_NAMES, place, notes)
+        task = rename_keys(given, _TASK_NAMES, place, notes)
         description = number_text(task.get("description"))
         id_ = self._task_id(task.get("task_id"), place)
         if not description:
@@ -159,7 +161,7 @@ class _Phases:
         values["agent"] = self._agent(task, place)
         values.update(self._progress(task, place))
         values["artifacts"] = self._artifacts(task, place)
-        return at_end(task, values)
+        return with_values(task, values)
 
     def _task_id(self, given: Json, place: Place) -> str:
         plain = given if isinstance(given, str) else number_text(given)
@@ -183,7 +185,7 @@ class _Phases:
         elif agent is not None and not isinstance(agent, str):
             self._notes.say((*place, "agent"), "is not text")
             agent = number_text(agent) or None
-        return text(agent)
+        return as_text(agent)
 
     def _progress(self, task: Mapping[str, Json], place: Place) -> Document:
         notes = self._notes
@@ -200,7 +202,7 @@ class _Phases:
                 notes.say((*place, name), "is missing: null is assumed")
             time = task.get(name)
             values[name] = None if time is None or time == "" else notes.time(time, (*place, name))
-        started, completed = text(values["started_at"]), text(values["completed_at"])
+        started, completed = as_text(values["started_at"]), as_text(values["completed_at"])
         if values["status"] == "completed" and completed is None:
             completed = values["completed_at"] = max([self._last, started or self._last], key=parse_time)
             notes.say((*place, "completed_at"), f"is missing: {completed} is assumed")
@@ -219,10 +221,14 @@ class _Phases:
             self._notes.say(here, "is text: it is taken as one file")
             given = [given]
         if not isinstance(given, list):
-            raise Invalid(f"{document_paths.written(here[1:])} is not a list", hint="It is a list of files.")
+            raise Invalid(f"{document_paths.format_place(here[1:])} is not a list", hint="It is a list of files.")
         made: list[Json] = []
         for number, item in enumerate(given):
-            path = item if isinstance(item, str) else text(obj(item).get("path")) or text(obj(item).get("file"))
+            path = (
+                item
+                if isinstance(item, str)
+                else as_text(as_object(item).get("path")) or as_text(as_object(item).get("file"))
+            )
             if path:
                 made.append(path)
             if path != item or not path:

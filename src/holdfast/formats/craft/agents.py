@@ -217,7 +217,7 @@ def _changes(
         else:
             if verb in ("completed", "failed", "timed_out"):
                 # Attempts in between, of which only the count is known.
-                yield from _attempts(entry, "failed", "retried", more if _runs(agent, steps) else 0, end)
+                yield from _attempts(entry, "failed", "retried", more if _is_running(agent, steps) else 0, end)
                 more = 0
             yield TimedEvent(end, entry.event(verb))
     if not steps and status in ("error", "timeout"):
@@ -228,10 +228,10 @@ def _changes(
         yield TimedEvent(end, entry.error_noted())
     if status == "running" and entry.progress is not None and entry.progress != earlier.progress:
         yield TimedEvent(end, entry.progressed())
-    yield from _corrected(before, after, agent, span)  # last, since these have no time of their own
+    yield from _correction_events(before, after, agent, span)  # last, since these have no time of their own
 
 
-def _corrected(before: Document, after: Document, agent: AgentState, span: TimeSpan) -> Iterator[TimedEvent]:
+def _correction_events(before: Document, after: Document, agent: AgentState, span: TimeSpan) -> Iterator[TimedEvent]:
     """Changes other than of the status."""
     new = {
         key: value
@@ -248,7 +248,7 @@ def _corrected(before: Document, after: Document, agent: AgentState, span: TimeS
         yield TimedEvent(span.usual, edit)
 
 
-def _runs(agent: AgentState, steps: tuple[str, ...]) -> bool:
+def _is_running(agent: AgentState, steps: tuple[str, ...]) -> bool:
     """Does the agent run just before the last of these steps?"""
     return len(steps) > 1 or agents_of.status_of(agent) == "running"
 

@@ -163,7 +163,7 @@ def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:
     """Which agent waits for which: only existing agents, never in a circle."""
     waits: dict[str, str] = {}
     for name, agent in zip(names, agents, strict=True):
-        other = None if agent.blocking_on is None else fields.as_name(agent.blocking_on)
+        other = None if agent.blocking_on is None else fields.nearest_name(agent.blocking_on)
         if other is not None and other in names and other != name:
             waits[name] = other
             if rules.circles(waits):
@@ -227,7 +227,7 @@ def _files(session: Session) -> list[Json]:
         {
             "path": file.path,
             "action": file.action if file.action in _ACTIONS else "modified",
-            "agent_id": PERSON if file.agent is None else fields.as_name(file.agent),
+            "agent_id": PERSON if file.agent is None else fields.nearest_name(file.agent),
             "timestamp": file.at,
             "lines_added": _count(file.lines_added),
             "lines_removed": _count(file.lines_removed),

@@ -90,7 +90,7 @@ class ObjectRepair:
             self.say(key, f"is a number; taken as {'milli' * (value >= _MILLIS_FROM)}seconds since 1970")
             return
         try:
-            moment = timestamps.read(str(value), self.context)
+            moment = timestamps.read_time(str(value), self.context)
         except Invalid:
             self.set_aside(key, "is not a time")
             return

@@ -57,7 +57,7 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     _identity(part)
     for problem in _errors(part.data):
         raise Invalid(
-            f"{document_paths.written(problem.place)} {problem.message}",
+            f"{document_paths.format_place(problem.place)} {problem.message}",
             hint="Everything else could be read. Fix this and try again.",
         )
     return TidyDocument(part.data, notes)

@@ -83,7 +83,7 @@ def _name(agent: ObjectRepair, index: int, taken: set[str], renamed: dict[str, s
     agent.text("id", blank=False)
     agent.missing("id", f"agent-{index + 1}")
     given = str(agent.data["id"])
-    made = fields.free(fields.as_name(given), taken)
+    made = fields.free_name(fields.nearest_name(given), taken)
     if made != given:
         agent.data["id"] = made
         renamed.setdefault(given, made)
@@ -243,7 +243,7 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     file.missing("agent_id", PERSON)
     name = str(file.data["agent_id"])
     if not fields.is_name(name):
-        file.data["agent_id"] = fields.as_name(name)
+        file.data["agent_id"] = fields.nearest_name(name)
         file.say("agent_id", f"{shorten(name, 40)!a} is taken as {file.data['agent_id']}")
     file.time("timestamp")
     file.missing("timestamp", part.data["updated_at"])

@@ -25,8 +25,8 @@ from holdfast.core.fold import apply, in_log_order
 from holdfast.core.state import State
 from holdfast.core.times import MINUTE, parse_time
 from holdfast.formats.base import Document, Format, Place
-from holdfast.formats.document_paths import at, covers
-from holdfast.formats.entries import named, same
+from holdfast.formats.document_paths import covers, value_at
+from holdfast.formats.entries import entries_by_name, is_same
 from holdfast.formats.merge import distance
 from holdfast.formats.remainder import render_with_remainder
 
@@ -134,8 +134,8 @@ def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
     except Invalid:
         return False
     return written < known - _MAX_CLOCK_SKEW and any(
-        {name for name, _ in named(entries, (key,), rules.identities)}
-        - {name for name, _ in named(_entries(theirs, key), (key,), rules.identities)}
+        {name for name, _ in entries_by_name(entries, (key,), rules.identities)}
+        - {name for name, _ in entries_by_name(_entries(theirs, key), (key,), rules.identities)}
         for key in base
         if key != PENDING and (entries := _entries(base, key))
     )
@@ -188,7 +188,7 @@ def _edited_parts(had: Json, now: Json, theirs: Json, rules: Format, place: Plac
     """The present values where the writer changed the version they had, and that version elsewhere: consequences of
     their edit (the time of the last message, say) need not be theirs.
     """
-    if same(had, theirs) or any(covers(pattern, place) for pattern in rules.derived):
+    if is_same(had, theirs) or any(covers(pattern, place) for pattern in rules.derived):
         return had
     if isinstance(had, dict) and isinstance(now, dict) and isinstance(theirs, dict):
         return {
@@ -197,10 +197,10 @@ def _edited_parts(had: Json, now: Json, theirs: Json, rules: Format, place: Plac
             if key in had or key in theirs
         }
     if isinstance(had, list) and isinstance(now, list) and isinstance(theirs, list):
-        before, there = (dict(named(side, place, rules.identities)) for side in (had, theirs))
+        before, there = (dict(entries_by_name(side, place, rules.identities)) for side in (had, theirs))
         return [
             _edited_parts(before.get(name), item, there.get(name), rules, (*place, name))
-            for name, item in named(now, place, rules.identities)
+            for name, item in entries_by_name(now, place, rules.identities)
             if name in before or name in there
         ]
     return now
@@ -208,7 +208,7 @@ def _edited_parts(had: Json, now: Json, theirs: Json, rules: Format, place: Plac
 
 def _computed_values(version: Document, rules: Format) -> list[Json]:
     """The values that each version computes for itself."""
-    return [at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
+    return [value_at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
 
 
 # ── tasks taken out of the pending list ──────────────────────────────────────────────────────────────────
@@ -237,13 +237,13 @@ class RemovedTasks(NamedTuple):
 
 def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> RemovedTasks:
     """What became of the tasks that an edit left out. `ours` is the present truth."""
-    left_out = pending(ours) - pending(theirs)
-    added = list((_completed(theirs) - _completed(ours)).elements())
+    left_out = pending_tasks(ours) - pending_tasks(theirs)
+    added = list((_completed_work(theirs) - _completed_work(ours)).elements())
     bases = _bases(theirs, ours, versions, rules)
-    lacking = [(pending(base) - pending(theirs)) & left_out for base in bases] or [Counter[str]()]
+    lacking = [(pending_tasks(base) - pending_tasks(theirs)) & left_out for base in bases] or [Counter[str]()]
     removed = lacking[-1]
     # A writer who mentions a task has read it.
-    read = {text for entry in added if removed and _speaks_of(entry, text := _closest(entry, removed))}
+    read = {text for entry in added if removed and _mentions(entry, text := _closest(entry, removed))}
     certain = reduce(and_, [lack for lack in lacking if read <= lack.keys()])
     untouched = any(_written_at(base, rules) == _written_at(theirs, rules) for base in bases)
     stale = not bases or bases[-1] is not versions.later[-1]
@@ -252,7 +252,7 @@ def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rul
         removed = certain
     done = {_plain(entry) for entry in added}
     kept = [text for text in (left_out - removed).elements() if _plain(text) not in done]
-    return RemovedTasks(list(_paired(list(removed.elements()), added)), kept)
+    return RemovedTasks(list(_pair_tasks(list(removed.elements()), added)), kept)
 
 
 def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
@@ -274,7 +274,7 @@ def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: For
 
 def without_removed(version: Document, theirs: Document) -> Document:
     """A version without the pending tasks that `theirs` lacks: leaving one out says nothing about what was read."""
-    lacking = pending(version) - pending(theirs)
+    lacking = pending_tasks(version) - pending_tasks(theirs)
     if not lacking:
         return version
     kept: list[Json] = []
@@ -295,7 +295,7 @@ def _explains(version: Document, theirs: Document, ours: Document, rules: Format
     return all(_names(theirs, key, rules) & _names(ours, key, rules) <= _names(version, key, rules) for key in theirs)
 
 
-def _paired(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
+def _pair_tasks(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
     """As many tasks as entries were added are completed, the closest text first; the others are dropped."""
     left, entries = list(texts), list(added)
     for text in texts:
@@ -304,7 +304,7 @@ def _paired(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
             left.remove(text)
             entries.remove(same)
     while left and entries:
-        text, entry = max(((text, entry) for text in left for entry in entries), key=lambda pair: _likeness(*pair))
+        text, entry = max(((text, entry) for text in left for entry in entries), key=lambda pair: _similarity(*pair))
         left.remove(text)
         entries.remove(entry)
         yield MovedTask(text, entry)
@@ -312,14 +312,14 @@ def _paired(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
 
 
 def _closest(entry: str, texts: Iterable[str]) -> str:
-    return max(texts, key=lambda text: _likeness(text, entry))
+    return max(texts, key=lambda text: _similarity(text, entry))
 
 
-def _likeness(text: str, entry: str) -> tuple[int, float]:
+def _similarity(text: str, entry: str) -> tuple[int, float]:
     return len(_stems(text) & _stems(entry)), SequenceMatcher(None, _plain(text), _plain(entry)).ratio()
 
 
-def _speaks_of(entry: str, text: str) -> bool:
+def _mentions(entry: str, text: str) -> bool:
     return _plain(entry) == _plain(text) or bool(_stems(entry) & _stems(text))
 
 
@@ -331,17 +331,17 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def pending(document: Document) -> Counter[str]:
+def pending_tasks(document: Document) -> Counter[str]:
     return Counter(text for text in _entries(document, PENDING) if isinstance(text, str))
 
 
-def _completed(document: Document) -> Counter[str]:
+def _completed_work(document: Document) -> Counter[str]:
     entries = (entry.get("task") if isinstance(entry, dict) else entry for entry in _entries(document, COMPLETED))
     return Counter(text for text in entries if isinstance(text, str) and text.strip())
 
 
 def _names(document: Document, key: str, rules: Format) -> set[str]:
-    return {name for name, _ in named(_entries(document, key), (key,), rules.identities)}
+    return {name for name, _ in entries_by_name(_entries(document, key), (key,), rules.identities)}
 
 
 def _entries(document: Document, key: str) -> list[Json]:

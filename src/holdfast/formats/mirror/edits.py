@@ -26,20 +26,20 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, Format, ImportContext, Place, TimedEvent
 from holdfast.formats.contract.fields import without_history
-from holdfast.formats.document_paths import at, covered, covers
-from holdfast.formats.entries import named, same
+from holdfast.formats.document_paths import covers, is_covered, value_at
+from holdfast.formats.entries import entries_by_name, is_same
 from holdfast.formats.import_context import configured
-from holdfast.formats.merge import MergeConflict, merged
+from holdfast.formats.merge import MergeConflict, merge_documents
 from holdfast.formats.mirror.base_version import (
     PENDING,
     KnownVersions,
     MovedTask,
     RemovedTasks,
-    pending,
+    pending_tasks,
     removed_tasks,
 )
 from holdfast.formats.remainder import remainder_event, render_with_remainder
-from holdfast.formats.text.json import written
+from holdfast.formats.text.json import render_json
 
 if TYPE_CHECKING:
     from holdfast.store.interface import Transaction
@@ -83,7 +83,7 @@ class _Comparison:
         self._rules, self._context = rules, context
 
     def differences(self, raw: Json, made: Json, place: Place) -> Iterator[BrokenRule]:
-        if raw is None or raw == made or covered(self._rules.derived, place):
+        if raw is None or raw == made or is_covered(self._rules.derived, place):
             return
         if isinstance(raw, dict) and isinstance(made, dict):
             yield from self._of_objects(raw, made, place)
@@ -114,7 +114,7 @@ class _Comparison:
             yield BrokenRule(place, "has entries that break the rules, and would have to be left out")
             return
         entries = raw if len(raw) <= len(made) else filled
-        names = [name for name, _ in named(made, place, self._rules.identities)]
+        names = [name for name, _ in entries_by_name(made, place, self._rules.identities)]
         for position, match in enumerate(entries):
             name = names[position] if isinstance(made[position], dict) else position
             yield from self.differences(match, made[position], (*place, name))
@@ -135,7 +135,7 @@ class _Comparison:
         if not isinstance(raw, str) or not isinstance(made, str):
             return False
         try:
-            return timestamps.read(raw, self._context).ms == parse_time(made)
+            return timestamps.read_time(raw, self._context).ms == parse_time(made)
         except Invalid:
             return False
 
@@ -168,8 +168,8 @@ def _shown(value: Json) -> str:
 def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> BrokenRule | None:
     """The first place that contradicts every known version about when the session began."""
     for place in BEGINNINGS[rules.name]:
-        begun = _moment(at(theirs, place))
-        known_beginnings = {moment for entry in known if (moment := _moment(at(entry, place))) is not None}
+        begun = _moment(value_at(theirs, place))
+        known_beginnings = {moment for entry in known if (moment := _moment(value_at(entry, place))) is not None}
         if begun is not None and known_beginnings and begun not in known_beginnings:
             return BrokenRule(place, "says when the session began, and cannot be changed")
     return None
@@ -210,7 +210,7 @@ def without_assumptions(
                 result[key] = value
         return result
     if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
-        entries = named(made, place, rules.identities)
+        entries = entries_by_name(made, place, rules.identities)
         return [
             without_assumptions(raw[position], pair, entry, rules, (*place, name), nulls=nulls)
             if position < len(raw)
@@ -226,7 +226,7 @@ def _ours_of(
     raw: list[Json], entries: list[tuple[str, Json]], ours: list[Json], rules: Format, place: Place
 ) -> Iterator[Json]:
     """For each of their entries, which of ours it is. One without its name is the one that was at its position."""
-    known = named(ours, place, rules.identities)
+    known = entries_by_name(ours, place, rules.identities)
     there, theirs = dict(known), {name for name, _ in entries}
     keys = next((keys for pattern, keys in rules.identities.items() if covers(pattern, place)), ("id",))
     for position, (name, _) in enumerate(entries):
@@ -253,7 +253,7 @@ def _came_from(made: Json, other: Json) -> bool:
 
 
 def describe(broken: BrokenRule) -> str:
-    return f"{document_paths.written(broken.place)} {broken.why}"
+    return f"{document_paths.format_place(broken.place)} {broken.why}"
 
 
 # ── merging ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -295,35 +295,37 @@ def merge_edit(
         _record_lines(recorder, transaction, session, ours, theirs, known)
         ours, theirs = without_history(ours), without_history(theirs)
         base = None if base is None else without_history(base)
-    source = digest(written(base or {}), written(theirs), *(name.encode() for name in after))[:32]
+    source = digest(render_json(base or {}), render_json(theirs), *(name.encode() for name in after))[:32]
     left_out = _left_out(ours, theirs, rules, versions)
     if left_out.moved:
-        events = _of_moved(state, left_out.moved, context.now)
-        recorder.append_reported(transaction, session, events, keys=_keys(f"{rules.name}:{source}:moved"))
+        events = _with_finished_texts(state, left_out.moved, context.now)
+        recorder.append_reported(transaction, session, events, keys=_keys_of_edit(f"{rules.name}:{source}:moved"))
         ours = render_with_remainder(state, rules)
-    together = merged(base, ours, theirs, rules)
-    arranged = _arranged(together.document, base, theirs, rules, ())
+    together = merge_documents(base, ours, theirs, rules)
+    arranged = _arrange_keys(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
     together = together._replace(document=arranged)
     counted = rules.counted(ours if base is None else base, theirs, state, context)
-    if same(together.document, ours) and not together.clashes and not counted:
+    if is_same(together.document, ours) and not together.clashes and not counted:
         return MergedEdit(state.count - before, 0, left_out)
     changes = rules.changes(ours, together.document, state, context)
     changes += [event for event in counted if event not in changes]
     conflicts = [TimedEvent(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
-    recorder.append_reported(transaction, session, [*changes, *conflicts], keys=_keys(f"{rules.name}:{source}"))
+    recorder.append_reported(
+        transaction, session, [*changes, *conflicts], keys=_keys_of_edit(f"{rules.name}:{source}")
+    )
     _keep_remainder(recorder, transaction, state, ours, together.document, rules, lines, edited=edited)
     return MergedEdit(state.count - before, len(conflicts), left_out)
 
 
 def _left_out(ours: Document, theirs: Document, rules: Format, versions: Callable[[], KnownVersions]) -> RemovedTasks:
-    if PENDING not in theirs or pending(ours) <= pending(theirs):
+    if PENDING not in theirs or pending_tasks(ours) <= pending_tasks(theirs):
         return RemovedTasks([], [])  # nearly always, and then no version is needed
     known = versions()
     return removed_tasks(theirs, ours, known, rules) if known.later else RemovedTasks([], [])
 
 
-def _of_moved(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
+def _with_finished_texts(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
     """A finished task gets the words it was finished in, which identify it among the completed ones."""
     left = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
     for text, became in moved:
@@ -336,7 +338,7 @@ def _of_moved(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[Ti
                 yield TimedEvent(state.updated_at, TaskEdited(id=task.id, ref=task.ref, text=became))
 
 
-def _keys(source: str) -> Iterator[str]:
+def _keys_of_edit(source: str) -> Iterator[str]:
     """Keys by which one edit, read twice or on two machines, is recorded once."""
     number = 0
     while True:
@@ -353,13 +355,13 @@ def _record_lines(
     known: Container[str | None],
 ) -> None:
     """Lines that others added to a history: each becomes an event, known by its content, and is kept nowhere else."""
-    from holdfast.formats.contract.events import commands
+    from holdfast.formats.contract.events import foreign_line_events
 
     # An import keeps its lines with its document.
-    here = {name for name, _ in commands(ours)}
+    here = {name for name, _ in foreign_line_events(ours)}
     new = {
         key: ran
-        for name, ran in commands(theirs)
+        for name, ran in foreign_line_events(theirs)
         if name not in here and (key := f"file:contract:{name}") not in known
     }
     recorder.append_reported(transaction, session, new.values(), keys=iter(new))
@@ -380,7 +382,9 @@ def _keep_remainder(
     now = (
         render_with_remainder(state, rules) if lines is None else without_history(render_with_remainder(state, rules))
     )
-    meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
+    meant = _arrange_keys(
+        merge_documents(ours, now, together, rules, in_their_words=True).document, None, together, rules, ()
+    )
     assert isinstance(meant, dict)
     # Where theirs and ours do not fit into one document, ours is shown; all of ours, if that is not enough.
     for everywhere in (False, True):
@@ -403,29 +407,29 @@ def _broken_keys(document: Document, rules: Format) -> set[str]:
     }
 
 
-def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
+def _arrange_keys(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
     """The value with its keys ordered as in `like`, unless that is simply the order of `base`."""
     if isinstance(value, dict) and isinstance(like, dict):
         was = base if isinstance(base, dict) else {}
         inner = {
-            key: _arranged(item, was.get(key), like.get(key), rules, (*place, key)) for key, item in value.items()
+            key: _arrange_keys(item, was.get(key), like.get(key), rules, (*place, key)) for key, item in value.items()
         }
         if [key for key in was if key in like] == [key for key in like if key in was] and was:
             return inner
         return {**{key: inner[key] for key in like if key in inner}, **inner}
     if isinstance(value, list) and isinstance(like, list):
-        before = dict(named(base, place, rules.identities)) if isinstance(base, list) else {}
-        there = dict(named(like, place, rules.identities))
+        before = dict(entries_by_name(base, place, rules.identities)) if isinstance(base, list) else {}
+        there = dict(entries_by_name(like, place, rules.identities))
         entries = {
-            name: _arranged(item, before.get(name), there.get(name), rules, (*place, name))
-            for name, item in named(value, place, rules.identities)
+            name: _arrange_keys(item, before.get(name), there.get(name), rules, (*place, name))
+            for name, item in entries_by_name(value, place, rules.identities)
         }
-        order = _order([*entries], [*before], [*there]) if place == (PENDING,) else entries
+        order = _order_names([*entries], [*before], [*there]) if place == (PENDING,) else entries
         return [entries[name] for name in order]
     return value
 
 
-def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
+def _order_names(names: list[str], before: list[str], there: list[str]) -> list[str]:
     """The names ordered as in `there`, if somebody moved them or inserted others before them."""
     known, stay = set(there), set(before) & set(there)
     unmoved = [name for name in before if name in stay] + [name for name in there if name not in stay]
@@ -442,7 +446,9 @@ def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
 def _conflict(clash: MergeConflict, rules: Format) -> ConflictDetected:
     meaning = rules.field(clash.place, clash.theirs)
     if meaning is None:
-        return ConflictDetected(field=document_paths.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
+        return ConflictDetected(
+            field=document_paths.format_place(clash.place)[2:], value=clash.theirs, stood=clash.ours
+        )
     field, value = meaning
     stood = rules.field(clash.place, clash.ours)
     return ConflictDetected(field=field, value=value, stood=None if stood is None else stood[1])

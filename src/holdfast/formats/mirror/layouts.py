@@ -90,7 +90,7 @@ class MirrorLayout(ABC):
 
     @property
     def rules(self) -> Format:
-        return registry.named(self.name)
+        return registry.format_named(self.name)
 
     def notes(self, session: ShownSession) -> list[str]:  # noqa: ARG002
         """What is shown differently than it is, to be reported once."""
@@ -122,10 +122,10 @@ class MirrorLayout(ABC):
 
     def listed(self, root: str) -> list[str]:
         """The files that are in its folders now."""
-        return [f"{folder}/{name}" for folder in self.folders for name in _names(inside(root, folder))]
+        return [f"{folder}/{name}" for folder in self.folders for name in _names(absolute_path(root, folder))]
 
     def content(self, root: str, path: str) -> bytes:
-        return read_file(inside(root, path))
+        return read_file(absolute_path(root, path))
 
     def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:  # noqa: ARG002
         """The documents that a file with this content is (part of), each with the path that identifies its session.
@@ -332,7 +332,7 @@ class CraftLayout(MirrorLayout):
         """The present index and its content; empty if it is unusable."""
         from holdfast.formats.craft.render import index_entries
 
-        path = inside(root, self.index)
+        path = absolute_path(root, self.index)
         if not os.path.lexists(path):
             return None, {}
         data = read_file(path)
@@ -383,7 +383,7 @@ def make_layout(name: str, models: Mapping[str, str] | None = None) -> MirrorLay
     return LAYOUTS[name](models)
 
 
-def inside(root: str, path: str) -> str:
+def absolute_path(root: str, path: str) -> str:
     """The full path of a path in a work tree."""
     return os.path.join(root, *path.split("/"))
 

@@ -13,11 +13,11 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import shorten
 from holdfast.core.times import file_stamp as stamp_of
 from holdfast.formats.convert import state_of
-from holdfast.formats.document_paths import covered, note_words
+from holdfast.formats.document_paths import is_covered, note_words
 from holdfast.formats.import_context import import_context
 from holdfast.formats.mirror import fingerprint
 from holdfast.formats.mirror.base_version import PENDING
-from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, absolute_path, folder_stamp
 from holdfast.formats.mirror.read_back import MirroredFile, read_back
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile, WrittenFile
 from holdfast.formats.remainder import render_with_remainder as shown_as
@@ -60,7 +60,7 @@ class LockedTree:
         return self.ws.wall.micros() * 1000
 
     def stamps(self, layout: MirrorLayout) -> dict[str, int]:
-        return {folder: folder_stamp(inside(self.root, folder)) for folder in layout.folders}
+        return {folder: folder_stamp(absolute_path(self.root, folder)) for folder in layout.folders}
 
     def as_of(self) -> str:
         """How far the log was before anything was rendered: what is recorded later is new for the next round."""
@@ -103,7 +103,7 @@ class LockedTree:
         written = self.stored.written(self.place.main)
         mirrored = MirroredFile(
             value, layout.rules, shown, made_current, written.__contains__, edited,
-            file_of=lambda place: inside(self.root, layout.part(path, place)),
+            file_of=lambda place: absolute_path(self.root, layout.part(path, place)),
         )  # fmt: skip
         imported = read_back(self.ws, mirrored, self.tree.edit_chains.setdefault(layout.name, {}))
         sessions = self.tree.sessions.setdefault(layout.name, [])
@@ -117,7 +117,7 @@ class LockedTree:
         notes = [
             note
             for note in imported.notes
-            if imported.new or note.place == (PENDING,) or covered(layout.rules.checked, note.place)
+            if imported.new or note.place == (PENDING,) or is_covered(layout.rules.checked, note.place)
         ]
         for note in notes[:_MAX_NOTES]:
             self.tell(f"{path}: {note_words(note)}.")
@@ -131,7 +131,7 @@ class LockedTree:
         if path in there or state is None or any(file.session == session for file in there.values()):
             return
         usual = layout.usual_path(shown_as(state, layout.rules))
-        if path == usual or not os.path.lexists(inside(self.root, usual)):
+        if path == usual or not os.path.lexists(absolute_path(self.root, usual)):
             there[path] = WrittenFile(session, "", fingerprint.Fingerprint(0, 0, 0, 0), "", 0)
 
     # ── sessions that have ended ─────────────────────────────────────────────────────────────────────────
@@ -168,9 +168,9 @@ class LockedTree:
 
     def set_aside(self, layout: MirrorLayout, path: str, error: HoldfastError) -> None:
         """Keep a file that could not be read or broke the rules under another name."""
-        full = inside(self.root, path)
+        full = absolute_path(self.root, path)
         aside = self._free_name(path)
-        files.rename(full, inside(self.root, aside), within=self.root)
+        files.rename(full, absolute_path(self.root, aside), within=self.root)
         if path in self.tree.files[layout.name]:
             self.tree.files[layout.name][path].print = fingerprint.Fingerprint(
                 0, 0, 0, 0
@@ -181,12 +181,12 @@ class LockedTree:
     def keep_copy(self, layout: MirrorLayout, path: str, data: bytes, error: HoldfastError) -> None:
         """The same for content that was there an instant ago."""
         aside = self._free_name(path)
-        files.write_atomic(inside(self.root, aside), data, within=self.root)
+        files.write_atomic(absolute_path(self.root, aside), data, within=self.root)
         self._note_aside(layout, path, aside, error)
 
     def _free_name(self, path: str) -> str:
-        aside = free_name(inside(self.root, f"{path}.rejected-{stamp_of(self.ws.now())}"))
-        return f"{path}{aside.removeprefix(inside(self.root, path))}"
+        aside = free_name(absolute_path(self.root, f"{path}.rejected-{stamp_of(self.ws.now())}"))
+        return f"{path}{aside.removeprefix(absolute_path(self.root, path))}"
 
     def _note_aside(self, layout: MirrorLayout, path: str, aside: str, error: HoldfastError) -> None:
         self.tree.reject(layout.name, RejectedFile(path, aside, shorten(error.message, 300), self.ws.now()))

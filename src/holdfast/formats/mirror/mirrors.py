@@ -20,7 +20,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import format_time
 from holdfast.formats import project_files
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside, make_layout
+from holdfast.formats.mirror.layouts import MirrorLayout, absolute_path, folder_stamp, make_layout
 from holdfast.formats.mirror.locked_tree import refuse_links, stamp
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile
 from holdfast.machine.locks import PATIENCE, locked
@@ -170,7 +170,7 @@ class Mirrors:
     def _competing_file(self, name: str) -> ProjectFile | None:
         """The file of a single-session format, if it contains an unfinished session the store does not know."""
         files_here = (
-            project_files.files(self._ws, at_work=True, thorough=True) if name in project_files.SINGLE else []
+            project_files.find_files(self._ws, at_work=True, thorough=True) if name in project_files.SINGLE else []
         )
         return next((file for file in files_here if file.format == name and file.unfinished), None)
 
@@ -194,11 +194,13 @@ class Mirrors:
 
     def committed(self, layout: MirrorLayout) -> list[str]:
         """Files of a format that must not be committed, but are tracked by git."""
-        there = [path for path in layout.fixed if layout.ignored and os.path.lexists(inside(self._place.root, path))]
+        there = [
+            path for path in layout.fixed if layout.ignored and os.path.lexists(absolute_path(self._place.root, path))
+        ]
         return [
             path
             for path in there
-            if project_files.is_tracked(self._ws, inside(self._place.root, path), unknown=False)
+            if project_files.is_tracked(self._ws, absolute_path(self._place.root, path), unknown=False)
         ]
 
     def _keep_out_of_git(self, layout: MirrorLayout, *, gitignore: bool) -> None:
@@ -224,12 +226,14 @@ class Mirrors:
             tree = self.stored.tree(self._place.root)
             tree.came[name] = len(self.stored.sessions(self._place.root))
             for path, why in unreadable:
-                aside = project_files.set_aside(self._ws, inside(self._place.root, path))
+                aside = project_files.set_aside(self._ws, absolute_path(self._place.root, path))
                 kept = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
                 tree.reject(name, RejectedFile(path, kept, why, self._ws.now()))
                 self._ws.note(f"{path} was kept as {os.path.basename(aside)}: {why}.")
             # Files deleted while nothing was mirrored stop no session.
-            for path in [path for path in tree.files.get(name, {}) if not os.path.lexists(inside(tree.root, path))]:
+            for path in [
+                path for path in tree.files.get(name, {}) if not os.path.lexists(absolute_path(tree.root, path))
+            ]:
                 del tree.files[name][path]
                 tree.removed.pop(path, None)
             self.stored.save(tree)
@@ -284,16 +288,16 @@ class Mirrors:
         foreign = tree.foreign.get(layout.name, {})
         with contextlib.suppress(HoldfastError):
             for path, file in there.items():
-                now = fingerprint.take(inside(root, path), self._nanos())
+                now = fingerprint.take(absolute_path(root, path), self._nanos())
                 if now is None:
                     return True
                 if (not now.matches(file.print) or file.print.is_young) and file.hash:
-                    if fingerprint.hash_of(fingerprint.read(inside(root, path))) != file.hash:
+                    if fingerprint.hash_of(fingerprint.read(absolute_path(root, path))) != file.hash:
                         return True
                 elif not now.matches(file.print):
                     return True
             return any(
-                path not in there and path not in foreign and os.path.lexists(inside(root, path))
+                path not in there and path not in foreign and os.path.lexists(absolute_path(root, path))
                 for path in layout.fixed
             )
         return True
@@ -306,12 +310,12 @@ class Mirrors:
         root = self._place.root
         unusable: list[tuple[str, str]] = []
         for path in layout.fixed:
-            if not os.path.lexists(inside(root, path)):
+            if not os.path.lexists(absolute_path(root, path)):
                 continue
             at_fault = path
             try:
                 refuse_links(root, path)
-                fingerprint.take(inside(root, path), 0)
+                fingerprint.take(absolute_path(root, path), 0)
                 data = layout.content(root, path)
                 if git_ignore.unmerged_reason(data) is None:
                     for where, value in layout.gather(root, path, data):
@@ -333,7 +337,7 @@ class Mirrors:
         """How to recover what an unusable file contains; None if there is nothing to recover."""
         if layout.name not in project_files.SINGLE:
             return f"holdfast validate {path} shows what is wrong with it."
-        files_here = project_files.files(self._ws, at_work=True, thorough=True)
+        files_here = project_files.find_files(self._ws, at_work=True, thorough=True)
         file = next((file for file in files_here if file.format == layout.name), None)
         if file is None:
             return None
@@ -355,22 +359,22 @@ class Mirrors:
         if layout.name in tree.failures or tree.left_alone.get(layout.name):
             return False
         for path, file in there.items():
-            seen = fingerprint.take(inside(root, path), now)
+            seen = fingerprint.take(absolute_path(root, path), now)
             if seen is None or not seen.matches(file.print):
                 return False
             # Worth saving once it is no longer young, so that the next look need not read the file.
             if (file.print.is_young and file.hash) and (
-                not seen.is_young or fingerprint.hash_of(fingerprint.read(inside(root, path))) != file.hash
+                not seen.is_young or fingerprint.hash_of(fingerprint.read(absolute_path(root, path))) != file.hash
             ):
                 return False
         for path in {*foreign, *layout.fixed} - there.keys():
-            seen = fingerprint.take(inside(root, path), now)
+            seen = fingerprint.take(absolute_path(root, path), now)
             if path not in foreign:
                 if seen is not None:
                     return False
             elif seen is None or not seen.matches(foreign[path].print) or foreign[path].print.is_young:
                 return False
-        stamps = {folder: folder_stamp(inside(root, folder)) for folder in layout.folders}
+        stamps = {folder: folder_stamp(absolute_path(root, folder)) for folder in layout.folders}
         return stamps == tree.listed.get(layout.name, {})
 
     def _is_current(self, tree: MirroredTree, layout: MirrorLayout) -> bool:

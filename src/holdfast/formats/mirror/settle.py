@@ -19,7 +19,7 @@ from holdfast.core.events import SessionPaused
 from holdfast.core.text import shorten
 from holdfast.core.wording import FILE_DELETED
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, absolute_path, folder_stamp
 from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links, stamp
 from holdfast.formats.mirror.state import ForeignFile, MirrorState, RemovedFile, WrittenFile
 from holdfast.formats.mirror.write import MirrorWriter
@@ -44,14 +44,14 @@ def sweep(locked_tree: LockedTree, layout: MirrorLayout) -> None:
     known = locked_tree.tree.files.get(layout.name, {})
     paths = dict.fromkeys([*layout.folders, *map(os.path.dirname, (*layout.fixed, *known))])
     for folder in list(paths)[:_MAX_FOLDERS]:
-        full = inside(locked_tree.root, folder)
+        full = absolute_path(locked_tree.root, folder)
         for path in files.temporaries(full) if os.path.isdir(full) and not os.path.islink(full) else ():
             with contextlib.suppress(OSError, HoldfastError):
                 _clear(locked_tree, layout, f"{folder}/{os.path.basename(path)}")
 
 
 def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
-    full = inside(locked_tree.root, path)
+    full = absolute_path(locked_tree.root, path)
     seen = fingerprint.take(full, locked_tree.nanos())
     if seen is None or seen.at - max(seen.changed, seen.touched) < _OLD:
         return
@@ -166,7 +166,10 @@ class _Settlement:
             for layout in formats
             for path in layout.fixed
             if layout.deleting_stops
-            and (layout.name in locked.tree.failures or not folder_stamp(os.path.dirname(inside(locked.root, path))))
+            and (
+                layout.name in locked.tree.failures
+                or not folder_stamp(os.path.dirname(absolute_path(locked.root, path)))
+            )
         }
 
     def settled(self, layout: MirrorLayout, *, everything: bool) -> bool:
@@ -205,7 +208,7 @@ class _Settlement:
             if path in unmerged:
                 self._leave_alone(left_alone, path, "git has not merged it yet")
                 continue
-            seen = fingerprint.take(inside(self._root, path), locked.nanos())
+            seen = fingerprint.take(absolute_path(self._root, path), locked.nanos())
             if seen is None and layout.deleting_stops and path in there and path not in self._lost:
                 seen = self._wait_for(path)
                 taken |= seen is None and self._stop(path, there[path].session)
@@ -220,7 +223,7 @@ class _Settlement:
 
     def _wait_for(self, path: str) -> Fingerprint | None:
         """Give programs that delete a file before they write it again some time to do so."""
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         for wait in _WAITS:
             if self._locked.nanos() - folder_stamp(os.path.dirname(full)) >= _RECENT:
                 break
@@ -232,7 +235,7 @@ class _Settlement:
 
     def _stop(self, path: str, session: str) -> bool:
         """Pause the session whose file was deleted: that is how another program stops it. True if that was news."""
-        ws, deleted = self._locked.ws, folder_stamp(os.path.dirname(inside(self._root, path))) // 1_000_000
+        ws, deleted = self._locked.ws, folder_stamp(os.path.dirname(absolute_path(self._root, path))) // 1_000_000
         state = ws.store().state(session) if session else None
         if state is None or ws.store().current(self._root) != session or ws.is_read_only(session):
             return False
@@ -313,7 +316,7 @@ class _Settlement:
             self._locked,
             layout.writes_itself or path not in layout.fixed or path in self._tree.files[layout.name],
         )
-        tracked = not stays and is_tracked(locked.ws, inside(self._root, path))
+        tracked = not stays and is_tracked(locked.ws, absolute_path(self._root, path))
         if locked.report_ended(layout, path, data, what="left" if tracked else "written" if stays else "removed"):
             if layout.writes_itself:
                 self._make_due(layout, path)
@@ -348,7 +351,7 @@ class _Settlement:
             try:
                 return layout.gather(self._root, path, data)
             except (Invalid, Damaged):
-                seen = fingerprint.take(inside(self._root, path), self._locked.nanos())
+                seen = fingerprint.take(absolute_path(self._root, path), self._locked.nanos())
                 if seen is None or abs(seen.at - seen.changed) >= _RECENT:  # filled since we looked at the clock
                     raise
             time.sleep(wait)
@@ -377,7 +380,7 @@ class _Settlement:
         self._locked.set_aside(layout, broken, error)
         left = layout.salvaged(broken, data)
         if left is not None:
-            write_atomic(inside(self._root, broken), left, within=self._root)
+            write_atomic(absolute_path(self._root, broken), left, within=self._root)
         return True
 
     def _report_left_alone(self, layout: MirrorLayout) -> None:

@@ -16,7 +16,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, absolute_path
 from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links
 from holdfast.formats.mirror.state import WrittenFile
 from holdfast.machine import files
@@ -162,7 +162,7 @@ class MirrorWriter:
     def _check_indexes(self, layout: MirrorLayout, sound: Collection[str]) -> None:
         """Set aside an unusable index. It is rebuilt, and nothing is lost."""
         for path in layout.indexes:
-            full = inside(self._root, path)
+            full = absolute_path(self._root, path)
             if path in sound or fingerprint.take(full, self._locked.nanos()) is None:
                 continue
             try:
@@ -181,7 +181,7 @@ class MirrorWriter:
         for path in [path for path in removed if layout.holds(path)]:
             session = removed[path].session
             stays = path in wanted and wanted[path].session == session and session in paused
-            if stays and fingerprint.take(inside(self._root, path), self._locked.nanos()) is None:
+            if stays and fingerprint.take(absolute_path(self._root, path), self._locked.nanos()) is None:
                 del wanted[path]
             else:
                 del removed[path]
@@ -198,11 +198,11 @@ class MirrorWriter:
                 self._locked.tell(f"git does not ignore {layout.ignored[0]}: {error.message}.")
 
     def _is_as_left(self, path: str, file: WrittenFile) -> bool:
-        seen = fingerprint.take(inside(self._root, path), self._locked.nanos())
+        seen = fingerprint.take(absolute_path(self._root, path), self._locked.nanos())
         return seen is not None and seen.matches(file.print) and not file.print.is_young
 
     def _is_due(self, there: dict[str, WrittenFile], path: str, data: bytes, session: str) -> bool:
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         file, seen = there.get(path), fingerprint.take(full, self._locked.nanos())
         hashed = fingerprint.hash_of(data)
         if seen is None:
@@ -225,7 +225,7 @@ class MirrorWriter:
 
         `merged`: the hash of the index that the new content was merged into.
         """
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         refuse_links(self._root, path)
         files.make_private_dir(os.path.dirname(full), within=self._root)
         file = self._tree.files[layout.name].get(path)
@@ -249,7 +249,7 @@ class MirrorWriter:
 
     def _remove_file(self, layout: MirrorLayout, path: str, file: WrittenFile) -> bool:
         """Remove a file whose session is shown elsewhere. It is renamed first: it may have been written just now."""
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         if fingerprint.take(full, self._locked.nanos()) is None:
             return False
         hashed = fingerprint.hash_of(fingerprint.read(full))
@@ -294,7 +294,7 @@ class MirrorWriter:
 
         named = layout.models.get("*", "")
         complete = self._tree.model in ("", named) and all(
-            path in there and os.path.lexists(inside(self._root, path)) for path in layout.fixed
+            path in there and os.path.lexists(absolute_path(self._root, path)) for path in layout.fixed
         )
         by_session: dict[str, list[tuple[str, WrittenFile]]] = {}
         for path, file in there.items():
@@ -339,7 +339,7 @@ class MirrorWriter:
         now = self._locked.nanos()
         return bool(files_of) and all(
             (file.as_of, file.events) == (session.as_of, session.state.count)
-            and (seen := fingerprint.take(inside(self._root, path), now)) is not None
+            and (seen := fingerprint.take(absolute_path(self._root, path), now)) is not None
             and seen.matches(file.print)
             for path, file in files_of
         )
@@ -350,7 +350,7 @@ class MirrorWriter:
         """Remember how a file was left. If it is no longer what we wrote, without a fingerprint: the next look reads
         it.
         """
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         expected = file.print.size
         seen = fingerprint.take(full, self._locked.nanos())
         if seen is None:

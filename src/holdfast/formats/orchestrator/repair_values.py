@@ -10,10 +10,10 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats.base import FormatNote, ImportContext, Place
-from holdfast.formats.document_paths import written
+from holdfast.formats.document_paths import format_place
 from holdfast.formats.orchestrator.fields import KEPT_SUFFIX, plain
 from holdfast.formats.schema import kind_of
-from holdfast.formats.timestamps import is_utc, read, shortest
+from holdfast.formats.timestamps import in_shortest_form, is_utc, read_time
 
 _NUMBER: Final = re.compile(r"[0-9][0-9,_ ]*(?:\.[0-9]+)?\Z", re.ASCII)
 _SECONDS: Final = range(10**8, 10**11)
@@ -22,7 +22,7 @@ _MILLIS: Final = range(10**11, 10**14)
 
 def wrong(place: Place, why: str, hint: str | None = None) -> Invalid:
     return Invalid(
-        f"{written(place)} {why}", hint=hint or "holdfast validate lists everything that is wrong with it."
+        f"{format_place(place)} {why}", hint=hint or "holdfast validate lists everything that is wrong with it."
     )
 
 
@@ -73,19 +73,19 @@ class ValueRepair:
         if not isinstance(value, str):
             raise wrong(place, f"must be a time, is {kind_of(value)}")
         try:
-            moment = read(value, self.context)
+            moment = read_time(value, self.context)
         except Invalid as error:
             raise wrong(place, f"is not a time: {error.message}", error.hint) from None
-        made = shortest(moment.ms)
+        made = in_shortest_form(moment.ms)
         self.note(place, f"{moment.assumed or 'written in UTC'}: {shorten(value, 40)} is {made}")
         return made
 
     def _counted(self, value: float, place: Place) -> str:
         whole = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
         if whole in _SECONDS:
-            made = shortest(int(value * 1000))
+            made = in_shortest_form(int(value * 1000))
         elif whole in _MILLIS:
-            made = shortest(whole)
+            made = in_shortest_form(whole)
         else:
             raise wrong(place, f"is not a time: {shorten(str(value), 30)}")
         self.note(place, f"a number is taken as time since 1970: {made}")

@@ -12,7 +12,7 @@ from holdfast.core.modes import MODES, WINDOW, percent
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
-from holdfast.formats.entries import named
+from holdfast.formats.entries import entries_by_name
 from holdfast.formats.orchestrator.fields import (
     AGENT_ID,
     AGENT_MEANING,
@@ -24,12 +24,12 @@ from holdfast.formats.orchestrator.fields import (
     SESSION_SYNONYMS,
     TASK_TEXT_KEYS,
     is_session_id,
-    moment,
+    time_ms,
 )
 from holdfast.formats.orchestrator.repair_values import ValueRepair, wrong
 from holdfast.formats.orchestrator.rules import OTHER_NAMES, OTHER_NAMES_OF_AGENTS, problems
 from holdfast.formats.schema import kind_of
-from holdfast.formats.timestamps import shortest
+from holdfast.formats.timestamps import in_shortest_form
 
 _USAGE_NAMES = {"estimated_tokens": ("tokens", "tokens_used"), "percentage": ("percent",)}
 
@@ -96,7 +96,7 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
             "$ has neither a session_id nor a goal: nothing identifies the session",
             hint="holdfast import --salvage takes what it can from other files.",
         )
-    document = _ordered({**given, "schema_version": version}, given)
+    document = _with_required_keys({**given, "schema_version": version}, given)
     _times(document, repair)
     _name(document, repair)
     document["project"] = _project(document.get("project"), repair)
@@ -123,7 +123,9 @@ def _attach_kept(document: Document, repair: ValueRepair) -> None:
         kept = f"{key}{KEPT_SUFFIX}"
         before = document.get(kept)
         earlier = before if isinstance(before, list) else [] if before is None else [before]
-        latest = dict(named(earlier, (kept,), IDENTITIES)) | dict(named(entries, (kept,), IDENTITIES))
+        latest = dict(entries_by_name(earlier, (kept,), IDENTITIES)) | dict(
+            entries_by_name(entries, (kept,), IDENTITIES)
+        )
         document[kept] = list(latest.values())
 
 
@@ -136,7 +138,7 @@ def _has(document: Document, key: str) -> bool:
     return value is not None and value != ""
 
 
-def _ordered(document: Document, given: Document) -> Document:
+def _with_required_keys(document: Document, given: Document) -> Document:
     """The document with every required key: existing keys keep their order, a new version comes first."""
     if all(key in given for key in _ORDER):
         return {key: document[key] for key in given}
@@ -167,11 +169,11 @@ def _times(document: Document, repair: ValueRepair) -> None:
     created = repair.time(document.get("created"), ("created",))
     updated = repair.time(document.get("updated"), ("updated",))
     name = document.get("session_id")
-    if created is None and isinstance(name, str) and moment(f"{name[:10]}T00:00:00Z") is not None:
+    if created is None and isinstance(name, str) and time_ms(f"{name[:10]}T00:00:00Z") is not None:
         created = f"{name[:10]}T00:00:00Z"
         repair.note(("created",), "is missing, taken from the day in session_id")
     elif created is None:
-        created = updated or shortest(repair.context.now)
+        created = updated or in_shortest_form(repair.context.now)
         repair.note(("created",), f"is missing, taken as {created}")
     document["created"], document["updated"] = created, updated or created
     if updated is None:
@@ -349,7 +351,7 @@ def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None
         repair.note((*place, "status"), f"is {status}, but it has ended: taken as complete")
         status = "complete"
     entry["status"] = status
-    began, end = moment(entry.get("started")), moment(entry.get("completed"))
+    began, end = time_ms(entry.get("started")), time_ms(entry.get("completed"))
     if began is not None and end is not None and end < began:
         repair.note((*place, "completed"), f"is earlier than started, taken as {entry['started']}")
         entry["completed"] = entry["started"]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.text import shorten
 from holdfast.formats.base import Place
-from holdfast.formats.entries import same
+from holdfast.formats.entries import is_same
 from holdfast.formats.recovery.json_scalars import QUOTED, NotJson, Remark, Scalars, TextEnds
 from holdfast.formats.text import nodes
 
@@ -46,20 +46,20 @@ class RepairedJson(NamedTuple):
 def repair_json(text: str, start: int, end: int, previous_opening: str | None = None) -> RepairedJson:
     """The value that begins at `start`, as far as it is complete.
 
-    `previous_opening` is the `opening` of the document before it, if any: the next will begin like it.
+    `previous_opening` is the `document_opening` of the document before it, if any: the next will begin like it.
     """
     repair = _JsonRepair(text, end)
     repair.after_another = previous_opening is not None
     return repair.document(start, previous_opening)
 
 
-def opening(text: str, start: int) -> str | None:
+def document_opening(text: str, start: int) -> str | None:
     """The first characters of a document, by which the start of another one is recognised."""
     match = _OPENING.match(text, start)
     return match[0] if match else None
 
 
-def rest_of(text: str, start: int, end: int, root: Container) -> RepairedJson:
+def add_rest(text: str, start: int, end: int, root: Container) -> RepairedJson:
     """Add to `root` the entries of its level from a text that begins somewhere within its document.
 
     Nested parts are left out, since it is unknown what they belonged to. Whether the text begins within quotes is
@@ -123,7 +123,7 @@ class _JsonRepair(Scalars):
 
     def document(self, start: int, previous_opening: str | None) -> RepairedJson:
         self.complete_until = self.last_began = position = self.space(start)
-        self.opening = previous_opening or opening(self.text, position)
+        self.opening = previous_opening or document_opening(self.text, position)
         try:
             value, end = self._value(position)
             if self.stack:
@@ -355,7 +355,7 @@ class _JsonRepair(Scalars):
 
     def _dropped(self, first: Json, last: Json, frame: _Frame) -> None:
         """Note a duplicate key: its last value counts; a different earlier one is lost."""
-        if same(first, last):
+        if is_same(first, last):
             self.say(frame.key_start, "duplicate key with the same value")
             return
         shown = shorten(json.dumps(first, ensure_ascii=False), _MAX_SHOWN_LENGTH)

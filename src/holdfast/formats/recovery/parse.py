@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.base import FormatNote
-from holdfast.formats.recovery.json import STEP, RepairedJson, opening, repair_json, rest_of
+from holdfast.formats.recovery.json import STEP, RepairedJson, add_rest, document_opening, repair_json
 from holdfast.formats.recovery.json_scalars import Remark
-from holdfast.formats.recovery.text import Layer, is_mojibake, unwrapped
+from holdfast.formats.recovery.text import Layer, is_mojibake, unwrap
 from holdfast.formats.text.nodes import MAX_PARTS
 from holdfast.formats.text.read import LIMIT, read_json, read_lines, read_yaml
 
@@ -41,7 +41,7 @@ class DocumentSplitter:
 
     def at(self, start: int, end: int) -> int | None:
         """Where the next one begins within what was taken for a single document; None when there is none."""
-        previous_opening = opening(self._text, start)
+        previous_opening = document_opening(self._text, start)
         first = True
         for at in self._out_of_place(start, end):
             if self._left <= 0:
@@ -126,7 +126,7 @@ def recover_document(raw: bytes, path: str = "") -> RecoveredDocument:
     sound = _sound(raw, path)
     if sound is not None:
         return sound
-    layer = unwrapped(raw)
+    layer = unwrap(raw)
     report = _Report(raw, layer)
     result = _from_yaml(layer, report) if _is_yaml(layer.text, path) else _from_json(layer, report)
     return result if result.notes else result._replace(notes=[FormatNote((), _complaint(raw, path))])
@@ -226,7 +226,7 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
                 hole = text.find("\0", position)
             piece = _Piece(position, _unglued(text, position, hole, previous_opening, splitter))
             pieces.append(piece)
-            previous_opening = opening(text, pieces[0].start)
+            previous_opening = document_opening(text, pieces[0].start)
             position = max(piece.json.end, position + 1)
             continue
         following = _following(text, position)
@@ -266,7 +266,7 @@ def _with_hole(text: str, start: int, hole: int, previous_opening: str | None) -
         return first
     end = _following(text, hole)
     after = text.rfind("\0", hole, end) + 1
-    rest = rest_of(text, after, end, first.value)
+    rest = add_rest(text, after, end, first.value)
     lost = first.lost_from if first.lost_from is not None else hole
     remark = Remark((), hole, "there are zeros here instead of text", lost=True)
     if not (rest.whole or rest.has_content):
@@ -277,7 +277,7 @@ def _with_hole(text: str, start: int, hole: int, previous_opening: str | None) -
 
 def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
     """The end of a document whose beginning is lost."""
-    rest = rest_of(text, position, end, {})
+    rest = add_rest(text, position, end, {})
     if not rest.has_content:
         return None
     remark = Remark((), position, "the beginning is missing", lost=True)

@@ -39,7 +39,7 @@ class Layer(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def unwrapped(raw: bytes) -> Layer:
+def unwrap(raw: bytes) -> Layer:
     """The intended text, as far as it can be known."""
     layer = _decoded(raw)
     for _ in range(_MAX_WRAPPINGS):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMES: Final = ("task_id", "phase_id", "feature_id", "id")
 
 
-def edited(text: str, document: Json) -> str | None:
+def edit_text(text: str, document: Json) -> str | None:
     """The text edited to match the document; None when it is not YAML that we can read."""
     before = _read(text)
     if before is None:
@@ -226,7 +226,7 @@ class _Edit:
     def _replace(self, node: Node, value: Json) -> None:
         """Replace a part: on its line, or on separate lines if it has nested entries."""
         start, end = self._span(node)
-        if is_block(value) and _deep(value):
+        if is_block(value) and _is_nested(value):
             self._rewrite(node, value)
             return
         gap = " " if start == end and self._text[start - 1 : start] not in (" ", "") else ""
@@ -287,7 +287,7 @@ def _name(value: Json) -> str:
     return inline(value)
 
 
-def _deep(value: Json) -> bool:
+def _is_nested(value: Json) -> bool:
     """Does it contain objects or lists? They are easier to read and compare on lines of their own."""
     if isinstance(value, dict):
         return True

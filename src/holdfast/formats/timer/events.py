@@ -37,7 +37,7 @@ _AGENT: Final = "timer-task"
 _KINDS: Final = {"MANUAL": "manual", "AUTO_IDLE": "idle", "AUTO_TASK": "task"}
 
 
-def imported(document: Document, context: ImportContext) -> list[TimedEvent]:
+def import_events(document: Document, context: ImportContext) -> list[TimedEvent]:
     """All events of the file, oldest first."""
     values = _read(document)
     begin = min(values.start, context.now)
@@ -66,7 +66,7 @@ def imported(document: Document, context: ImportContext) -> list[TimedEvent]:
     return builder.in_order()
 
 
-def counted(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+def worked_between(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
     """The working time that the writer of `after` counted since `before`: all time but its pauses."""
     was, now = _read(before), _read(after)
     builder = _EventBuilder(was.start if state.created_at is None else state.created_at, context.now)
@@ -76,7 +76,7 @@ def counted(before: Document, after: Document, state: State, context: ImportCont
     return builder.in_order()
 
 
-def changed(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+def change_events(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
     """The events between two versions, oldest first. Raises `Refused` for impossible changes."""
     was, now = _read(before), _read(after)
     begin = was.start if state.created_at is None else state.created_at

@@ -34,7 +34,7 @@ class _ValueRepair:
         self._notes.append(FormatNote(place, message))
 
     def spelled(self, ms: int) -> str:
-        return timestamps.shortest(ms)
+        return timestamps.in_shortest_form(ms)
 
     def renamed(self, document: Document, names: Mapping[str, tuple[str, ...]], place: Place) -> Document:
         """The document with alternative keys renamed, in the same order."""
@@ -58,13 +58,15 @@ class _ValueRepair:
             assumed: str | None = "a number is taken as the time since 1970"
         elif isinstance(written, str):
             try:
-                ms, assumed = timestamps.read(written, self._context)
+                ms, assumed = timestamps.read_time(written, self._context)
             except Invalid as error:
-                raise Invalid(f"{document_paths.written(here)}: {error.message}", hint=error.hint) from None
+                raise Invalid(f"{document_paths.format_place(here)}: {error.message}", hint=error.hint) from None
             if assumed is None and not _is_proper(written):
                 assumed = f"{shorten(written, 40)!a} is respelled"
         else:
-            raise Invalid(f"{document_paths.written(here)} is not a time", hint="Write it as 2026-11-15T09:30:00Z.")
+            raise Invalid(
+                f"{document_paths.format_place(here)} is not a time", hint="Write it as 2026-11-15T09:30:00Z."
+            )
         if assumed is not None:
             document[name] = self.spelled(min(max(ms, EARLIEST), LATEST))
             self.note(here, assumed)
@@ -97,7 +99,7 @@ class _ValueRepair:
                 if text_inside is not None:
                     self.note(place, "an object is taken as the text in it")
                     return text_inside
-        raise Invalid(f"{document_paths.written(place)} is not text")
+        raise Invalid(f"{document_paths.format_place(place)} is not text")
 
     def flag(self, value: Json) -> bool | None:
         """A boolean in the usual spellings; None when it is not one."""
@@ -168,7 +170,7 @@ class _PauseRepair:
         place: Place = ("pauses", position)
         if not isinstance(pause, dict):
             raise Invalid(
-                f"{document_paths.written(place)} is not an object", hint="A pause has at least a startTime."
+                f"{document_paths.format_place(place)} is not an object", hint="A pause has at least a startTime."
             )
         values = self._values
         made = values.renamed(pause, _OTHER_PAUSE_NAMES, place)
@@ -181,10 +183,14 @@ class _PauseRepair:
             made["startTime"] = values.spelled(since)
             values.note((*place, "startTime"), "is missing: computed from endTime and durationMs")
         if since is None:
-            raise Invalid(f"{document_paths.written(place)} does not say when it began", hint="Give it a startTime.")
+            raise Invalid(
+                f"{document_paths.format_place(place)} does not say when it began", hint="Give it a startTime."
+            )
         if until is not None and until < since:
             if not length:
-                raise Invalid(f"{document_paths.written(place)} ends before it begins", hint="Put its times right.")
+                raise Invalid(
+                    f"{document_paths.format_place(place)} ends before it begins", hint="Put its times right."
+                )
             until = self._end(made, place, since + length, "is before startTime: computed from durationMs")
         return _PauseEntry(place, made, since, until)
 
@@ -293,7 +299,7 @@ _OTHER_NAMES: Final = {
 _RUNNING: Final = frozenset({"in_progress", "inprogress", "active", "running", "started", "created", "working"})
 
 
-def tidied(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> TidyDocument:
+def tidy(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> TidyDocument:
     if not isinstance(value, dict):
         raise Invalid("a timer document must be an object", hint="It begins with { and names a sessionId.")
     if not _errors(problems(value)):

@@ -142,7 +142,7 @@ def _walk(meanings: Meanings, holder: dict[str, Json], place: Place, context: _C
             if holds and not (row is not None and values.is_item(value)):
                 continue
         if row is not None and context.allows(row):
-            _add(meanings, _of_earlier(row, value) if _names_earlier(key) else row, here, key, value)
+            _add(meanings, _add_earlier(row, value) if _names_earlier(key) else row, here, key, value)
 
 
 def _add_files(meanings: Meanings, holder: dict[str, Json], place: Place) -> None:
@@ -164,7 +164,7 @@ def _names_earlier(key: str) -> bool:
     return any(word in _EARLIER and after == "session" for word, after in pairwise(words))
 
 
-def _of_earlier(row: Keys, value: Json) -> Keys | None:
+def _add_earlier(row: Keys, value: Json) -> Keys | None:
     """A fact of the previous session: its summary becomes a note, its goal a last resort."""
     if row.meaning == "summary":
         return row_of("notes", value)
@@ -221,7 +221,7 @@ def _walk_latest(meanings: Meanings, value: Json, place: Place) -> None:
 def _order(entry: dict[str, Json]) -> tuple[str, int]:
     """The date and number of a listed session."""
     dates = [
-        values.dated(item)
+        values.with_numeric_date(item)
         for key, item in entry.items()
         if isinstance(item, str) and (row := row_of(key, item)) is not None and row.meaning in ("began", "updated")
     ]

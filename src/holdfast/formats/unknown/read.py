@@ -175,7 +175,9 @@ class _Reader:
         first = min(began, default=None, key=lambda moment: moment[0])
         until = now if last is None else min(last[0], now)
         since = until if first is None else min(first[0], until)
-        exact = all(moment is not None and ":" in values.dated(str(moment[1].value)) for moment in (first, last))
+        exact = all(
+            moment is not None and ":" in values.with_numeric_date(str(moment[1].value)) for moment in (first, last)
+        )
         return since, until, exact
 
     def _worked(self) -> int | None:

@@ -14,7 +14,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, check_relative_path
 from holdfast.core.times import HOUR, MINUTE, SECOND, parse_time
 from holdfast.formats.base import ImportContext, Place
-from holdfast.formats.timestamps import read
+from holdfast.formats.timestamps import read_time
 
 # Signs for the status of work.
 _SIGNS: Final[Mapping[str, str]] = {
@@ -207,12 +207,12 @@ def time_of(value: Json, context: ImportContext) -> int | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= context.now), None)
     try:
-        return read(dated(value), context).ms if isinstance(value, str) else None
+        return read_time(with_numeric_date(value), context).ms if isinstance(value, str) else None
     except Invalid:
         return None
 
 
-def dated(text: str) -> str:
+def with_numeric_date(text: str) -> str:
     """A time with its date in digits: `Nov 4, 2026` becomes 2026-11-04."""
     bare = _REMARK.sub("", text[:MAX_NAME_LENGTH].strip())
     utc = _AT_UTC.fullmatch(bare)
@@ -253,7 +253,7 @@ def duration(value: Json, words: tuple[str, ...]) -> int | None:
 def assumption_of(value: Json, context: ImportContext) -> str | None:
     """What had to be assumed to read a time, if anything."""
     try:
-        return read(dated(value), context).assumed if isinstance(value, str) else None
+        return read_time(with_numeric_date(value), context).assumed if isinstance(value, str) else None
     except Invalid:
         return None
 
@@ -424,7 +424,7 @@ def is_time(value: Json) -> bool:
         return value >= _THIS_CENTURY // 1000
     if not isinstance(value, str):
         return False
-    text = dated(value)
+    text = with_numeric_date(value)
     try:
         return _DATE.fullmatch(text) is not None or parse_time(text) > 0
     except Invalid:

@@ -78,17 +78,17 @@ def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowled
     name = _agent(agent)
     spec = specification(spec_file)
     acknowledgment = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
-    with layout.concerning("update", file=path):
+    with layout.error_context("update", file=path):
         layout.create_root(root)
         with locked(layout.acknowledgment_lock(root), what=f"acknowledging for {name}"):
-            write_atomic(path, _renewed(_text(path) or "", acknowledgment).encode())
+            write_atomic(path, _with_acknowledgment(_text(path) or "", acknowledgment).encode())
     return acknowledgment
 
 
-def acknowledged(root: str) -> list[Acknowledgment]:
+def read_acknowledgments(root: str) -> list[Acknowledgment]:
     """Every agent's acknowledgment, in file order; none if there is no file."""
-    with layout.concerning("read", file=layout.acknowledgment(root)):
-        if not layout.is_there(root):
+    with layout.error_context("read", file=layout.acknowledgment(root)):
+        if not layout.root_exists(root):
             return []
         return [
             section.acknowledgment for section in _sections((_text(layout.acknowledgment(root)) or "").split("\n"))
@@ -103,8 +103,8 @@ def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowle
     """
     path = layout.acknowledgment(root)
     spec = specification(spec_file)
-    with layout.concerning("read", file=path):
-        acknowledgments = acknowledged(root)
+    with layout.error_context("read", file=path):
+        acknowledgments = read_acknowledgments(root)
         if agent is not None:
             acknowledgments = [
                 acknowledgment for acknowledgment in acknowledgments if acknowledgment.agent == _agent(agent)
@@ -149,11 +149,11 @@ def _agent(name: str) -> str:
 
 
 def _text(path: str) -> str | None:
-    raw = yaml_files.raw_of(path)
+    raw = yaml_files.read_raw(path)
     if raw is None:
         return None
-    if yaml_files.unmerged(raw):
-        raise yaml_files.unfinished(path)
+    if yaml_files.has_conflict_markers(raw):
+        raise yaml_files.unfinished_merge_error(path)
     try:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -192,7 +192,7 @@ def _sections(lines: list[str]) -> list[_Section]:
     return sections
 
 
-def _renewed(text: str, acknowledgment: Acknowledgment) -> str:
+def _with_acknowledgment(text: str, acknowledgment: Acknowledgment) -> str:
     lines = text.split("\n") if text.strip() else []
     section = [
         f"Agent: {acknowledgment.agent}",

@@ -24,7 +24,7 @@ from holdfast.core.errors import Failed, Invalid
 from holdfast.formats import document_paths
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import HISTORY, OWN
-from holdfast.formats.contract.history import carried, event_of
+from holdfast.formats.contract.history import carried_events, event_of
 from holdfast.machine.files import sync_directory
 from holdfast.machine.locks import locked
 from holdfast.machine.os_errors import display_path, explain, retry_interrupted
@@ -130,7 +130,7 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
 
 
 def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
-    there = _intact(fd) if thorough else _written(fd, _TAIL)
+    there = _intact_events(fd) if thorough else _written(fd, _TAIL)
     if not there.whole and any(there.has(line) is None for line, _ in encoded):
         there = _written(fd, None)
     missing: list[bytes] = []
@@ -175,7 +175,7 @@ def _written(fd: int, tail: int | None) -> WrittenEvents:
     latest: dict[str, int] = {}
     os.lseek(fd, 0 if whole else size - (tail or 0), os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
-        lines = _lines_of(file)
+        lines = _raw_lines(file)
         if not whole:
             next(lines, None)  # starts in the middle of a line
         for raw in lines:
@@ -186,15 +186,15 @@ def _written(fd: int, tail: int | None) -> WrittenEvents:
     return WrittenEvents(frozenset(hashes), latest, whole)
 
 
-def _intact(fd: int) -> WrittenEvents:
+def _intact_events(fd: int) -> WrittenEvents:
     """The events of lines that are unchanged."""
     os.lseek(fd, 0, os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
-        events = (event_of(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
+        events = (event_of(_line(raw)) for raw in _raw_lines(file) if _MARK in raw)
         return WrittenEvents(frozenset(event.hash for event in events if event is not None), {}, whole=True)
 
 
-def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
     """Every line with its line break, one at a time. Raises `Invalid` if the file is too large for a history."""
     if os.fstat(file.fileno()).st_size > MAX_SIZE:
         raise _too_much(f"is larger than {MAX_SIZE >> 20} MiB")
@@ -234,7 +234,7 @@ def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
         raise
     with file:
         try:
-            for number, raw in enumerate(_lines_of(file), 1):
+            for number, raw in enumerate(_raw_lines(file), 1):
                 plain = raw.removeprefix(_BOM) if number == 1 else raw
                 if plain.strip():
                     yield number, _checked(plain, path, number)
@@ -255,7 +255,7 @@ def completed_later(path: str, numbers: Collection[int]) -> set[int]:
     looked_for = set(sorted(numbers)[:_MAX_CUT])
     fd = open_private(path, os.O_RDONLY)
     with os.fdopen(fd, "rb") as file:
-        for number, raw in enumerate(_lines_of(file), 1):
+        for number, raw in enumerate(_raw_lines(file), 1):
             completed.update(number for number, begun in cut.items() if raw.startswith(begun) and _line(raw))
             if number in looked_for:
                 cut[number] = raw.rstrip(b"\r\n")
@@ -287,7 +287,7 @@ class EventNumbers(NamedTuple):
     last: int
 
 
-class Lacking(NamedTuple):
+class MissingEvents(NamedTuple):
     """The events of its session that a history lacks."""
 
     session: str
@@ -323,7 +323,7 @@ class HistoryIndex(NamedTuple):
     changed: Faults  # changed since Holdfast wrote them
     wrong: Faults  # not allowed by the contract
     why: str  # what is wrong with the first of these
-    lacking: Lacking | None
+    lacking: MissingEvents | None
     untaken: int | None  # the first line of another program beyond the limit
 
 
@@ -344,7 +344,7 @@ def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
         if OWN in line:
             if event_of(line) is None:
                 changed.add(number)
-            for event in carried(line):
+            for event in carried_events(line):
                 present.add(event)
         elif untaken is None:
             room -= size_of(line)
@@ -365,7 +365,7 @@ def _wrong(line: Mapping[str, Json]) -> str | None:
     if FORMAT.is_sound(msgspec.json.encode(line), HISTORY):
         return None
     errors = [problem for problem in FORMAT.problems(dict(line), HISTORY) if problem.severity == "error"]
-    return f"{document_paths.written(errors[0].place)} {errors[0].message}" if errors else None
+    return f"{document_paths.format_place(errors[0].place)} {errors[0].message}" if errors else None
 
 
 class PresentEvents:
@@ -383,7 +383,7 @@ class PresentEvents:
         for head in (event.head, *event.seen):
             tops[head.writer] = max(tops.get(head.writer, 0), head.seq)
 
-    def lacking(self) -> Lacking | None:
+    def lacking(self) -> MissingEvents | None:
         """What is missing of the session that most events belong to; None if nothing is."""
         if not self._sessions:
             return None
@@ -393,7 +393,7 @@ class PresentEvents:
             for writer, top in self._tops[session].items()
             for span in _gaps(writer, self._numbers.get((session, writer), set()), top)
         ]
-        return Lacking(session, spans) if spans else None
+        return MissingEvents(session, spans) if spans else None
 
 
 def _gaps(writer: str, numbers: set[int], top: int) -> list[EventNumbers]:
