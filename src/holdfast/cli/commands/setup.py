@@ -184,7 +184,7 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
             problems.append(error)
     backfilled: list[BackfillResult] | None = None
     if wanted.backfill:
-        from holdfast.conversations.backfill.run import backfill, unread
+        from holdfast.conversations.backfill.run import backfill, unread_errors
 
         try:
             backfilled = [
@@ -192,7 +192,7 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
                 for backfilled in backfill(call.keeper, call.agent_dirs())
                 if backfilled.sources or backfilled.unread
             ]
-            problems += unread(backfilled)
+            problems += unread_errors(backfilled)
         except HoldfastError as error:
             problems.append(error)
     return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(setups, wanted))
