@@ -93,8 +93,8 @@ class FormatConformance:
         state = state_of(data.draw(self.documents), self.rules, CONTEXT)
         shown = self.rules.render(state)
         assert self._errors(shown) == []
-        again = state_of(shown, self.rules, CONTEXT)
-        assert is_same(self.rules.render(again), shown)
+        refolded = state_of(shown, self.rules, CONTEXT)
+        assert is_same(self.rules.render(refolded), shown)
 
     # ── through the others ───────────────────────────────────────────────────────────────────────────────
 
@@ -103,22 +103,26 @@ class FormatConformance:
     @given(st.data())
     def test_round_trip_through_another_format_is_exact_with_carry(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
-        there = registry.format_named(other)
-        away = convert_document(document, self.rules, there, CONTEXT, carry=True).document
-        assert not any(problem.severity == "error" for problem in _problems(there, away))
-        assert is_same(there.tidy(away, CONTEXT).document, away)
-        assert is_same(convert_document(away, there, self.rules, CONTEXT).document, document)
+        target = registry.format_named(other)
+        converted = convert_document(document, self.rules, target, CONTEXT, carry=True).document
+        assert not any(problem.severity == "error" for problem in _problems(target, converted))
+        assert is_same(target.tidy(converted, CONTEXT).document, converted)
+        assert is_same(convert_document(converted, target, self.rules, CONTEXT).document, document)
 
     @pytest.mark.parametrize("other", registry.NAMES)
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
     def test_without_carry_each_loss_is_reported(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
-        there = registry.format_named(other)
-        away, losses = convert_document(document, self.rules, there, CONTEXT)
-        assert carried_values(away, there) == {}
-        home = convert_document(away, there, self.rules, CONTEXT).document
-        assert is_same(home, document) or losses or remainder(home, document, self.rules.identities) is not None
+        target = registry.format_named(other)
+        converted, losses = convert_document(document, self.rules, target, CONTEXT)
+        assert carried_values(converted, target) == {}
+        converted_back = convert_document(converted, target, self.rules, CONTEXT).document
+        assert (
+            is_same(converted_back, document)
+            or losses
+            or remainder(converted_back, document, self.rules.identities) is not None
+        )
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,9 +133,9 @@ class FormatConformance:
         state = state_of(document, self.rules, CONTEXT)
         shown = self.rules.render(state)
         assert self.rules.changes(shown, shown, state, CONTEXT) == []
-        kept = restore(shown, remainder(shown, document, self.rules.identities), self.rules.identities)
-        assert isinstance(kept, dict)
-        assert self.rules.changes(kept, document, state, CONTEXT) == []
+        restored = restore(shown, remainder(shown, document, self.rules.identities), self.rules.identities)
+        assert isinstance(restored, dict)
+        assert self.rules.changes(restored, document, state, CONTEXT) == []
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
@@ -142,24 +146,26 @@ class FormatConformance:
         state = state_of(before, self.rules, CONTEXT)
         together = merge_documents(before, before, after, self.rules)
         assert together.clashes == []
-        more = self.rules.changes(before, together.document, state, CONTEXT)
-        then = _fold([*started, *more], state.session)
+        events = self.rules.changes(before, together.document, state, CONTEXT)
+        then = _fold([*started, *events], state.session)
         assert then.clashes == []
         assert then.not_applied == 0
-        was, shown = self.rules.render(state), self.rules.render(then)
-        now = restore(shown, remainder(was, before, self.rules.identities), self.rules.identities)
+        shown_before, shown = self.rules.render(state), self.rules.render(then)
+        now = restore(shown, remainder(shown_before, before, self.rules.identities), self.rules.identities)
         assert isinstance(now, dict)
-        meant = merge_documents(before, now, together.document, self.rules, in_their_words=True).document
-        final = restore(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
+        expected = merge_documents(before, now, together.document, self.rules, in_their_words=True).document
+        final = restore(shown, remainder(shown, expected, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
         # All they wrote is there, and all they left unchanged unless an event changed it; except derived places.
-        there, old = (dict(_values(entry, self.rules)) for entry in (final, before))
-        moved = _moved(dict(_values(was, self.rules)), dict(_values(shown, self.rules)))
+        final_values, old = (dict(_values(entry, self.rules)) for entry in (final, before))
+        moved = _moved(dict(_values(shown_before, self.rules)), dict(_values(shown, self.rules)))
         for place, value in _values(after, self.rules):
             is_new = place not in old or old[place] != value
             stays = not any(place[:length] in moved for length in range(1, len(place) + 1))
             if (is_new or stays) and not is_covered(self.rules.derived, place):
-                assert there.get(place) == value or self._means_the_same(place, there.get(place), value), place
+                assert final_values.get(place) == value or self._means_the_same(
+                    place, final_values.get(place), value
+                ), place
         # Once imported, it is no change any more.
         assert (
             self.rules.changes(final, merge_documents(before, final, after, self.rules).document, then, CONTEXT) == []

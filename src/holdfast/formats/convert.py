@@ -77,24 +77,24 @@ def convert_document(
             used = True
     if one_file:
         shown = target.single_file(shown)
-    back = source.render(state_of(shown, target, context))
+    shown_back = source.render(state_of(shown, target, context))
     if not carry:
-        return Conversion(shown, _find_losses(back, document, carried, source, target, used=used))
-    kept = remainder(back, document, source.identities)
-    if kept is not None:
+        return Conversion(shown, _find_losses(shown_back, document, carried, source, target, used=used))
+    not_expressed = remainder(shown_back, document, source.identities)
+    if not_expressed is not None:
         carried = {name: other for name, other in carried.items() if name != target.name}
-        shown = _with_carried(shown, target, {**carried, source.name: kept})
+        shown = _with_carried(shown, target, {**carried, source.name: not_expressed})
     return Conversion(shown, [])
 
 
 def _find_losses(
-    back: Document, document: Document, carried: dict[str, Json], source: Format, target: Format, *, used: bool
+    shown_back: Document, document: Document, carried: dict[str, Json], source: Format, target: Format, *, used: bool
 ) -> list[FormatNote]:
     """Notes on what the target cannot express, except what was carried for it."""
     bare = _without_value(document, (*source.carries_at, CARRIED_KEY)) if carried else document
     lost = [
         FormatNote(place, _cannot_express(value, target))
-        for place, value in losses(remainder(back, bare, source.identities))
+        for place, value in losses(remainder(shown_back, bare, source.identities))
     ]
     for name in carried:
         if name == target.name and not used:
@@ -144,9 +144,9 @@ def _without_value(document: Document, place: tuple[str | int, ...]) -> Document
     assert isinstance(first, str)
     inner = document.get(first)
     if rest and isinstance(inner, dict):
-        left = _without_value(inner, tuple(rest))
-        if left:
-            return {**document, first: left}
+        rest_of_value = _without_value(inner, tuple(rest))
+        if rest_of_value:
+            return {**document, first: rest_of_value}
     return {key: value for key, value in document.items() if key != first}
 
 
@@ -157,11 +157,11 @@ def _cannot_express(value: Json, target: Format) -> str:
 
 def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: bool, one_file: bool) -> Conversion:
     """Convert a document: as tolerant as an import, with notes."""
-    here = import_context(ws)
+    context = import_context(ws)
     try:
-        document, notes = source.rules.tidy(source.value, here)
+        document, notes = source.rules.tidy(source.value, context)
     except HoldfastError as error:
         error.file = error.file or source.path
         raise
-    converted = convert_document(document, source.rules, target, here, carry=carry, one_file=one_file)
+    converted = convert_document(document, source.rules, target, context, carry=carry, one_file=one_file)
     return converted._replace(notes=[*source.notes, *notes, *converted.notes])

@@ -291,21 +291,21 @@ def find_session_files(root: str) -> SessionFiles:
     below: list[str] = []
     collected: list[str] = []
     root_path = os.path.abspath(root)
-    left = MAX_ENTRIES
+    entries_left = MAX_ENTRIES
     # The path to show, and the absolute one for detection.
     folders = [(root, root_path)]
-    while folders and left > 0:
-        here, absolute = folders.pop()
+    while folders and entries_left > 0:
+        folder, absolute = folders.pop()
         try:
-            with os.scandir(here) as entries:
+            with os.scandir(folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            result.unreadable.append((here, error))
+            result.unreadable.append((folder, error))
             continue
-        left -= len(listed)
+        entries_left -= len(listed)
         contract = CONTRACT_HOME in (os.path.basename(absolute), os.path.basename(os.path.dirname(absolute)))
         if contract:
-            (result.homes if os.path.basename(absolute) == CONTRACT_HOME else result.features).append(here)
+            (result.homes if os.path.basename(absolute) == CONTRACT_HOME else result.features).append(folder)
         inner: list[tuple[str, str]] = []
         for entry in listed:
             name = entry.name

@@ -101,8 +101,8 @@ def _distance(theirs: dict[str, Json], ours: dict[str, Json]) -> tuple[int, int,
 
 def _content(entry: Json) -> dict[str, Json]:
     """The values of an entry that are not empty; a plain value under its own key."""
-    whole = entry if isinstance(entry, dict) else {_ALONE: entry}
-    return {key: value for key, value in whole.items() if value is not None and value not in ("", [])}
+    fields = entry if isinstance(entry, dict) else {_ALONE: entry}
+    return {key: value for key, value in fields.items() if value is not None and value not in ("", [])}
 
 
 def _text(value: Json) -> str:

@@ -54,16 +54,16 @@ def import_document(
 
     `of_project`: it came with the project, and must not belong to a session of another one.
     """
-    seen = projects.observe(ws.place, "")
-    here = import_context(ws, seen)
-    document, notes = prepare_document(ws, value, rules, here)
+    facts = projects.observe(ws.place, "")
+    context = import_context(ws, facts)
+    document, notes = prepare_document(ws, value, rules, context)
     store = ws.store()
     with ws.transaction() as transaction:
-        project = projects.find_project(store, seen)
-        here = here._replace(project=project)
-        known = find_known(ws, rules, rules.alias(document), project.id, document, here)
+        project = projects.find_project(store, facts)
+        context = context._replace(project=project)
+        known = find_known(ws, rules, rules.alias(document), project.id, document, context)
         if known is None:
-            session, events = _begin(ws, transaction, document, rules, here)
+            session, events = _begin(ws, transaction, document, rules, context)
             conflicts = 0
         else:
             session = known
@@ -76,7 +76,7 @@ def import_document(
             if is_older(document, base, rules):
                 return ImportedDocument(session, False, 0, 0, [*notes, FormatNote((), OLDER)])
             merged = merge_edit(
-                ws.recorder, transaction, session, document, rules, base=base, context=here,
+                ws.recorder, transaction, session, document, rules, base=base, context=context,
                 known={event.key for event in events_known},
             )  # fmt: skip
             events, conflicts = merged.events, merged.conflicts
@@ -102,10 +102,10 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
 
 
 def prepare_document(
-    ws: Workspace, value: Json, rules: Format, here: ImportContext
+    ws: Workspace, value: Json, rules: Format, context: ImportContext
 ) -> tuple[Document, list[FormatNote]]:
     """The document as it may be stored: repaired, and without secrets."""
-    document, notes = rules.tidy(value, here)
+    document, notes = rules.tidy(value, context)
     clean, removed = redact_document(document)
     assert isinstance(clean, dict)
     for kind, count in removed.items():
@@ -115,11 +115,11 @@ def prepare_document(
 
 
 def find_known(
-    ws: Workspace, rules: Format, alias: str, project: str, document: Document, here: ImportContext
+    ws: Workspace, rules: Format, alias: str, project: str, document: Document, context: ImportContext
 ) -> str | None:
     """The session of a document, if the store has it: by its id, its alias, or the id we would give it."""
     store = ws.store()
-    began = rules.changes(None, document, None, here)[0].at
+    began = rules.changes(None, document, None, context)[0].at
     own = session_id(ws, rules.name, alias, began)
     if store.state(own) is not None:
         return own
@@ -135,8 +135,8 @@ def find_known(
         # The id is not enough: two sessions of one day may have the same goal.
         near = abs(parse_time(row.created_at) - began) < SECOND
         state = store.state(row.id) if near and is_own(store, row.id) else None
-        given = state is not None and state.aliases.get(rules.name) is not None
-        if given and not named_by_us(ws, row.id, alias):
+        has_alias = state is not None and state.aliases.get(rules.name) is not None
+        if has_alias and not named_by_us(ws, row.id, alias):
             continue
         if state is not None and rules.alias(render_with_remainder(state, rules)) == alias:
             return row.id
@@ -165,9 +165,9 @@ def is_own(store: Store, session: str) -> bool:
 
 
 def _begin(
-    ws: Workspace, transaction: Transaction, document: Document, rules: Format, here: ImportContext
+    ws: Workspace, transaction: Transaction, document: Document, rules: Format, context: ImportContext
 ) -> tuple[str, int]:
-    events = rules.changes(None, document, None, here)
+    events = rules.changes(None, document, None, context)
     first = events[0].data
     assert isinstance(first, SessionStarted)
     session = session_id(ws, rules.name, rules.alias(document), events[0].at)
@@ -177,9 +177,9 @@ def _begin(
         draft = Draft(ws.recorder.prepare(data), at, actor, f"file:{rules.name}:{source}:{number}")
         transaction.record(session, draft)
     state = transaction.state(session)
-    if first.device != here.device:
+    if first.device != context.device:
         # Further events happen on this device.
-        transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
+        transaction.record(session, Draft(DeviceJoined(device=context.device), state.updated_at, actor))
     # The document's project path is kept until something happens to the session here.
     rest = remainder_event(state, rules, document, always=bool(rules.located))
     if rest is not None:

@@ -61,23 +61,27 @@ def distance(left: Json, right: Json, rules: Format) -> int:
     return _differences(left, right, rules, ())
 
 
-def _differences(one: _Value, other: _Value, rules: Format, place: Place) -> int:
-    if not isinstance(one, _Missing) and not isinstance(other, _Missing):
-        if is_same(one, other):
+def _differences(left: _Value, right: _Value, rules: Format, place: Place) -> int:
+    if not isinstance(left, _Missing) and not isinstance(right, _Missing):
+        if is_same(left, right):
             return 0
-        if isinstance(one, dict) and isinstance(other, dict):
+        if isinstance(left, dict) and isinstance(right, dict):
             return sum(
-                _differences(one.get(key, _MISSING), other.get(key, _MISSING), rules, (*place, key))
-                for key in {**one, **other}
+                _differences(left.get(key, _MISSING), right.get(key, _MISSING), rules, (*place, key))
+                for key in {**left, **right}
             )
-        if isinstance(one, list) and isinstance(other, list):
-            left, right = (dict(entries_by_name(side, place, rules.identities)) for side in (one, other))
+        if isinstance(left, list) and isinstance(right, list):
+            left_entries, right_entries = (
+                dict(entries_by_name(side, place, rules.identities)) for side in (left, right)
+            )
             return sum(
-                _differences(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
-                for name in {**left, **right}
+                _differences(
+                    left_entries.get(name, _MISSING), right_entries.get(name, _MISSING), rules, (*place, name)
+                )
+                for name in {**left_entries, **right_entries}
             )
     weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
-    return weight * max(_size(one), _size(other))
+    return weight * max(_size(left), _size(right))
 
 
 def _size(value: _Value) -> int:
@@ -101,8 +105,8 @@ class _Merging:
             if isinstance(base, _Missing):
                 return theirs
             # We no longer show it. Their keeping it means nothing; their changing it does.
-            meant = self.value(base, base, theirs, place)
-            if isinstance(meant, _Missing) or is_same(base, meant):
+            since_base = self.value(base, base, theirs, place)
+            if isinstance(since_base, _Missing) or is_same(base, since_base):
                 return _MISSING
             if self._in_their_words:
                 return theirs
@@ -135,25 +139,32 @@ class _Merging:
         return made
 
     def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
-        before, here, there = (
+        before, ours_by_name, theirs_by_name = (
             dict(entries_by_name(side, place, self._rules.identities)) for side in (base, ours, theirs)
         )
         if self._in_their_words:
-            here = self._without_what_theirs_became(before, here, there)
+            ours_by_name = self._without_what_theirs_became(before, ours_by_name, theirs_by_name)
         made: list[Json] = []
-        for name in {**here, **there}:
+        for name in {**ours_by_name, **theirs_by_name}:
             value = self.value(
-                before.get(name, _MISSING), here.get(name, _MISSING), there.get(name, _MISSING), (*place, name)
+                before.get(name, _MISSING),
+                ours_by_name.get(name, _MISSING),
+                theirs_by_name.get(name, _MISSING),
+                (*place, name),
             )
             if not isinstance(value, _Missing):
                 made.append(value)
         return made
 
     def _without_what_theirs_became(
-        self, before: dict[str, Json], here: dict[str, Json], there: dict[str, Json]
+        self, before: dict[str, Json], ours_by_name: dict[str, Json], theirs_by_name: dict[str, Json]
     ) -> dict[str, Json]:
         """Our entries without those that new entries of theirs became under another name."""
-        new = {name: entry for name, entry in there.items() if name not in before and name not in here}
-        since = {name: entry for name, entry in here.items() if name not in before and name not in there}
+        new = {
+            name: entry for name, entry in theirs_by_name.items() if name not in before and name not in ours_by_name
+        }
+        since = {
+            name: entry for name, entry in ours_by_name.items() if name not in before and name not in theirs_by_name
+        }
         ours = set(match_entries(new, since).values())
-        return {name: entry for name, entry in here.items() if name not in ours}
+        return {name: entry for name, entry in ours_by_name.items() if name not in ours}

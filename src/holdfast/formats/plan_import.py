@@ -188,13 +188,13 @@ class _Contract:
         self._tasks: list[PlannedTask] = []
 
     def plan(self, root: YamlNode) -> ImportedPlan:
-        top = self._map(root, "the plan")
-        if "phases" not in top and "tasks" not in top:
+        fields = self._map(root, "the plan")
+        if "phases" not in fields and "tasks" not in fields:
             raise unreadable_error(
                 self._path, "it has neither phases nor tasks", root.line, "A plan is a mapping with a list of phases."
             )
         phases: dict[str, str] = {}
-        for node in self._list(top.get("phases"), "phases"):
+        for node in self._list(fields.get("phases"), "phases"):
             phase = self._map(node, "a phase")
             id_ = self._id(phase, ("phase_id", "id"), node, "a phase's id")
             if id_ in phases:
@@ -204,7 +204,7 @@ class _Contract:
             )
             for task in self._list(phase.get("tasks"), "tasks"):
                 self._task(task, id_)
-        for task in self._list(top.get("tasks"), "tasks"):
+        for task in self._list(fields.get("tasks"), "tasks"):
             self._task(task, None)
         return ImportedPlan(list(phases.items()), self._tasks)
 
@@ -242,24 +242,24 @@ class _Contract:
     def _artifact(self, node: YamlNode) -> str:
         return self._located(node, lambda: check_relative_path(self._text(node, "artifacts") or ""))
 
-    def _time(self, node: YamlNode | None, what: str) -> int | None:
-        written = self._text(node, what)
+    def _time(self, node: YamlNode | None, label: str) -> int | None:
+        written = self._text(node, label)
         if node is None or not written:
             return None
         return self._located(node, lambda: timestamps.read_time(written, _HERE).ms)
 
-    def _id(self, fields: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, what: str) -> str:
+    def _id(self, fields: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, label: str) -> str:
         for name in names:
             value = self._text(fields.get(name), name)
             if value:
-                return self._named(value, what, fields[name])
+                return self._named(value, label, fields[name])
         raise unreadable_error(self._path, f"{names[0]} is missing", node.line)
 
-    def _named(self, value: str, what: str, node: YamlNode) -> str:
-        return self._located(node, lambda: check_identifier(value, what))
+    def _named(self, value: str, label: str, node: YamlNode) -> str:
+        return self._located(node, lambda: check_identifier(value, label))
 
-    def _checked(self, value: str, what: str, node: YamlNode, longest: int = 1 << 20) -> str:
-        return self._located(node, lambda: check_text(value, what, max_length=longest))
+    def _checked(self, value: str, label: str, node: YamlNode, longest: int = 1 << 20) -> str:
+        return self._located(node, lambda: check_text(value, label, max_length=longest))
 
     def _located(self, node: YamlNode, check: Callable[[], _T]) -> _T:
         """Run a check and add path and line to its error."""
@@ -268,23 +268,23 @@ class _Contract:
         except Invalid as error:
             raise unreadable_error(self._path, error.message, node.line, error.hint) from None
 
-    def _map(self, node: YamlNode, what: str) -> dict[str, YamlNode]:
+    def _map(self, node: YamlNode, label: str) -> dict[str, YamlNode]:
         if not isinstance(node.value, dict):
-            raise unreadable_error(self._path, f"{what} must be a mapping", node.line)
+            raise unreadable_error(self._path, f"{label} must be a mapping", node.line)
         return node.value
 
-    def _list(self, node: YamlNode | None, what: str) -> list[YamlNode]:
+    def _list(self, node: YamlNode | None, label: str) -> list[YamlNode]:
         if node is None or node.value is None:
             return []
         if not isinstance(node.value, list):
-            raise unreadable_error(self._path, f"{what} must be a list", node.line)
+            raise unreadable_error(self._path, f"{label} must be a list", node.line)
         return node.value
 
-    def _text(self, node: YamlNode | None, what: str) -> str | None:
+    def _text(self, node: YamlNode | None, label: str) -> str | None:
         if node is None or node.value is None:
             return None
         if not isinstance(node.value, str):
-            raise unreadable_error(self._path, f"{what} must be text", node.line)
+            raise unreadable_error(self._path, f"{label} must be text", node.line)
         return node.value
 
 
@@ -352,8 +352,8 @@ class _Checklist:
         for id_, known in self._phases.items():
             if known == name:
                 return id_
-        spelled = any(char.isascii() and char.isalnum() for char in name)
-        stem = slug(name, 6) if spelled else f"phase-{len(self._phases) + 1}"
+        has_latin = any(char.isascii() and char.isalnum() for char in name)
+        stem = slug(name, 6) if has_latin else f"phase-{len(self._phases) + 1}"
         id_, number = stem, 1
         while id_ in self._phases:
             number += 1

@@ -119,10 +119,10 @@ def description(file: ProjectFile) -> str:
         return _problem(file.error, path)
     if file.foreign:
         return f"{path} is in none of the four formats"
-    what = f"{path} holds a session that is not in the log"
+    text = f"{path} holds a session that is not in the log"
     if file.known is not None:
-        what = f"{path} has more of session {file.known[:8]} than the log"
-    return f"{what}: {_goal(file)!r}, {file.status.replace('_', ' ')}, of {_day(file)}" if file.status else what
+        text = f"{path} has more of session {file.known[:8]} than the log"
+    return f"{text}: {_goal(file)!r}, {file.status.replace('_', ' ')}, of {_day(file)}" if file.status else text
 
 
 def options(ws: Workspace, file: ProjectFile) -> list[str]:
@@ -136,8 +136,8 @@ def options(ws: Workspace, file: ProjectFile) -> list[str]:
         command = "holdfast continue --yes" if last and confirmation_reason(ws, file) else "holdfast continue"
         return [f"To continue it: {command}" if last else f"To import it: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (continues with what can be read)"] if file.recoverable else []
-    kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
-    start_over = f"holdfast start GOAL --replace (starts over; {kept})"
+    file_stays = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
+    start_over = f"holdfast start GOAL --replace (starts over; {file_stays})"
     if file.format in MANY:
         start_over = "holdfast start GOAL (starts over; the file stays as it is)"
     return [
@@ -241,13 +241,13 @@ def _find_single(ws: Workspace, name: str, *, thorough: bool) -> Iterator[Projec
     path = os.path.join(ws.place.root, *SINGLE[name])
     try:
         refuse_links(ws.place.root, "/".join(SINGLE[name]))
-        seen = fingerprint.take(path, 0)
+        disk_print = fingerprint.take(path, 0)
     except HoldfastError:
         return  # a link or not a file
-    if seen is None or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, seen.size)):
+    if disk_print is None or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, disk_print.size)):
         return
-    file = ProjectFile(name, path, seen.changed // 1_000_000)
-    if thorough or seen.size <= _LARGE_SIZE:
+    file = ProjectFile(name, path, disk_print.changed // 1_000_000)
+    if thorough or disk_print.size <= _LARGE_SIZE:
         yield from _examine(ws, file)
     else:
         yield file
@@ -355,8 +355,8 @@ def _size(path: str, name: str) -> int:
     """The bytes to read; for a feature, including its history."""
     try:
         history = os.path.join(os.path.dirname(path), "history.jsonl")
-        more = os.stat(history).st_size if name == "contract" and os.path.lexists(history) else 0
-        return os.stat(path).st_size + more
+        history_size = os.stat(history).st_size if name == "contract" and os.path.lexists(history) else 0
+        return os.stat(path).st_size + history_size
     except OSError:
         return 0
 
@@ -372,7 +372,7 @@ def _read_one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None
     from holdfast.formats.text.read import LIMIT, read
     from holdfast.machine.files import read_limited
 
-    here, rules = import_context(ws), registry.format_named(name)
+    context, rules = import_context(ws), registry.format_named(name)
     try:
         if name == "contract":
             value: Json = read_feature_document(os.path.dirname(path), leave_no_trace=True)
@@ -380,8 +380,8 @@ def _read_one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None
             value = read(read_limited(path, LIMIT, what="a session file"), path).value
         if rules.detects(value) is None and name != "contract":
             return None
-        document = rules.tidy(value, here).document
-        contents = contents_of(state_of(document, rules, here))
+        document = rules.tidy(value, context).document
+        contents = contents_of(state_of(document, rules, context))
     except HoldfastError:
         return _unreadable(ws, name, path)
     store = ws.existing_store()
@@ -415,8 +415,10 @@ def _entries(folder: str, name: str) -> list[tuple[int, str]]:
                 if entry.name.startswith(".") or entry.name == "index.json" or len(listed) >= _MAX_FILES * 10:
                     continue
                 path = os.path.join(entry.path, "state.yaml") if name == "contract" else entry.path
-                meant = entry.is_dir(follow_symlinks=False) if name == "contract" else entry.name.endswith(".json")
-                if meant and os.path.isfile(path) and not os.path.islink(path):
+                is_candidate = (
+                    entry.is_dir(follow_symlinks=False) if name == "contract" else entry.name.endswith(".json")
+                )
+                if is_candidate and os.path.isfile(path) and not os.path.islink(path):
                     listed.append((os.stat(path).st_mtime_ns, path))
     except OSError:
         return []

@@ -38,41 +38,43 @@ if TYPE_CHECKING:
 Kept = dict[str, Json]
 
 
-def remainder(shown: Json, meant: Json, identities: Identities, place: Place = ()) -> Kept | None:
+def remainder(shown: Json, original: Json, identities: Identities, place: Place = ()) -> Kept | None:
     """What must be kept to restore the document from its rendering; None when nothing is."""
-    if is_same(shown, meant):
+    if is_same(shown, original):
         return None
-    if isinstance(shown, dict) and isinstance(meant, dict):
-        return _object_remainder(shown, meant, identities, place)
-    if isinstance(shown, list) and isinstance(meant, list):
-        return _list_remainder(shown, meant, identities, place)
-    return {"v": meant, "w": shown}
+    if isinstance(shown, dict) and isinstance(original, dict):
+        return _object_remainder(shown, original, identities, place)
+    if isinstance(shown, list) and isinstance(original, list):
+        return _list_remainder(shown, original, identities, place)
+    return {"v": original, "w": shown}
 
 
-def _object_remainder(shown: dict[str, Json], meant: dict[str, Json], identities: Identities, place: Place) -> Kept:
+def _object_remainder(
+    shown: dict[str, Json], original: dict[str, Json], identities: Identities, place: Place
+) -> Kept:
     kept: Kept = {}
     within: dict[str, Json] = {}
-    for key, value in meant.items():
+    for key, value in original.items():
         if key in shown and (inner := remainder(shown[key], value, identities, (*place, key))) is not None:
             within[key] = inner
     _put(kept, "i", within)
-    _put(kept, "m", {key: value for key, value in meant.items() if key not in shown})
-    _put(kept, "n", {key: value for key, value in shown.items() if key not in meant})
-    if list(meant) != _usual_order(shown, kept):
-        kept["o"] = list(meant)
+    _put(kept, "m", {key: value for key, value in original.items() if key not in shown})
+    _put(kept, "n", {key: value for key, value in shown.items() if key not in original})
+    if list(original) != _usual_order(shown, kept):
+        kept["o"] = list(original)
     return kept
 
 
-def _list_remainder(shown: list[Json], meant: list[Json], identities: Identities, place: Place) -> Kept:
+def _list_remainder(shown: list[Json], original: list[Json], identities: Identities, place: Place) -> Kept:
     kept: Kept = {}
-    there = dict(entries_by_name(shown, place, identities))
+    shown_by_name = dict(entries_by_name(shown, place, identities))
     within: dict[str, Json] = {}
     order: list[Json] = []
     raw: list[Json] = []
     before: str | None = None
-    for name, entry in entries_by_name(meant, place, identities):
-        if name in there:
-            inner = remainder(there[name], entry, identities, (*place, name))
+    for name, entry in entries_by_name(original, place, identities):
+        if name in shown_by_name:
+            inner = remainder(shown_by_name[name], entry, identities, (*place, name))
             if inner is not None:
                 within[name] = inner
             order.append(name)
@@ -84,8 +86,8 @@ def _list_remainder(shown: list[Json], meant: list[Json], identities: Identities
             raw.append([before, [entry]])
     _put(kept, "i", within)
     _put(kept, "r", raw)
-    _put(kept, "n", {name: entry for name, entry in there.items() if name not in order})
-    if order != [name for name in there if name in order]:
+    _put(kept, "n", {name: entry for name, entry in shown_by_name.items() if name not in order})
+    if order != [name for name in shown_by_name if name in order]:
         kept["o"] = order
     return kept
 
@@ -96,8 +98,8 @@ def _put(kept: Kept, letter: str, value: dict[str, Json] | list[Json]) -> None:
 
 
 def _usual_order(shown: dict[str, Json], kept: Kept) -> list[str]:
-    hidden, more = _object(kept, "n"), _object(kept, "m")
-    return [key for key in shown if key not in hidden] + list(more)
+    hidden, missing = _object(kept, "n"), _object(kept, "m")
+    return [key for key in shown if key not in hidden] + list(missing)
 
 
 def restore(
@@ -118,14 +120,14 @@ def restore(
 def _restore_object(
     shown: dict[str, Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
-    within, more, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
+    within, missing, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
     made: dict[str, Json] = {}
     for key, value in shown.items():
         if key in hidden and is_same(value, hidden[key]):
             continue
         inner = within.get(key)
         made[key] = restore(value, inner, identities, passing=passing, place=(*place, key))
-    for key, value in more.items():
+    for key, value in missing.items():
         made.setdefault(key, value)
     order = kept.get("o")
     if not isinstance(order, list):
@@ -203,8 +205,8 @@ def render_with_remainder(
     document = rules.render(state)
     if kept is not None:
         passing = () if untouched else rules.passing
-        again = restore(document, kept.get("keep"), rules.identities, passing=passing)
-        document = again if isinstance(again, dict) else document
+        restored = restore(document, kept.get("keep"), rules.identities, passing=passing)
+        document = restored if isinstance(restored, dict) else document
     if path is not None and not (untouched and kept is not None and not kept.get("edited")):
         document = rules.with_path(document, path)
     return document if facts is None else rules.with_sync(document, facts)

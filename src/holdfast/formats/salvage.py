@@ -80,8 +80,8 @@ def import_salvaged(
     store = ws.store()
     with ws.transaction() as transaction:
         project = projects.find_project(store, projects.observe(ws.place, ""))
-        here = import_context(ws, project)
-        recognised = read_document(clean, here)
+        context = import_context(ws, project)
+        recognised = read_document(clean, context)
         aliases = _aliases(recognised, path, ws.place.root)
         source = digest(render_json(clean))[:32]
         session = _own_id(ws, transaction, source, project.id)
@@ -94,9 +94,9 @@ def import_salvaged(
         before = (*known, *candidates, before)[0]
         if known or (candidates and view.status_of(before) not in FINISHED):
             session = before.session
-            events = [] if known else later_events(clean, before, here)
+            events = [] if known else later_events(clean, before, context)
         else:
-            events = first_events(recognised, clean, here, continues=before.session if candidates else None)
+            events = first_events(recognised, clean, context, continues=before.session if candidates else None)
         count = _record(ws, transaction, session, events, source)
         _add_aliases(ws, transaction, session, aliases)
         transaction.remember_project(project)
@@ -163,8 +163,8 @@ def _add_aliases(ws: Workspace, transaction: Transaction, session: str, aliases:
         if alias in state.aliases.values():
             continue
         taken = sum(kind.startswith(name) for kind in state.aliases)
-        given = AliasGiven(format=f"{name}-{taken + 1}" if taken else name, id=alias)
-        transaction.record(session, Draft(given, state.updated_at, ws.recorder.actor))
+        alias_given = AliasGiven(format=f"{name}-{taken + 1}" if taken else name, id=alias)
+        transaction.record(session, Draft(alias_given, state.updated_at, ws.recorder.actor))
 
 
 def _mapping(recognised: Recognised) -> list[FormatNote]:
@@ -208,9 +208,9 @@ def first_events(
 
 def later_events(value: Json, state: State, context: ImportContext) -> list[TimedEvent]:
     """The events a later version of the document adds. What it leaves out is not removed."""
-    kept = _kept(value)
+    document_kept = _kept(value)
     earlier = state.extra.get(EXTRA)
-    if kept.value == earlier:
+    if document_kept.value == earlier:
         return []
     # Of several equal goals the first counts, and the log does not keep the order of keys.
     before, document = read_document(_in_order(earlier), context), read_document(_in_order(value), context)
@@ -221,14 +221,14 @@ def later_events(value: Json, state: State, context: ImportContext) -> list[Time
     for old, new_ones in ((before.decisions, document.decisions), (before.commits, document.commits)):
         new += _more((event.data for event in new_ones), (event.data for event in old))
     new += [*_more(document.files, before.files), *_more(document.errors, before.errors)]
-    new += [*_more(document.remarks, before.remarks), kept]
+    new += [*_more(document.remarks, before.remarks), document_kept]
     status = view.status_of(state)
     ending = _ending(document) if document.status != before.status else None
     if ending is not None and session_allows(status, TYPE_OF[type(ending)].name):
         new.append(ending)
     at = max(document.updated, state.updated_at)
-    more = None if document.worked is None else max(document.worked - (before.worked or 0), 0)
-    span = _span(document._replace(worked=more), state.updated_at, at, context)
+    worked_since = None if document.worked is None else max(document.worked - (before.worked or 0), 0)
+    span = _span(document._replace(worked=worked_since), state.updated_at, at, context)
     watched = span if status == "in_progress" else ()
     return [TimedEvent(at, data) for data in (*watched, *new)]
 

@@ -214,9 +214,9 @@ class Validator:
             elif item is not None and not walked.placed and suspect(item.path) and not _is_foreign(item):
                 verdicts.append(self._full_check(item.raw, item.path))
         if not verdicts:
-            what = "session file" if self._only is None else f"{self._only.name} file"
+            noun = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
-                f"there is no {what} in {display_path(path)}",
+                f"there is no {noun} in {display_path(path)}",
                 hint=detect.LOOKED_FOR,
                 operation="read",
                 file=path,
@@ -341,8 +341,8 @@ class Validator:
 
     @property
     def _context(self) -> ImportContext:
-        here = os.getcwd()
-        project = ProjectFacts(id="project", name=os.path.basename(here) or "project", path=here)
+        folder = os.getcwd()
+        project = ProjectFacts(id="project", name=os.path.basename(folder) or "project", path=folder)
         return ImportContext(project, "device", self._now, self._offset)
 
     def _check_lines(self, raw: bytes, path: str) -> FileVerdict:
@@ -399,10 +399,10 @@ def _read_walked_file(path: str) -> bytes:
         if len(raw) < _READ_SIZE:
             return raw
         parts = [raw]
-        left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
-        while left >= 0 and (part := os.read(fd, 1 << 20)):
+        bytes_left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
+        while bytes_left >= 0 and (part := os.read(fd, 1 << 20)):
             parts.append(part)
-            left -= len(part)
+            bytes_left -= len(part)
         return b"".join(parts)
     finally:
         os.close(fd)

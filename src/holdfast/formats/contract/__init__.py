@@ -108,8 +108,8 @@ class ContractFormat(Format):
             case ("plan", "phases", str(phase), "name"):
                 return f"phases.{phase}", value
             case ("plan", "phases", _, "tasks", str(task), str(key)):
-                meant = {"description": "text"}.get(key, key)
-                return f"tasks.{task}.{meant}", value
+                field_name = {"description": "text"}.get(key, key)
+                return f"tasks.{task}.{field_name}", value
         return None
 
     def files(self, document: Document) -> list[tuple[str, Json]]:

@@ -104,15 +104,17 @@ def _features(root: str) -> tuple[list[FeatureSummary], list[str]]:
     except HoldfastError as error:
         problems.append(error.message)
     listed = {str(entry.get("feature_id")): entry for entry in entries}
-    there = {feature.id for feature in layout.features(root)}
-    return [_feature(root, name, listed.get(name, {}), name in there) for name in sorted({*there, *listed})], problems
+    present = {feature.id for feature in layout.features(root)}
+    return [
+        _feature(root, name, listed.get(name, {}), name in present) for name in sorted({*present, *listed})
+    ], problems
 
 
-def _feature(root: str, name: str, entry: dict[str, Json], there: bool) -> FeatureSummary:
+def _feature(root: str, name: str, entry: dict[str, Json], is_here: bool) -> FeatureSummary:
     from holdfast.formats.mirror.contract import feature_files
 
     status, last = _text(entry.get("status")), _text(entry.get("last_active"))
-    if not there:
+    if not is_here:
         return FeatureSummary(name, status, last_active=last, problem="its directory is missing")
     try:
         files = feature_files.read(root, name)

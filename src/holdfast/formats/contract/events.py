@@ -315,9 +315,13 @@ def _changed_at(before: Document, after: Document, context: ImportContext) -> in
 
 def _new_model(old: dict[str, Json], new: dict[str, Json], models: Mapping[str, str]) -> str | None:
     """The model a document newly names: its own name if the contract has none for it."""
-    model, own_name, was = as_text(new.get("model_in_use")), as_text(new.get(OWN_MODEL)), as_text(old.get(OWN_MODEL))
+    model, own_name, old_name = (
+        as_text(new.get("model_in_use")),
+        as_text(new.get(OWN_MODEL)),
+        as_text(old.get(OWN_MODEL)),
+    )
     # If we changed the model too, the document has ours, and theirs is a conflict.
-    if own_name not in (None, was) and (was is not None or fields.model_name(own_name, models) == model):
+    if own_name not in (None, old_name) and (old_name is not None or fields.model_name(own_name, models) == model):
         return own_name
     return model if model != old.get("model_in_use") else None
 
@@ -327,12 +331,12 @@ def _facts(before: Document, after: Document, state: State, at: int, models: Map
     model = _new_model(fields.current_state(before), fields.current_state(after), models)
     if model is not None and model != view.text_value(state, "model"):
         edits.append(SessionEdited(model=model))
-    was, now = fields.feature(before), fields.feature(after)
-    goal = as_text(now.get("name"))
-    if goal is not None and goal != was.get("name") and goal != render.goal(state):
+    feature_before, feature_after = fields.feature(before), fields.feature(after)
+    goal = as_text(feature_after.get("name"))
+    if goal is not None and goal != feature_before.get("name") and goal != render.goal(state):
         edits.append(SessionEdited(goal=goal))
-    description = as_text(now.get("description")) or ""
-    is_new = description != was.get("description") and description != now.get("name")
+    description = as_text(feature_after.get("description")) or ""
+    is_new = description != feature_before.get("description") and description != feature_after.get("name")
     if description.strip() and is_new and description != view.text_value(state, "summary"):
         edits.append(SessionEdited(summary=description))
     return [TimedEvent(at, edit) for edit in edits]
@@ -365,12 +369,12 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
             statuses[name] = target_status(task)
         elif known is not None:
             status = statuses.setdefault(name, tasks_of.status_of(known))
-            was = old.get(name)
+            entry_before = old.get(name)
             steps: list[TimedEvent] = []
-            if was is None or target_status(was[1]) != target_status(task):
+            if entry_before is None or target_status(entry_before[1]) != target_status(task):
                 steps = status_change_events(task, status, target_status(task), known.created_at, at, known)
                 statuses[name] = target_status(task)
-            events += [*correction_events(phase, task, was, known, at, status_moved=bool(steps)), *steps]
+            events += [*correction_events(phase, task, entry_before, known, at, status_moved=bool(steps)), *steps]
     # After all events of the plan.
     final = max([at, *(event.at for event in events)])
     return [*events, *_started_task_events(before, after, state, statuses, final)]
@@ -380,8 +384,8 @@ def _changed_phases(old: Mapping[str, tuple[dict[str, Json], dict[str, Json]]], 
     """Tasks that moved to another phase, with that phase."""
     moved: dict[str, Json] = {}
     for phase, task in fields.tasks_with_phases(after):
-        was = old.get(id_of(task))
-        if was is not None and was[0].get("phase_id") != phase.get("phase_id"):
+        entry_before = old.get(id_of(task))
+        if entry_before is not None and entry_before[0].get("phase_id") != phase.get("phase_id"):
             moved[id_of(task)] = phase.get("phase_id")
     return moved
 
@@ -407,13 +411,13 @@ def _started_task_events(
 
 def _status_events(before: Document, after: Document, state: State) -> list[EventData]:
     """Events for the status in the registry."""
-    wanted = as_object(after.get("entry")).get("status")
-    was = as_object(before.get("entry")).get("status") or render.registry_status(state)
-    if wanted is None or wanted in (was, render.registry_status(state)):
+    new_status = as_object(after.get("entry")).get("status")
+    old_status = as_object(before.get("entry")).get("status") or render.registry_status(state)
+    if new_status is None or new_status in (old_status, render.registry_status(state)):
         return []
     status = view.status_of(state)
-    steps: list[EventData] = [_STATUS_EVENTS[str(wanted)]()]
-    if status == "created" and wanted != "active":
+    steps: list[EventData] = [_STATUS_EVENTS[str(new_status)]()]
+    if status == "created" and new_status != "active":
         steps, status = [SessionResumed(), *steps], "in_progress"
     event = TYPE_OF[type(steps[-1])].name
     if not allows(SESSION, status, event):
@@ -429,15 +433,15 @@ def foreign_line_events(document: Document) -> Iterator[tuple[str, TimedEvent]]:
 
     The model is not part of the name: one that the contract does not know may be spelled in several ways.
     """
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     for line in fields.history_lines(document):
         command = _foreign_line_event(line)
         if command is None or not isinstance(line, dict):
             continue
         identifying = {key: value for key, value in line.items() if key != "model"}
         name = digest(json.dumps(identifying, sort_keys=True).encode(errors="surrogatepass"))[:32]
-        seen[name] += 1
-        yield (name if seen[name] == 1 else f"{name}:{seen[name]}"), command
+        occurrences[name] += 1
+        yield (name if occurrences[name] == 1 else f"{name}:{occurrences[name]}"), command
 
 
 def _foreign_line_event(line: Json) -> TimedEvent | None:

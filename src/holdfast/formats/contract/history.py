@@ -88,12 +88,12 @@ def with_states(
         return
     ordered = list(all_events())
     counting = {event.hash: event for event in in_log_order(ordered)}
-    wanted = {event.hash for event in events}
+    hashes = {event.hash for event in events}
     then = State(session=state.session)
     for event in ordered:
         step, counted = (apply, counting[event.hash]) if event.hash in counting else (skip_duplicate, event)
         step(then, counted, clock=state.moved.get(event.hash))
-        if event.hash in wanted:
+        if event.hash in hashes:
             yield event, then
 
 
@@ -209,8 +209,8 @@ def _data(carried: _Carried) -> bytes | None:
 
 def carried_events(line: Json) -> Iterator[Event]:
     """The line's own event and the others it carries."""
-    more = line.get(OWN_ALSO) if isinstance(line, dict) else None
-    for item in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
+    others = line.get(OWN_ALSO) if isinstance(line, dict) else None
+    for item in (line, *({OWN: inner} for inner in (others if isinstance(others, list) else ()))):
         event = event_of(item)
         if event is not None:
             yield event

@@ -58,34 +58,34 @@ class RepairNotes:
             self.say(place, f"is missing: {usual} is assumed")
             return usual
         plain = value.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(value, str) else ""
-        meant = plain if plain in allowed else others.get(plain)
-        if meant is None:
+        word = plain if plain in allowed else others.get(plain)
+        if word is None:
             raise Invalid(
                 f"{document_paths.format_place(place)} is {shorten(str(value), 40)!a}, "
                 f"which is none of {', '.join(allowed)}",
                 hint="Write one of them.",
             )
-        self.say(place, f"{shorten(str(value), 40)} is read as {meant}")
-        return meant
+        self.say(place, f"{shorten(str(value), 40)} is read as {word}")
+        return word
 
     def task_name(self, value: Json, place: Place, *, missing: bool) -> str | None:
         """A task's id in the characters that commands accept; None when there is none."""
         if missing or value is None:
             self.say(place, "is missing: null is assumed")
             return None
-        given = number_text(value)
+        written = number_text(value)
         if isinstance(value, str) and is_task_name(value):
             return value
-        made = task_name_of(given)
-        self.say(place, f"{shorten(given, 40)!a} is read as {made}" if made else "is empty: null is assumed")
+        made = task_name_of(written)
+        self.say(place, f"{shorten(written, 40)!a} is read as {made}" if made else "is empty: null is assumed")
         return made or None
 
 
-def task_name_of(given: str) -> str:
+def task_name_of(written: str) -> str:
     """The nearest valid id; empty when nothing is left of it."""
-    if is_task_name(given):
-        return given
-    allowed = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in given.strip())
+    if is_task_name(written):
+        return written
+    allowed = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in written.strip())
     return allowed.strip("-").lstrip(".-")[:100]
 
 
@@ -100,15 +100,15 @@ def rename_keys(value: Mapping[str, Json], names: Mapping[str, str], place: Plac
     """The object with alternative keys renamed where the right key is missing."""
     made: Document = {}
     for key, inner in value.items():
-        meant = names.get(key)
-        if meant is not None and meant not in value and meant not in made:
-            notes.say((*place, key), f"is read as {meant}")
-            made[meant] = inner
+        name = names.get(key)
+        if name is not None and name not in value and name not in made:
+            notes.say((*place, key), f"is read as {name}")
+            made[name] = inner
         else:
             made[key] = inner
     return made
 
 
-def with_values(value: Mapping[str, Json], more: Mapping[str, Json]) -> Document:
+def with_values(value: Mapping[str, Json], values: Mapping[str, Json]) -> Document:
     """The object with these values: in place where the key exists, else at the end."""
-    return {**value, **more}
+    return {**value, **values}

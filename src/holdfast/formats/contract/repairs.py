@@ -30,13 +30,13 @@ _STATUSES: Final = {
 _NOBODY: Final = "person"
 
 
-def tidy_lines(given: Json, state: Document, notes: RepairNotes) -> list[Json]:
+def tidy_lines(value: Json, state: Document, notes: RepairNotes) -> list[Json]:
     """The usable lines, as the contract requires them."""
-    if not isinstance(given, list):
+    if not isinstance(value, list):
         notes.say(("history",), "is not a list of lines, and was left out")
         return []
     made: list[Json] = []
-    for number, line in enumerate(given):
+    for number, line in enumerate(value):
         try:
             made.append(_line(line, state, notes, ("history", number)))
         except Invalid as error:
@@ -44,10 +44,10 @@ def tidy_lines(given: Json, state: Document, notes: RepairNotes) -> list[Json]:
     return made
 
 
-def _line(given: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
-    if not isinstance(given, dict):
+def _line(value: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
+    if not isinstance(value, dict):
         raise Invalid("it is not an object")
-    line = rename_keys(given, _NAMES, place, notes)
+    line = rename_keys(value, _NAMES, place, notes)
     command = as_text(line.get("command")) or ""
     if not command.strip():
         raise Invalid("it names no command")
@@ -71,15 +71,17 @@ def _line(given: Json, state: Document, notes: RepairNotes, place: Place) -> Jso
 
 
 def _arguments(line: Mapping[str, Json], notes: RepairNotes, place: Place) -> str:
-    given = line.get("arguments")
-    if isinstance(given, str):
-        return given
-    notes.say((*place, "arguments"), "is missing: none is assumed" if given is None else "is not text: it is joined")
-    if isinstance(given, list):
-        return " ".join(number_text(item) for item in given)
-    if isinstance(given, dict):
-        return " ".join(f"{key}={number_text(item)}" for key, item in given.items())
-    return number_text(given)
+    arguments = line.get("arguments")
+    if isinstance(arguments, str):
+        return arguments
+    notes.say(
+        (*place, "arguments"), "is missing: none is assumed" if arguments is None else "is not text: it is joined"
+    )
+    if isinstance(arguments, list):
+        return " ".join(number_text(item) for item in arguments)
+    if isinstance(arguments, dict):
+        return " ".join(f"{key}={number_text(item)}" for key, item in arguments.items())
+    return number_text(arguments)
 
 
 def _outcome(line: Document, notes: RepairNotes, place: Place) -> Json:
@@ -104,11 +106,11 @@ def _outcome(line: Document, notes: RepairNotes, place: Place) -> Json:
     return made
 
 
-def _duration(given: Json, notes: RepairNotes, place: Place) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_SAFE_INTEGER:
-        return given
+def _duration(value: Json, notes: RepairNotes, place: Place) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SAFE_INTEGER:
+        return value
     try:
-        made = min(max(round(float(number_text(given) or "0")), 0), MAX_SAFE_INTEGER)
+        made = min(max(round(float(number_text(value) or "0")), 0), MAX_SAFE_INTEGER)
     except (ValueError, OverflowError):
         made = 0
     notes.say(place, f"is read as {made}")
@@ -138,8 +140,8 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     """The document as the contract requires it. Raises `Invalid` when it cannot be repaired."""
     notes = RepairNotes(context)
     document = _combine_files(value)
-    given = as_object(document.get("state"))
-    state = _state(document, notes) if given or "state" in document else _derived_state(document, notes)
+    given_state = as_object(document.get("state"))
+    state = _state(document, notes) if given_state or "state" in document else _derived_state(document, notes)
     made: Document = {}
     for name, part in document.items():
         made[name] = state if name == "state" else part
@@ -187,9 +189,11 @@ def _state(document: Document, notes: RepairNotes) -> Document:
         notes.say((*place, "current_state"), "is missing: its keys were next to it")
         state = {key: value for key, value in state.items() if key not in misplaced}
         state["current_state"] = misplaced
-    given = state.get("current_state")
-    current = rename_keys(given if isinstance(given, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
-    if not isinstance(given, dict):
+    given_current = state.get("current_state")
+    current = rename_keys(
+        given_current if isinstance(given_current, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes
+    )
+    if not isinstance(given_current, dict):
         notes.say((*place, "current_state"), "is missing and was derived")
     current = _current(current, document, state, notes)
     state["feature_id"] = _feature_id(state.get("feature_id"), document, current, notes)
@@ -272,30 +276,30 @@ def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
     planned = {task.get("task_id") for _, task in fields.tasks_with_phases(document)}
     if active is None or active in planned or active in (known or ()):
         return
-    kept = f"active_task{KEPT_SUFFIX}"
+    kept_key = f"active_task{KEPT_SUFFIX}"
     notes.say(
         ("state", "current_state", "active_task"),
-        f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept}",
+        f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept_key}",
     )
-    document["state"] = {**state, "current_state": {**current, "active_task": None, kept: active}}
+    document["state"] = {**state, "current_state": {**current, "active_task": None, kept_key: active}}
 
 
 def _model(current: Document, notes: RepairNotes) -> Document:
     place: Place = ("state", "current_state", "model_in_use")
-    given = current.get("model_in_use")
-    if given in fields.MODELS:
-        return {"model_in_use": given}
-    if not isinstance(given, str) or not given.strip():
+    model = current.get("model_in_use")
+    if model in fields.MODELS:
+        return {"model_in_use": model}
+    if not isinstance(model, str) or not model.strip():
         notes.say(place, f"is missing: {fields.USUAL_MODEL} is assumed")
         return {"model_in_use": fields.USUAL_MODEL}
-    mapped = fields.model_name(given, notes.context.models)
-    notes.say(place, f"{shorten(given, 60)!a} is not one of the contract's models: it is read as {mapped}")
-    return {"model_in_use": mapped, OWN_MODEL: given}
+    mapped = fields.model_name(model, notes.context.models)
+    notes.say(place, f"{shorten(model, 60)!a} is not one of the contract's models: it is read as {mapped}")
+    return {"model_in_use": mapped, OWN_MODEL: model}
 
 
-def _feature_id(given: Json, document: Document, current: Document, notes: RepairNotes) -> str:
+def _feature_id(value: Json, document: Document, current: Document, notes: RepairNotes) -> str:
     place: Place = ("state", "feature_id")
-    name = as_text(given)
+    name = as_text(value)
     if name is not None and fields.is_feature_id(name):
         return name
     candidates = (
@@ -371,12 +375,12 @@ def _times(plan: Mapping[str, Json], context: ImportContext) -> list[str | None]
 # ── registry ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _entry(given: Json, state: Document, notes: RepairNotes) -> Json:
+def _entry(value: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("entry",)
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         notes.say(place, "is not an object, and was left out")
         return None
-    entry = rename_keys(given, _ENTRY_NAMES, place, notes)
+    entry = rename_keys(value, _ENTRY_NAMES, place, notes)
     current = as_object(state.get("current_state"))
     if entry.get("feature_id") != state["feature_id"]:
         notes.say((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")

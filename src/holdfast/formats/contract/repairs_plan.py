@@ -33,11 +33,11 @@ _DROPPED: Final = frozenset({"dropped", "cancelled", "canceled", "skipped", "aba
 _TASK_STATUSES: Final = ("pending", "in_progress", "completed", "blocked")
 
 
-def tidy_plan(given: Json, state: Document, notes: RepairNotes) -> Json:
+def tidy_plan(value: Json, state: Document, notes: RepairNotes) -> Json:
     """The plan as the contract requires it. `state` is repaired already."""
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise Invalid("the plan is not an object", hint="It has the keys feature and phases.")
-    plan = dict(given)
+    plan = dict(value)
     plan["feature"] = _feature(plan.get("feature"), state, notes)
     phases = plan.get("phases")
     if phases is None and isinstance(plan.get("tasks"), list):
@@ -55,16 +55,16 @@ def tidy_plan(given: Json, state: Document, notes: RepairNotes) -> Json:
     return plan
 
 
-def _feature(given: Json, state: Document, notes: RepairNotes) -> Json:
+def _feature(value: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("plan", "feature")
     name = as_text(state.get("feature_id")) or ""
-    if isinstance(given, str):
+    if isinstance(value, str):
         notes.say(place, "is text: it is taken as the feature's name")
-        given = {"name": given}
-    elif not isinstance(given, dict):
+        value = {"name": value}
+    elif not isinstance(value, dict):
         notes.say(place, "is missing and was derived from state.yaml")
-        given = {}
-    feature = rename_keys(given, _FEATURE_NAMES, place, notes)
+        value = {}
+    feature = rename_keys(value, _FEATURE_NAMES, place, notes)
     if feature.get("id") != name:
         notes.say((*place, "id"), f"is read as {name}, as in state.yaml")
     title, about = as_text(feature.get("name")) or "", feature.get("description")
@@ -92,16 +92,16 @@ class _Phases:
     def tidied(self, phases: list[Json]) -> list[Json]:
         return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(phases)]
 
-    def _phase(self, given: Json, number: int, place: Place) -> Json:
-        if isinstance(given, str):
+    def _phase(self, value: Json, number: int, place: Place) -> Json:
+        if isinstance(value, str):
             self._notes.say(place, "is text: it is taken as the phase's name")
-            given = {"name": given}
-        if not isinstance(given, dict):
+            value = {"name": value}
+        if not isinstance(value, dict):
             raise Invalid(
                 f"{document_paths.format_place(place[1:])} is not an object",
                 hint="A phase has phase_id, name and tasks.",
             )
-        phase = rename_keys(given, _PHASE_NAMES, place, self._notes)
+        phase = rename_keys(value, _PHASE_NAMES, place, self._notes)
         name, id_ = number_text(phase.get("name")), phase.get("phase_id")
         known = id_ if isinstance(id_, str) and id_ else number_text(id_)
         if not known:
@@ -136,17 +136,17 @@ class _Phases:
         known.add(made)
         return made
 
-    def _task(self, given: Json, place: Place) -> Json:
+    def _task(self, value: Json, place: Place) -> Json:
         notes = self._notes
-        if isinstance(given, str):
+        if isinstance(value, str):
             notes.say(place, "is text: it is taken as the task's description")
-            given = {"description": given}
-        if not isinstance(given, dict):
+            value = {"description": value}
+        if not isinstance(value, dict):
             raise Invalid(
                 f"{document_paths.format_place(place[1:])} is not an object",
                 hint="A task has task_id and description.",
             )
-        task = rename_keys(given, _TASK_NAMES, place, notes)
+        task = rename_keys(value, _TASK_NAMES, place, notes)
         description = number_text(task.get("description"))
         id_ = self._task_id(task.get("task_id"), place)
         if not description:
@@ -163,15 +163,15 @@ class _Phases:
         values["artifacts"] = self._artifacts(task, place)
         return with_values(task, values)
 
-    def _task_id(self, given: Json, place: Place) -> str:
-        plain = given if isinstance(given, str) else number_text(given)
+    def _task_id(self, value: Json, place: Place) -> str:
+        plain = value if isinstance(value, str) else number_text(value)
         made = task_name_of(plain)
         if not made:
             number = len(self._task_ids) + 1
             while f"t{number}" in self._task_ids:
                 number += 1
             made = f"t{number}"
-        if made != given:
+        if made != value:
             self._notes.say((*place, "task_id"), f"is read as {made}" if plain else f"is missing: {made} is assumed")
         return self._once(made, self._task_ids, (*place, "task_id"))
 
@@ -189,14 +189,14 @@ class _Phases:
 
     def _progress(self, task: Mapping[str, Json], place: Place) -> Document:
         notes = self._notes
-        given = task.get("status")
-        plain = given.strip().lower() if isinstance(given, str) else ""
+        status = task.get("status")
+        plain = status.strip().lower() if isinstance(status, str) else ""
         values: Document = {}
         if plain in _DROPPED:
             notes.say((*place, "status"), f"{plain} is written as blocked, with {OWN_STATUS}")
             values = {"status": "blocked", OWN_STATUS: "dropped"}
         else:
-            values = {"status": notes.word(given, _TASK_STATUSES, _STATUSES, (*place, "status"), "pending")}
+            values = {"status": notes.word(status, _TASK_STATUSES, _STATUSES, (*place, "status"), "pending")}
         for name in ("started_at", "completed_at"):
             if name not in task:
                 notes.say((*place, name), "is missing: null is assumed")
@@ -212,18 +212,20 @@ class _Phases:
         return values
 
     def _artifacts(self, task: Mapping[str, Json], place: Place) -> Json:
-        here: Place = (*place, "artifacts")
-        given = task.get("artifacts")
-        if given is None:
-            self._notes.say(here, "is missing: none is assumed")
+        place_of_list: Place = (*place, "artifacts")
+        value = task.get("artifacts")
+        if value is None:
+            self._notes.say(place_of_list, "is missing: none is assumed")
             return []
-        if isinstance(given, str):
-            self._notes.say(here, "is text: it is taken as one file")
-            given = [given]
-        if not isinstance(given, list):
-            raise Invalid(f"{document_paths.format_place(here[1:])} is not a list", hint="It is a list of files.")
+        if isinstance(value, str):
+            self._notes.say(place_of_list, "is text: it is taken as one file")
+            value = [value]
+        if not isinstance(value, list):
+            raise Invalid(
+                f"{document_paths.format_place(place_of_list[1:])} is not a list", hint="It is a list of files."
+            )
         made: list[Json] = []
-        for number, item in enumerate(given):
+        for number, item in enumerate(value):
             path = (
                 item
                 if isinstance(item, str)
@@ -232,5 +234,7 @@ class _Phases:
             if path:
                 made.append(path)
             if path != item or not path:
-                self._notes.say((*here, number), "is not the name of a file" if not path else "its path is taken")
+                self._notes.say(
+                    (*place_of_list, number), "is not the name of a file" if not path else "its path is taken"
+                )
         return made

@@ -52,9 +52,9 @@ def _plan(plan: Document) -> Iterator[Problem]:
         place: Place = ("phases", number)
         yield from _once(phase.get("phase_id"), phases, (*place, "phase_id"))
         for position, task in enumerate(map(as_object, as_list(phase.get("tasks")))):
-            here = (*place, "tasks", position)
-            yield from _once(task.get("task_id"), tasks, (*here, "task_id"))
-            yield from _task(task, here)
+            task_place = (*place, "tasks", position)
+            yield from _once(task.get("task_id"), tasks, (*task_place, "task_id"))
+            yield from _task(task, task_place)
 
 
 def _task(task: Document, place: Place) -> Iterator[Problem]:
@@ -84,14 +84,14 @@ def _line(line: Document) -> Iterator[Problem]:
 
 
 def _names(document: Document) -> Iterator[Problem]:
-    meant = as_text(as_object(document.get("state")).get("feature_id"))
+    feature_id = as_text(as_object(document.get("state")).get("feature_id"))
     others: tuple[tuple[Place, Json], ...] = (
         (("plan", "feature", "id"), fields.feature(document).get("id")),
         (("entry", "feature_id"), as_object(document.get("entry")).get("feature_id")),
     )
     for place, name in others:
-        if isinstance(name, str) and meant is not None and name != meant:
-            yield Problem(place, f"must be {shorten(meant, 60)}, as in state.yaml, is {shorten(name, 60)}")
+        if isinstance(name, str) and feature_id is not None and name != feature_id:
+            yield Problem(place, f"must be {shorten(feature_id, 60)}, as in state.yaml, is {shorten(name, 60)}")
 
 
 def _active(document: Document) -> Iterator[Problem]:

@@ -206,25 +206,25 @@ def _changes(
         steps = transition
     start = span.begin if agent.started_at is None else agent.started_at
     end = span.clamped(entry.ended if entry.status in _ENDED else None, least=min(start, span.now))
-    more = min(max(entry.retries - earlier.retries, 0), MAX_RETRIES)
+    new_retries = min(max(entry.retries - earlier.retries, 0), MAX_RETRIES)
     for verb in steps:
         status = {"resumed": "running", "retried": "running"}.get(verb, entry.status)
         if verb == "resumed" and agent.started_at is None:
             yield TimedEvent(min(span.clamped(entry.started), end), entry.event(verb))
         elif verb == "retried":
             yield TimedEvent(min(entry.retried, end), entry.event(verb))
-            more -= 1
+            new_retries -= 1
         else:
             if verb in ("completed", "failed", "timed_out"):
                 # Attempts in between, of which only the count is known.
-                yield from _attempts(entry, "failed", "retried", more if _is_running(agent, steps) else 0, end)
-                more = 0
+                yield from _attempts(entry, "failed", "retried", new_retries if _is_running(agent, steps) else 0, end)
+                new_retries = 0
             yield TimedEvent(end, entry.event(verb))
     if not steps and status in ("error", "timeout"):
-        yield from _attempts(entry, "retried", "failed" if status == "error" else "timed_out", more, end)
+        yield from _attempts(entry, "retried", "failed" if status == "error" else "timed_out", new_retries, end)
     elif status == "running":
-        yield from _attempts(entry, "failed", "retried", more, end)
-    if not steps and entry.error and not more and _error_text(entry.error) != _error_text(earlier.error):
+        yield from _attempts(entry, "failed", "retried", new_retries, end)
+    if not steps and entry.error and not new_retries and _error_text(entry.error) != _error_text(earlier.error):
         yield TimedEvent(end, entry.error_noted())
     if status == "running" and entry.progress is not None and entry.progress != earlier.progress:
         yield TimedEvent(end, entry.progressed())

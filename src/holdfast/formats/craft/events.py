@@ -327,12 +327,14 @@ class _Changes:
 
     def _context(self) -> Iterator[TimedEvent]:
         before, after = fields.obj(self._before, "context_usage"), fields.obj(self._after, "context_usage")
-        counted = tokens_by_agent(self._before)
+        earlier = tokens_by_agent(self._before)
         for name, tokens in tokens_by_agent(self._after).items():
-            if counted.get(name) != tokens:
+            if earlier.get(name) != tokens:
                 yield TimedEvent(self._span.usual, ContextMeasured(tokens=tokens, agent=name))
-        more = (fields.integer(after, "compression_count") or 0) - (fields.integer(before, "compression_count") or 0)
-        yield from compression_events(max(more, 0), after, self._span)
+        new_compressions = (fields.integer(after, "compression_count") or 0) - (
+            fields.integer(before, "compression_count") or 0
+        )
+        yield from compression_events(max(new_compressions, 0), after, self._span)
         total = fields.integer(after, "estimated_tokens")
         if total is not None and total != fields.integer(before, "estimated_tokens"):
             yield TimedEvent(self._span.usual, ContextMeasured(tokens=total))

@@ -287,12 +287,12 @@ def with_sync(document: Document, travel: SyncFacts) -> Document:
 
 def with_path(document: Document, path: str) -> Document:
     """The document with the project's path on this device; the earlier path moves to the metadata."""
-    here, metadata = project_path(path, ""), document.get("metadata")
-    there = document.get("project")
-    if there == here:
+    path_here, metadata = project_path(path, ""), document.get("metadata")
+    path_in_document = document.get("project")
+    if path_in_document == path_here:
         return document
     known = metadata if isinstance(metadata, dict) else {}
-    return {**document, "project": here, "metadata": {**known, PATHS[1]: [there]}}
+    return {**document, "project": path_here, "metadata": {**known, PATHS[1]: [path_in_document]}}
 
 
 def _metadata(state: State, session: Session) -> Document:
@@ -321,11 +321,11 @@ def as_original_program_has_it(document: Document) -> Document:
     assert isinstance(made, dict)
     if isinstance(metadata, dict) and isinstance(inner, dict) and isinstance(alias, str):
         rest = {key: value for key, value in inner.items() if key != "alias"}
-        more = {key: value for key, value in metadata.items() if key != "holdfast"} | (
+        own_metadata = {key: value for key, value in metadata.items() if key != "holdfast"} | (
             {"holdfast": rest} if rest else {}
         )
         made["session_id"] = alias
-        made["metadata"] = _restore_unusable(more)
+        made["metadata"] = _restore_unusable(own_metadata)
     return made
 
 
@@ -334,11 +334,11 @@ def _restore_unusable(value: Json) -> Json:
         return [_restore_unusable(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    kept = {
+    unusable = {
         key for key in value if key.endswith(KEPT_SUFFIX) and value.get(key.removesuffix(KEPT_SUFFIX), "") is None
     }
     return {
-        key: value[f"{key}{KEPT_SUFFIX}"] if f"{key}{KEPT_SUFFIX}" in kept else _restore_unusable(inner)
+        key: value[f"{key}{KEPT_SUFFIX}"] if f"{key}{KEPT_SUFFIX}" in unusable else _restore_unusable(inner)
         for key, inner in value.items()
-        if key not in kept
+        if key not in unusable
     }

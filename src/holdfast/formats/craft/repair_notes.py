@@ -126,12 +126,12 @@ class ObjectRepair:
         value = self.data.get(key)
         if value is None or isinstance(value, bool):
             return
-        meant = _YES.get(str(value).strip().lower())
-        if meant is None:
+        flag = _YES.get(str(value).strip().lower())
+        if flag is None:
             self.set_aside(key, "is neither true nor false")
             return
-        self.data[key] = meant
-        self.say(key, f"is taken as {str(meant).lower()}")
+        self.data[key] = flag
+        self.say(key, f"is taken as {str(flag).lower()}")
 
     def word(self, key: str, allowed: Collection[str], also: Mapping[str, str]) -> None:
         """One of the allowed words; `also` maps other words to them."""
@@ -139,12 +139,12 @@ class ObjectRepair:
         if value is None or (isinstance(value, str) and value in allowed):
             return
         plain = re.sub(r"[\s-]+", "_", str(value).strip().lower())
-        meant = next((name for name in allowed if name.replace("-", "_") == plain), also.get(plain))
-        if meant is None or not isinstance(value, str):
+        word = next((name for name in allowed if name.replace("-", "_") == plain), also.get(plain))
+        if word is None or not isinstance(value, str):
             self.set_aside(key, f"{shorten(str(value), 40)!a} is none of {', '.join(sorted(allowed))}")
             return
-        self.data[key] = meant
-        self.say(key, f"{shorten(value, 40)!a} is taken as {meant}")
+        self.data[key] = word
+        self.say(key, f"{shorten(value, 40)!a} is taken as {word}")
 
     def texts(self, key: str) -> None:
         """A list of texts; a single text becomes a list, an object its words."""

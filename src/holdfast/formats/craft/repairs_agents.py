@@ -82,19 +82,19 @@ def _agent(
 def _name(agent: ObjectRepair, index: int, taken: set[str], renamed: dict[str, str]) -> None:
     agent.text("id", blank=False)
     agent.missing("id", f"agent-{index + 1}")
-    given = str(agent.data["id"])
-    made = fields.free_name(fields.nearest_name(given), taken)
-    if made != given:
+    name = str(agent.data["id"])
+    made = fields.free_name(fields.nearest_name(name), taken)
+    if made != name:
         agent.data["id"] = made
-        renamed.setdefault(given, made)
-        agent.say("id", f"{shorten(given, 40)!a} is in use or not a valid id; taken as {made}")
+        renamed.setdefault(name, made)
+        agent.say("id", f"{shorten(name, 40)!a} is in use or not a valid id; taken as {made}")
 
 
 def _status(agent: ObjectRepair) -> None:
-    given = agent.data.get("status")
+    status = agent.data.get("status")
     agent.word("status", _STATUSES, _STATUS_WORDS)
     agent.missing("status", "completed" if agent.data.get("completed_at") else "pending")
-    plain = str(given).strip().lower()
+    plain = str(status).strip().lower()
     if plain in _ABORTED_WORDS:
         agent.data["result"] = "aborted"
     if plain == "interrupted" and not isinstance(agent.data.get("error"), dict):
@@ -105,16 +105,16 @@ def _status(agent: ObjectRepair) -> None:
 
 
 def _error(agent: ObjectRepair) -> None:
-    given = agent.data.get("error")
-    if given is None:
+    error_value = agent.data.get("error")
+    if error_value is None:
         return
-    if isinstance(given, str):
+    if isinstance(error_value, str):
         agent.say("error", "is plain text; taken as the message of a logical error")
-        given = {"message": given, "category": "logical", "retry_count": 0, "last_retry_at": None}
-    if not isinstance(given, dict):
+        error_value = {"message": error_value, "category": "logical", "retry_count": 0, "last_retry_at": None}
+    if not isinstance(error_value, dict):
         agent.set_aside("error", "is not an object")
         return
-    error = agent.inner(given, "error")
+    error = agent.inner(error_value, "error")
     error.adopt("message", "error", "reason", "text")
     error.adopt("retry_count", "retries", "attempts")
     error.word("category", sorted(fields.CATEGORIES), {"temporary": "transient", "config": "configuration"})
@@ -128,15 +128,15 @@ def _error(agent: ObjectRepair) -> None:
 
 
 def _artifacts(agent: ObjectRepair) -> None:
-    given = agent.data.get("artifacts")
-    if isinstance(given, list):
+    artifacts = agent.data.get("artifacts")
+    if isinstance(artifacts, list):
         agent.say("artifacts", "is a list; taken as files modified")
-        given = {"files_modified": given}
-    if given is not None and not isinstance(given, dict):
+        artifacts = {"files_modified": artifacts}
+    if artifacts is not None and not isinstance(artifacts, dict):
         agent.set_aside("artifacts", "is not an object")
-        given = None
+        artifacts = None
     agent.missing("artifacts", {})
-    touched = agent.inner(given if isinstance(given, dict) else {}, "artifacts")
+    touched = agent.inner(artifacts if isinstance(artifacts, dict) else {}, "artifacts")
     for key in rules.ARTIFACTS:
         touched.texts(key)
         touched.missing(key, [])

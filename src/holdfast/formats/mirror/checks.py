@@ -179,8 +179,8 @@ def _sweep_temporaries(ws: Workspace) -> Iterator[str]:
     folders = {os.path.dirname(absolute_path(root, path)) for path in mirrors.paths()}
     for folder in sorted(folders):
         for path in files.temporaries(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
-            seen = fingerprint.take(path, 0)
-            if seen is None or seen.changed // 1_000_000 > ws.now() - HOUR:
+            disk_print = fingerprint.take(path, 0)
+            if disk_print is None or disk_print.changed // 1_000_000 > ws.now() - HOUR:
                 continue  # its writer may still be running
             if mirrors.stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
                 os.unlink(path)

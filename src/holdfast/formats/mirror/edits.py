@@ -94,14 +94,14 @@ class _Comparison:
 
     def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
         ours = [key for key in made if key.startswith(_OURS)]
-        more = [
+        added = [
             value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
         ]
         for key, value in raw.items():
             if (not place and key in _NOT_COMPARED) or key in ours:
                 continue
             if key in made:
-                if value not in more and not set_aside(
+                if value not in added and not set_aside(
                     key, value, made
                 ):  # else it was kept, next to the nearest word the format has
                     yield from self.differences(value, made[key], (*place, key))
@@ -227,7 +227,7 @@ def _ours_of(
 ) -> Iterator[Json]:
     """For each of their entries, which of ours it is. One without its name is the one that was at its position."""
     known = entries_by_name(ours, place, rules.identities)
-    there, theirs = dict(known), {name for name, _ in entries}
+    ours_by_name, theirs = dict(known), {name for name, _ in entries}
     keys = next((keys for pattern, keys in rules.identities.items() if covers(pattern, place)), ("id",))
     for position, (name, _) in enumerate(entries):
         entry = raw[position] if position < len(raw) else None
@@ -235,7 +235,7 @@ def _ours_of(
         if nameless and position < len(known) and known[position][0] not in theirs:
             yield known[position][1]
         else:
-            yield there.get(name)
+            yield ours_by_name.get(name)
 
 
 def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
@@ -305,11 +305,11 @@ def merge_edit(
     arranged = _arrange_keys(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
     together = together._replace(document=arranged)
-    counted = rules.counted(ours if base is None else base, theirs, state, context)
-    if is_same(together.document, ours) and not together.clashes and not counted:
+    work = rules.counted(ours if base is None else base, theirs, state, context)
+    if is_same(together.document, ours) and not together.clashes and not work:
         return MergedEdit(state.count - before, 0, left_out)
     changes = rules.changes(ours, together.document, state, context)
-    changes += [event for event in counted if event not in changes]
+    changes += [event for event in work if event not in changes]
     conflicts = [TimedEvent(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
     recorder.append_reported(
         transaction, session, [*changes, *conflicts], keys=_keys_of_edit(f"{rules.name}:{source}")
@@ -327,11 +327,11 @@ def _left_out(ours: Document, theirs: Document, rules: Format, versions: Callabl
 
 def _with_finished_texts(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
     """A finished task gets the words it was finished in, which identify it among the completed ones."""
-    left = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
+    open_tasks = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
     for text, became in moved:
-        task = next((task for task in left if task.text == text), None)
+        task = next((task for task in open_tasks if task.text == text), None)
         if task is not None:
-            left.remove(task)
+            open_tasks.remove(task)
             if became is None:
                 yield TimedEvent(now, TaskDropped(id=task.id, ref=task.ref))
             else:
@@ -358,11 +358,11 @@ def _record_lines(
     from holdfast.formats.contract.events import foreign_line_events
 
     # An import keeps its lines with its document.
-    here = {name for name, _ in foreign_line_events(ours)}
+    known_names = {name for name, _ in foreign_line_events(ours)}
     new = {
         key: ran
         for name, ran in foreign_line_events(theirs)
-        if name not in here and (key := f"file:contract:{name}") not in known
+        if name not in known_names and (key := f"file:contract:{name}") not in known
     }
     recorder.append_reported(transaction, session, new.values(), keys=iter(new))
 
@@ -382,17 +382,21 @@ def _keep_remainder(
     now = (
         render_with_remainder(state, rules) if lines is None else without_history(render_with_remainder(state, rules))
     )
-    meant = _arrange_keys(
+    document_to_keep = _arrange_keys(
         merge_documents(ours, now, together, rules, in_their_words=True).document, None, together, rules, ()
     )
-    assert isinstance(meant, dict)
+    assert isinstance(document_to_keep, dict)
     # Where theirs and ours do not fit into one document, ours is shown; all of ours, if that is not enough.
     for everywhere in (False, True):
-        unfit = _broken_keys(meant, rules)
+        unfit = _broken_keys(document_to_keep, rules)
         if unfit:
-            unfit = {*meant} if everywhere else unfit
-            meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
-    rest = remainder_event(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
+            unfit = {*document_to_keep} if everywhere else unfit
+            document_to_keep = {
+                key: now.get(key, value) if key in unfit else value for key, value in document_to_keep.items()
+            }
+    rest = remainder_event(
+        state, rules, document_to_keep if lines is None else {**document_to_keep, "history": lines}, edited=edited
+    )
     if rest is not None:
         recorder.append_reported(transaction, state.session, [TimedEvent(state.updated_at, rest)], keys=None)
 
@@ -410,33 +414,34 @@ def _broken_keys(document: Document, rules: Format) -> set[str]:
 def _arrange_keys(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
     """The value with its keys ordered as in `like`, unless that is simply the order of `base`."""
     if isinstance(value, dict) and isinstance(like, dict):
-        was = base if isinstance(base, dict) else {}
+        base_object = base if isinstance(base, dict) else {}
         inner = {
-            key: _arrange_keys(item, was.get(key), like.get(key), rules, (*place, key)) for key, item in value.items()
+            key: _arrange_keys(item, base_object.get(key), like.get(key), rules, (*place, key))
+            for key, item in value.items()
         }
-        if [key for key in was if key in like] == [key for key in like if key in was] and was:
+        if [key for key in base_object if key in like] == [key for key in like if key in base_object] and base_object:
             return inner
         return {**{key: inner[key] for key in like if key in inner}, **inner}
     if isinstance(value, list) and isinstance(like, list):
         before = dict(entries_by_name(base, place, rules.identities)) if isinstance(base, list) else {}
-        there = dict(entries_by_name(like, place, rules.identities))
+        like_by_name = dict(entries_by_name(like, place, rules.identities))
         entries = {
-            name: _arrange_keys(item, before.get(name), there.get(name), rules, (*place, name))
+            name: _arrange_keys(item, before.get(name), like_by_name.get(name), rules, (*place, name))
             for name, item in entries_by_name(value, place, rules.identities)
         }
-        order = _order_names([*entries], [*before], [*there]) if place == (PENDING,) else entries
+        order = _order_names([*entries], [*before], [*like_by_name]) if place == (PENDING,) else entries
         return [entries[name] for name in order]
     return value
 
 
-def _order_names(names: list[str], before: list[str], there: list[str]) -> list[str]:
-    """The names ordered as in `there`, if somebody moved them or inserted others before them."""
-    known, stay = set(there), set(before) & set(there)
-    unmoved = [name for name in before if name in stay] + [name for name in there if name not in stay]
-    if before and there == unmoved:
+def _order_names(names: list[str], before: list[str], like: list[str]) -> list[str]:
+    """The names ordered as in `like`, if somebody moved them or inserted others before them."""
+    known, stay = set(like), set(before) & set(like)
+    unmoved = [name for name in before if name in stay] + [name for name in like if name not in stay]
+    if before and like == unmoved:
         return names
     present = set(names)
-    order = [name for name in there if name in present]
+    order = [name for name in like if name in present]
     for position, name in enumerate(names):
         if name not in known:
             order.insert(order.index(names[position - 1]) + 1 if position else 0, name)
@@ -450,5 +455,5 @@ def _conflict(clash: MergeConflict, rules: Format) -> ConflictDetected:
             field=document_paths.format_place(clash.place)[2:], value=clash.theirs, stood=clash.ours
         )
     field, value = meaning
-    stood = rules.field(clash.place, clash.ours)
-    return ConflictDetected(field=field, value=value, stood=None if stood is None else stood[1])
+    our_field = rules.field(clash.place, clash.ours)
+    return ConflictDetected(field=field, value=value, stood=None if our_field is None else our_field[1])

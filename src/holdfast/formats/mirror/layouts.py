@@ -105,12 +105,12 @@ class MirrorLayout(ABC):
         self,
         root: str,
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],
+        unchanged: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
         """Every file of these sessions, by its path in the tree.
 
-        `known` are all files written before, `left` those of them that are unchanged since.
+        `known` are all files written before, `unchanged` those of them that are unchanged since.
         """
 
     def usual_path(self, document: Document) -> str:
@@ -206,19 +206,19 @@ class OrchestratorLayout(MirrorLayout):
         self,
         root: str,  # noqa: ARG002
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],
+        unchanged: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
         wanted_files: dict[str, WantedFile] = {}
-        paths = _paths_by_version(left)
+        paths = _paths_by_version(unchanged)
         for session in sessions:
-            here = session.current and session.unfinished
+            is_current = session.current and session.unfinished
             before = paths.get((session.state.session, session.as_of, session.state.count))
-            if before is not None and here == (before == self.current):
+            if before is not None and is_current == (before == self.current):
                 wanted_files[before] = WantedFile(session.state.session, None)
                 continue
             document, data = self.written(session)
-            path = self.current if here else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
+            path = self.current if is_current else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
             wanted_files[path] = WantedFile(session.state.session, data)
         return wanted_files
 
@@ -237,11 +237,11 @@ class TimerLayout(MirrorLayout):
         self,
         root: str,  # noqa: ARG002
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],  # noqa: ARG002
+        unchanged: Mapping[str, WrittenFile],  # noqa: ARG002
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
-        here = next((session for session in sessions if session.current and session.unfinished), None)
-        return {} if here is None else {self.current: WantedFile(here.state.session, self.written(here)[1])}
+        current = next((session for session in sessions if session.current and session.unfinished), None)
+        return {} if current is None else {self.current: WantedFile(current.state.session, self.written(current)[1])}
 
 
 class CraftLayout(MirrorLayout):
@@ -269,12 +269,12 @@ class CraftLayout(MirrorLayout):
         self,
         root: str,
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],
+        unchanged: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
         wanted_files: dict[str, WantedFile] = {}
         paths, begun_in = (
-            _paths_by_version(left),
+            _paths_by_version(unchanged),
             {file.session: path for path, file in known.items() if file.session},
         )
         fresh: list[Row] = []
@@ -313,7 +313,7 @@ class CraftLayout(MirrorLayout):
         from holdfast.formats.craft.render import index_names, is_index_empty, merge_index
 
         names = {_id_of(path) for path in wanted_files}
-        stems = {wanted.session: _id_of(path) for path, wanted in wanted_files.items()}
+        stems = {file.session: _id_of(path) for path, file in wanted_files.items()}
         files = {craft_fields.shown_id(session.state): stems[session.state.session] for session in sessions}
         ended = {_id_of(path) for path in known if self.holds(path)} - names
         data, index_now = self._read_index(root)
@@ -345,9 +345,9 @@ class CraftLayout(MirrorLayout):
         return data, value
 
 
-def _paths_by_version(left: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
+def _paths_by_version(unchanged: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
     """By session, event and number of events, the path that shows it."""
-    return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
+    return {(file.session, file.as_of, file.events): path for path, file in unchanged.items() if file.session}
 
 
 def _id_of(path: str) -> str:

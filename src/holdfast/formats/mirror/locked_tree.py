@@ -112,8 +112,12 @@ class LockedTree:
             sessions.append(imported.session)
         if source is not None and layout.keeps_file_names:
             self._keep_name(layout, source, imported.session)
-        goes = source in layout.fixed and source not in self.tree.files[layout.name] and not layout.writes_itself
-        self._report_ended(layout, source or path, value, imported.session, "removed" if goes else "written")
+        will_be_removed = (
+            source in layout.fixed and source not in self.tree.files[layout.name] and not layout.writes_itself
+        )
+        self._report_ended(
+            layout, source or path, value, imported.session, "removed" if will_be_removed else "written"
+        )
         notes = [
             note
             for note in imported.notes
@@ -127,26 +131,26 @@ class LockedTree:
 
     def _keep_name(self, layout: MirrorLayout, path: str, session: str) -> None:
         """A session stays in the file that its program started it in, unless it has one already."""
-        there, state = self.tree.files[layout.name], self.ws.store().state(session)
-        if path in there or state is None or any(file.session == session for file in there.values()):
+        written, state = self.tree.files[layout.name], self.ws.store().state(session)
+        if path in written or state is None or any(file.session == session for file in written.values()):
             return
         usual = layout.usual_path(shown_as(state, layout.rules))
         if path == usual or not os.path.lexists(absolute_path(self.root, usual)):
-            there[path] = WrittenFile(session, "", fingerprint.Fingerprint(0, 0, 0, 0), "", 0)
+            written[path] = WrittenFile(session, "", fingerprint.Fingerprint(0, 0, 0, 0), "", 0)
 
     # ── sessions that have ended ─────────────────────────────────────────────────────────────────────────
 
-    def report_ended(self, layout: MirrorLayout, path: str, data: bytes, *, what: str) -> bool:
-        """Whether a file shows an ended session as unfinished; if so, reports that and `what` becomes of the file."""
+    def report_ended(self, layout: MirrorLayout, path: str, data: bytes, *, outcome: str) -> bool:
+        """Whether a file shows an ended session as unfinished; if so, reports that, and the `outcome` for the file."""
         reported = False
         with contextlib.suppress(HoldfastError):
             for _, value in layout.gather(self.root, path, data):
-                reported |= self._report_ended(layout, path, value, None, what)
+                reported |= self._report_ended(layout, path, value, None, outcome)
         return reported
 
-    def _report_ended(self, layout: MirrorLayout, path: str, value: Json, session: str | None, what: str) -> bool:
-        here, store = import_context(self.ws), self.ws.store()
-        tidied = None if session is not None else layout.rules.tidy(value, here)
+    def _report_ended(self, layout: MirrorLayout, path: str, value: Json, session: str | None, outcome: str) -> bool:
+        context, store = import_context(self.ws), self.ws.store()
+        tidied = None if session is not None else layout.rules.tidy(value, context)
         named = [session or ""] if tidied is None else store.find(layout.rules.alias(tidied.document))
         states = [
             state for session_id in named if (state := store.state(session_id)) is not None and not state.deleted
@@ -154,12 +158,12 @@ class LockedTree:
         status = view.status_of(states[0]) if len(states) == 1 else ""
         if status not in FINISHED:
             return False
-        document = (tidied or layout.rules.tidy(value, here)).document
-        if view.status_of(state_of(document, layout.rules, here)) in FINISHED:
+        document = (tidied or layout.rules.tidy(value, context)).document
+        if view.status_of(state_of(document, layout.rules, context)) in FINISHED:
             return False
         short = states[0].session[:8]
         self.tell(
-            f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[what]}. "
+            f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[outcome]}. "
             f"To go on from it: holdfast start GOAL --continues {short}"
         )
         return True

@@ -194,12 +194,12 @@ class Mirrors:
 
     def committed(self, layout: MirrorLayout) -> list[str]:
         """Files of a format that must not be committed, but are tracked by git."""
-        there = [
+        existing = [
             path for path in layout.fixed if layout.ignored and os.path.lexists(absolute_path(self._place.root, path))
         ]
         return [
             path
-            for path in there
+            for path in existing
             if project_files.is_tracked(self._ws, absolute_path(self._place.root, path), unknown=False)
         ]
 
@@ -227,8 +227,8 @@ class Mirrors:
             tree.came[name] = len(self.stored.sessions(self._place.root))
             for path, why in unreadable:
                 aside = project_files.set_aside(self._ws, absolute_path(self._place.root, path))
-                kept = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
-                tree.reject(name, RejectedFile(path, kept, why, self._ws.now()))
+                aside_path = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
+                tree.reject(name, RejectedFile(path, aside_path, why, self._ws.now()))
                 self._ws.note(f"{path} was kept as {os.path.basename(aside)}: {why}.")
             # Files deleted while nothing was mirrored stop no session.
             for path in [
@@ -267,14 +267,14 @@ class Mirrors:
         tree = self.stored.tree(self._place.root)
         mirrors: list[MirrorStatus] = []
         for item in self.formats():
-            there = tree.files.get(item.name, {})
+            written = tree.files.get(item.name, {})
             refused = {
                 path: foreign.reason for path, foreign in tree.foreign.get(item.name, {}).items() if foreign.reason
             }
             left_alone = {**refused, **tree.left_alone.get(item.name, {})}
             mirrors.append(
                 MirrorStatus(
-                    item.name, sorted(there), max((file.at for file in there.values()), default=None),
+                    item.name, sorted(written), max((file.at for file in written.values()), default=None),
                     item.name in changed or bool(left_alone) or self._differs(tree, item),
                     tree.rejected.get(item.name, []),
                     left_alone, tree.failures.get(item.name),
@@ -284,10 +284,10 @@ class Mirrors:
 
     def _differs(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
         """Whether a file is not as we left it. One look, and one read of what was touched."""
-        there, root = tree.files.get(layout.name, {}), self._place.root
+        written, root = tree.files.get(layout.name, {}), self._place.root
         foreign = tree.foreign.get(layout.name, {})
         with contextlib.suppress(HoldfastError):
-            for path, file in there.items():
+            for path, file in written.items():
                 now = fingerprint.take(absolute_path(root, path), self._nanos())
                 if now is None:
                     return True
@@ -297,7 +297,7 @@ class Mirrors:
                 elif not now.matches(file.print):
                     return True
             return any(
-                path not in there and path not in foreign and os.path.lexists(absolute_path(root, path))
+                path not in written and path not in foreign and os.path.lexists(absolute_path(root, path))
                 for path in layout.fixed
             )
         return True
@@ -355,24 +355,25 @@ class Mirrors:
     def _untouched(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
         """One `stat` per file: whether everything is as we left it."""
         root, now = self._place.root, self._nanos()
-        there, foreign = tree.files.get(layout.name, {}), tree.foreign.get(layout.name, {})
+        written, foreign = tree.files.get(layout.name, {}), tree.foreign.get(layout.name, {})
         if layout.name in tree.failures or tree.left_alone.get(layout.name):
             return False
-        for path, file in there.items():
-            seen = fingerprint.take(absolute_path(root, path), now)
-            if seen is None or not seen.matches(file.print):
+        for path, file in written.items():
+            disk_print = fingerprint.take(absolute_path(root, path), now)
+            if disk_print is None or not disk_print.matches(file.print):
                 return False
             # Worth saving once it is no longer young, so that the next look need not read the file.
             if (file.print.is_young and file.hash) and (
-                not seen.is_young or fingerprint.hash_of(fingerprint.read(absolute_path(root, path))) != file.hash
+                not disk_print.is_young
+                or fingerprint.hash_of(fingerprint.read(absolute_path(root, path))) != file.hash
             ):
                 return False
-        for path in {*foreign, *layout.fixed} - there.keys():
-            seen = fingerprint.take(absolute_path(root, path), now)
+        for path in {*foreign, *layout.fixed} - written.keys():
+            disk_print = fingerprint.take(absolute_path(root, path), now)
             if path not in foreign:
-                if seen is not None:
+                if disk_print is not None:
                     return False
-            elif seen is None or not seen.matches(foreign[path].print) or foreign[path].print.is_young:
+            elif disk_print is None or not disk_print.matches(foreign[path].print) or foreign[path].print.is_young:
                 return False
         stamps = {folder: folder_stamp(absolute_path(root, folder)) for folder in layout.folders}
         return stamps == tree.listed.get(layout.name, {})

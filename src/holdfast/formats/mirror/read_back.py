@@ -246,12 +246,12 @@ def _total_differs(place: Place, value: Json, made: Document, rules: Format) -> 
     """Whether somebody's total differs from what their entries add up to. If times are in whole seconds, less than
     one second is no difference.
     """
-    theirs, counted = value_at(value, place), value_at(made, place)
+    theirs, ours = value_at(value, place), value_at(made, place)
     return (
         is_covered(rules.checked, place)
         and isinstance(theirs, int)
-        and isinstance(counted, int)
-        and abs(theirs - counted) >= SECOND
+        and isinstance(ours, int)
+        and abs(theirs - ours) >= SECOND
     )
 
 
@@ -326,9 +326,9 @@ def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
             for entry in _objects(phase.get("tasks"))
         ]
     for where, status in places:
-        meant = rules.field(where, status) if isinstance(status, str) else None
-        if meant is not None:
-            yield meant
+        field = rules.field(where, status) if isinstance(status, str) else None
+        if field is not None:
+            yield field
 
 
 def _objects(value: Json) -> list[dict[str, Json]]:

@@ -217,8 +217,8 @@ class MirrorState:
         finally:
             os.close(fd)
         if size > _TRIM_VERSIONS_AT:
-            kept = files.read_limited(path, _MAX_VERSIONS_SIZE, what="the versions of mirrored files")[-size // 2 :]
-            files.write_atomic(path, kept.partition(b"\n")[2], durable=False)
+            latest = files.read_limited(path, _MAX_VERSIONS_SIZE, what="the versions of mirrored files")[-size // 2 :]
+            files.write_atomic(path, latest.partition(b"\n")[2], durable=False)
 
     def knows(self, main: str, hashed: str) -> bool:
         """Whether a mirror of this project ever wrote this content, in any of its work trees."""

@@ -244,11 +244,11 @@ class AgentEvents:
         if status == "pending":
             raise refusal(f"agent {name}", now, "agent.pending")
         if status == "in_progress":
-            again = _back_to_work(now, name, ref)
-            if again is None:
+            resumed = _back_to_work(now, name, ref)
+            if resumed is None:
                 raise refusal(f"agent {name}", now, "agent.resumed")
             started = time_of(after, "started") if now == "pending" else None
-            at = self._timeline.add(self._usual if started is None else started, again)
+            at = self._timeline.add(self._usual if started is None else started, resumed)
             if progressed is not None:
                 self._timeline.add(max(at, self._usual), progressed)
             return

@@ -88,12 +88,12 @@ class TaskEvents:
 
     def _tasks_of(self, entries: dict[str, dict[str, Json]]) -> dict[str, TaskState]:
         """The completed task that each entry shows; entries of the same text show different tasks."""
-        left = list(self._done)
+        unmatched = list(self._done)
         tasks: dict[str, TaskState] = {}
         for name, entry in entries.items():
-            task = next((rest for rest in left if shown_text(rest) == nonblank(entry, "task")), None)
+            task = next((rest for rest in unmatched if shown_text(rest) == nonblank(entry, "task")), None)
             if task is not None:
-                left.remove(task)
+                unmatched.remove(task)
                 tasks[name] = task
         return tasks
 
@@ -245,16 +245,16 @@ def _add_entries(
 
 
 def _add_usage(timeline: EventTimeline, before: Document | None, after: Document, moment: int) -> None:
-    was, now = get_object(before or {}, "context_usage"), get_object(after, "context_usage")
-    compressed = time_of(now, "last_compression")
-    if compressed is not None and compressed != time_of(was, "last_compression"):
+    usage_before, usage_after = get_object(before or {}, "context_usage"), get_object(after, "context_usage")
+    compressed = time_of(usage_after, "last_compression")
+    if compressed is not None and compressed != time_of(usage_before, "last_compression"):
         timeline.add(compressed, ContextCompressed())
-    tokens = integer(now, "estimated_tokens")
-    if tokens is None or tokens == (integer(was, "estimated_tokens") or 0):
+    tokens = integer(usage_after, "estimated_tokens")
+    if tokens is None or tokens == (integer(usage_before, "estimated_tokens") or 0):
         if before is not None or not _agents_count(after):
             return
         tokens = 0  # zero is explicit here: the agents' own counts would add up to more
-    window = fields.context_window(tokens, now.get("percentage")) if before is None else None
+    window = fields.context_window(tokens, usage_after.get("percentage")) if before is None else None
     timeline.add(moment, ContextMeasured(tokens=tokens, window=window))
 
 
@@ -287,8 +287,12 @@ def _change_events(before: Document, after: Document, state: State, context: Imp
 
 def _changed_at(before: Document, after: Document, context: ImportContext) -> int:
     """When it was changed: `updated` if that has advanced, else now."""
-    was, now = time_of(before, "updated"), time_of(after, "updated")
-    return now if now is not None and (was is None or now > was) else context.now
+    updated_before, updated_after = time_of(before, "updated"), time_of(after, "updated")
+    return (
+        updated_after
+        if updated_after is not None and (updated_before is None or updated_after > updated_before)
+        else context.now
+    )
 
 
 _MOVES: dict[str, type[SessionResumed | SessionPaused | SessionCompleted | SessionAborted]] = {
@@ -296,17 +300,17 @@ _MOVES: dict[str, type[SessionResumed | SessionPaused | SessionCompleted | Sessi
 }  # fmt: skip
 
 
-def _status_change_events(status: str, wanted: str, session: str) -> list[EventData]:
+def _status_change_events(status: str, new_status: str, session: str) -> list[EventData]:
     """The events from one session status to another, resumed first where there is no direct transition."""
-    if wanted not in _MOVES or status in FINISHED:
+    if new_status not in _MOVES or status in FINISHED:
         if status in FINISHED:
             raise refusal("the session", status, "session.resumed", session)
         raise Refused(
-            f"the session is {status.replace('_', ' ')} and cannot be {wanted[:20]!a}",
+            f"the session is {status.replace('_', ' ')} and cannot be {new_status[:20]!a}",
             hint=f"A status is one of {', '.join(_MOVES)}.",
             session=session,
         )
-    final = _MOVES[wanted]()
+    final = _MOVES[new_status]()
     kind = TYPE_OF[type(final)].name
     if allows(SESSION, status, kind):
         return [final]

@@ -39,9 +39,13 @@ class ValueRepair:
     def left_out(self, entry: Json, place: Place) -> None:
         """Note an unusable entry; unless it is empty, keep it as it was written."""
         values = entry.values() if isinstance(entry, dict) else ()
-        more = any(value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in values)
-        self.note(place, f"has no text and is left out{f', but kept in {place[0]}{KEPT_SUFFIX}' if more else ''}")
-        if more:
+        has_content = any(
+            value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in values
+        )
+        self.note(
+            place, f"has no text and is left out{f', but kept in {place[0]}{KEPT_SUFFIX}' if has_content else ''}"
+        )
+        if has_content:
             self.keep(entry, place)
 
     def keep(self, entry: Json, place: Place) -> None:
@@ -52,13 +56,13 @@ class ValueRepair:
 
     def renamed(self, entry: dict[str, Json], names: Mapping[str, tuple[str, ...]], place: Place) -> dict[str, Json]:
         """The entry with alternative keys renamed, in the same order."""
-        meant: dict[str, str] = {}
+        new_names: dict[str, str] = {}
         for right, others in names.items():
             other = next((other for other in others if right not in entry and entry.get(other) is not None), None)
-            if other is not None and other not in meant:
-                meant[other] = right
+            if other is not None and other not in new_names:
+                new_names[other] = right
                 self.note((*place, other), f"read as {right}")
-        return {meant.get(key, key): value for key, value in entry.items()}
+        return {new_names.get(key, key): value for key, value in entry.items()}
 
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,11 +85,11 @@ class ValueRepair:
         return made
 
     def _counted(self, value: float, place: Place) -> str:
-        whole = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
-        if whole in _SECONDS:
+        number = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
+        if number in _SECONDS:
             made = in_shortest_form(int(value * 1000))
-        elif whole in _MILLIS:
-            made = in_shortest_form(whole)
+        elif number in _MILLIS:
+            made = in_shortest_form(number)
         else:
             raise wrong(place, f"is not a time: {shorten(str(value), 30)}")
         self.note(place, f"a number is taken as time since 1970: {made}")

@@ -90,13 +90,13 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
         return TidyDocument(value, [])
     repair = ValueRepair(context)
     version = _version(value.get("schema_version"), repair)
-    given = repair.renamed(value, _NAMES, ())
-    if not _has(given, "session_id") and not _has(given, "goal"):
+    renamed = repair.renamed(value, _NAMES, ())
+    if not _has(renamed, "session_id") and not _has(renamed, "goal"):
         raise Invalid(
             "$ has neither a session_id nor a goal: nothing identifies the session",
             hint="holdfast import --salvage takes what it can from other files.",
         )
-    document = _with_required_keys({**given, "schema_version": version}, given)
+    document = _with_required_keys({**renamed, "schema_version": version}, renamed)
     _times(document, repair)
     _name(document, repair)
     document["project"] = _project(document.get("project"), repair)
@@ -110,9 +110,9 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     document["errors"] = repair_errors(document["errors"], repair)
     _extend_updated(document, repair)
     _attach_kept(document, repair)
-    left = _errors(document)
-    if left:
-        place, message = left[0]
+    errors = _errors(document)
+    if errors:
+        place, message = errors[0]
         raise wrong(place, message)
     return TidyDocument(document, repair.notes)
 
@@ -120,13 +120,13 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
 def _attach_kept(document: Document, repair: ValueRepair) -> None:
     """Attach kept entries next to their lists, merged with those kept earlier."""
     for key, entries in repair.kept.items():
-        kept = f"{key}{KEPT_SUFFIX}"
-        before = document.get(kept)
+        kept_key = f"{key}{KEPT_SUFFIX}"
+        before = document.get(kept_key)
         earlier = before if isinstance(before, list) else [] if before is None else [before]
-        latest = dict(entries_by_name(earlier, (kept,), IDENTITIES)) | dict(
-            entries_by_name(entries, (kept,), IDENTITIES)
+        latest = dict(entries_by_name(earlier, (kept_key,), IDENTITIES)) | dict(
+            entries_by_name(entries, (kept_key,), IDENTITIES)
         )
-        document[kept] = list(latest.values())
+        document[kept_key] = list(latest.values())
 
 
 def _errors(document: Document) -> list[tuple[Place, str]]:
@@ -138,12 +138,16 @@ def _has(document: Document, key: str) -> bool:
     return value is not None and value != ""
 
 
-def _with_required_keys(document: Document, given: Document) -> Document:
+def _with_required_keys(document: Document, original: Document) -> Document:
     """The document with every required key: existing keys keep their order, a new version comes first."""
-    if all(key in given for key in _ORDER):
-        return {key: document[key] for key in given}
-    made = {} if "schema_version" in given else {"schema_version": document["schema_version"]}
-    return {**made, **{key: document[key] for key in given}, **{key: None for key in _ORDER if key not in document}}
+    if all(key in original for key in _ORDER):
+        return {key: document[key] for key in original}
+    made = {} if "schema_version" in original else {"schema_version": document["schema_version"]}
+    return {
+        **made,
+        **{key: document[key] for key in original},
+        **{key: None for key in _ORDER if key not in document},
+    }
 
 
 def _version(value: Json, repair: ValueRepair) -> str:
@@ -213,15 +217,15 @@ def _name(document: Document, repair: ValueRepair) -> None:
 
 
 def _project(value: Json, repair: ValueRepair) -> Json:
-    place, here = ("project",), repair.context.project
+    place, observed = ("project",), repair.context.project
     if value is None:
-        repair.note(place, f"is missing, taken as {here.name}")
-        return {"name": here.name.strip() or "project", "path": here.path, "git_branch": here.git_branch}
+        repair.note(place, f"is missing, taken as {observed.name}")
+        return {"name": observed.name.strip() or "project", "path": observed.path, "git_branch": observed.git_branch}
     if isinstance(value, str):
         repair.note(place, "text is taken as the project's directory or name")
         name = posixpath.basename(value.replace("\\", "/").rstrip("/"))
         path = value if "/" in value or "\\" in value else None
-        return {"name": name.strip() or here.name.strip() or "project", "path": path, "git_branch": None}
+        return {"name": name.strip() or observed.name.strip() or "project", "path": path, "git_branch": None}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
     made = repair.renamed(value, {"git_branch": ("branch",)}, place)
@@ -232,7 +236,7 @@ def _project(value: Json, repair: ValueRepair) -> Json:
     name = texts.get("name") or ""
     if not name.strip():
         base = posixpath.basename((texts.get("path") or "").replace("\\", "/").rstrip("/"))
-        made["name"] = base.strip() or here.name.strip() or "project"
+        made["name"] = base.strip() or observed.name.strip() or "project"
         repair.note((*place, "name"), f"is missing, taken as {made['name']}")
     if "path" not in made:
         made["path"] = None
@@ -253,10 +257,10 @@ def _words(document: Document, repair: ValueRepair) -> None:
         repair.note(("mode",), f"{'is missing,' if not mode else shorten(mode, 30) + ' is'} taken as default")
     document["mode"] = known or "default"
 
-    given = repair.text(document.get("status"), ("status",))
-    status = repair.word(given or "", ("status",), SESSION_MEANING, SESSION_SYNONYMS)
-    if status is None and given:
-        raise wrong(("status",), f"is {shorten(given, 30)!r}", f"A status is one of {', '.join(SESSION_MEANING)}.")
+    written = repair.text(document.get("status"), ("status",))
+    status = repair.word(written or "", ("status",), SESSION_MEANING, SESSION_SYNONYMS)
+    if status is None and written:
+        raise wrong(("status",), f"is {shorten(written, 30)!r}", f"A status is one of {', '.join(SESSION_MEANING)}.")
     if status is None:
         repair.note(("status",), "is missing, taken as in_progress")
     document["status"] = status or "in_progress"
@@ -328,9 +332,9 @@ def _agent_id(value: Json, position: int, repair: ValueRepair, taken: set[str]) 
 
 
 def _agent_type(entry: AgentFields, repair: ValueRepair, place: Place) -> str:
-    given = repair.text(entry.get("type"), (*place, "type"))
-    if given is not None and given.strip():
-        return given
+    written = repair.text(entry.get("type"), (*place, "type"))
+    if written is not None and written.strip():
+        return written
     made = re.sub(r"[-_.]?[0-9]+\Z", "", str(entry["id"])) or "agent"
     repair.note((*place, "type"), f"is missing, taken as {made}")
     return made
@@ -338,12 +342,12 @@ def _agent_type(entry: AgentFields, repair: ValueRepair, place: Place) -> str:
 
 def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None:
     """Repair its status, and its end to match."""
-    given = repair.text(entry.get("status"), (*place, "status"))
-    status = repair.word(given or "", (*place, "status"), AGENT_MEANING, AGENT_SYNONYMS)
+    written = repair.text(entry.get("status"), (*place, "status"))
+    status = repair.word(written or "", (*place, "status"), AGENT_MEANING, AGENT_SYNONYMS)
     ended = entry.get("completed") is not None
-    if status is None and given:
+    if status is None and written:
         hint = f"An agent is one of {', '.join(AGENT_MEANING)}."
-        raise wrong((*place, "status"), f"is {shorten(given, 30)!r}", hint)
+        raise wrong((*place, "status"), f"is {shorten(written, 30)!r}", hint)
     if status is None:
         status = "complete" if ended else "pending" if entry.get("started") is None else "in_progress"
         repair.note((*place, "status"), f"is missing, taken as {status}")
@@ -407,11 +411,12 @@ def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
             )
             if text is None:
                 raise wrong(place, "must be text, is an object that names no task")
-            more = shorten(", ".join(key for key, inner in entry.items() if inner != text), 60)
+            other_keys = shorten(", ".join(key for key, inner in entry.items() if inner != text), 60)
             repair.note(
-                place, f"its words are the task{f'; kept in pending_tasks{KEPT_SUFFIX}: {more}' * bool(more)}"
+                place,
+                f"its words are the task{f'; kept in pending_tasks{KEPT_SUFFIX}: {other_keys}' * bool(other_keys)}",
             )
-            if more:
+            if other_keys:
                 repair.keep(entry, place)
         words = repair.text(text, place)
         if words is None or not words.strip():

@@ -125,7 +125,7 @@ def _of_session(document: dict[str, Json]) -> Iterator[Problem]:
 
 
 def _of_agents(agents: list[Json]) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for position, agent in enumerate(agents):
         if not isinstance(agent, dict):
             continue
@@ -133,9 +133,9 @@ def _of_agents(agents: list[Json]) -> Iterator[Problem]:
         yield from _misnamed(agent, OTHER_NAMES_OF_AGENTS, place)
         name = agent.get("id")
         if isinstance(name, str):
-            if name in seen:
-                yield Problem((*place, "id"), f"is already the id of agents[{seen[name]}]")
-            seen.setdefault(name, position)
+            if name in positions:
+                yield Problem((*place, "id"), f"is already the id of agents[{positions[name]}]")
+            positions.setdefault(name, position)
         if agent.get("completed") is None:
             continue
         status = agent.get("status")

@@ -143,15 +143,15 @@ class _JsonRepair(Scalars):
         self.stack = [_Frame(root, start)]
         self.complete_until = self.last_began = start
         before = len(root)
-        whole = False
+        is_whole = False
         try:
             end = self._run(self._skip(start, start) if midway else start)
-            whole = True
+            is_whole = True
         except TextEnds as cut:
             self.lose(cut.lost)
             end = cut.at
         self.has_content = False
-        return self._result(self._closed(), end, whole=whole)._replace(has_content=len(root) > before)
+        return self._result(self._closed(), end, whole=is_whole)._replace(has_content=len(root) > before)
 
     def _result(self, value: Json, end: int, *, whole: bool) -> RepairedJson:
         if self.left_out:

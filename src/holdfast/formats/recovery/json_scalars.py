@@ -104,9 +104,9 @@ class Scalars:
             if word.end() >= self.end and within:
                 raise TextEnds(self.end, position)
             if word[0] in _WORDS:
-                value, spelled = _WORDS[word[0]]
-                if spelled is not None:
-                    self.say(position, f"{spelled} is taken as {json.dumps(value)}")
+                value, description = _WORDS[word[0]]
+                if description is not None:
+                    self.say(position, f"{description} is taken as {json.dumps(value)}")
                 return value, word.end()
         raise NotJson(position if word is None else word.end())
 

@@ -187,25 +187,25 @@ def _is_yaml(text: str, path: str) -> bool:
 
 def _from_json(layer: Layer, report: _Report) -> RecoveredDocument:
     pieces = _pieces(layer.text, report)
-    kept = [piece for piece in pieces if piece.json.has_content]
-    if not kept:
+    with_content = [piece for piece in pieces if piece.json.has_content]
+    if not with_content:
         report.lose(0, "nothing in it is complete")
         return report.made(None, [])
-    several = len(kept) > 1
-    for number, piece in enumerate(kept):
+    several = len(with_content) > 1
+    for number, piece in enumerate(with_content):
         report.piece(piece, (number,) if several else ())
-    chosen = _chosen(kept)
-    if several and chosen is not kept[-1]:
-        report.say(chosen.start, f"{len(kept)} documents in one file: the one that begins here counts")
+    chosen = _chosen(with_content)
+    if several and chosen is not with_content[-1]:
+        report.say(chosen.start, f"{len(with_content)} documents in one file: the one that begins here counts")
     elif several:
-        report.say(chosen.start, f"{len(kept)} documents in one file: the last one counts")
-    return report.made(chosen.json.value, [piece.json.value for piece in kept])
+        report.say(chosen.start, f"{len(with_content)} documents in one file: the last one counts")
+    return report.made(chosen.json.value, [piece.json.value for piece in with_content])
 
 
 def _chosen(pieces: list[_Piece]) -> _Piece:
     """The last whole one, else the longest."""
-    whole = [piece for piece in pieces if piece.json.whole and piece.json.lost_from is None]
-    return whole[-1] if whole else max(pieces, key=lambda piece: piece.json.end - piece.start)
+    whole_pieces = [piece for piece in pieces if piece.json.whole and piece.json.lost_from is None]
+    return whole_pieces[-1] if whole_pieces else max(pieces, key=lambda piece: piece.json.end - piece.start)
 
 
 def _pieces(text: str, report: _Report) -> list[_Piece]:
@@ -306,8 +306,8 @@ def _from_yaml(layer: Layer, report: _Report) -> RecoveredDocument:
             report.lose(start + parsed.characters, "the rest is not YAML")
     if not parts:
         return report.made(None, [])
-    whole = [line for line in parts if line[1].whole]
-    chosen = whole[-1] if whole else max(parts, key=lambda item: item[1].characters)
+    whole_parts = [line for line in parts if line[1].whole]
+    chosen = whole_parts[-1] if whole_parts else max(parts, key=lambda item: item[1].characters)
     if len(parts) > 1:
         which = "the last one counts" if chosen is parts[-1] else "the one that begins here counts"
         report.say(chosen[0], f"{len(parts)} documents in one file: {which}")

@@ -256,8 +256,8 @@ def _deep_line(text: str, first: int) -> int | None:
     return None
 
 
-def _line_of(text: str, wanted: str, first: int) -> int | None:
-    return next((line for word, line in _tokens(text, first) if word == wanted), None)
+def _line_of(text: str, token: str, first: int) -> int | None:
+    return next((line for word, line in _tokens(text, first) if word == token), None)
 
 
 def _tokens(text: str, first: int) -> Iterator[tuple[str, int]]:

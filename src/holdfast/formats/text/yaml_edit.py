@@ -34,8 +34,8 @@ def edit_text(text: str, document: Json) -> str | None:
     if made is None:
         made = "\n".join(block(document)) + "\n"
     lost = list((Counter(before_comments) - Counter(comments(made))).elements())
-    kept = [comment for comment in dict.fromkeys(before_comments) for _ in range(lost.count(comment))]
-    return "".join(f"{comment}\n" for comment in kept) + made
+    lost_comments = [comment for comment in dict.fromkeys(before_comments) for _ in range(lost.count(comment))]
+    return "".join(f"{comment}\n" for comment in lost_comments) + made
 
 
 def comments(text: str) -> list[str]:
@@ -88,8 +88,8 @@ def _in_place(text: str, before: Json, document: Json) -> str | None:
         made = _Edit(plain).apply(root, before, document)
     except (YAMLError, ValueError, _NotEditable):
         return None
-    again = _read(made)
-    return made if again is not None and _same_data(again[0], document) else None
+    reread = _read(made)
+    return made if reread is not None and _same_data(reread[0], document) else None
 
 
 class _NotEditable(Exception):
@@ -188,14 +188,14 @@ class _Edit:
             self._cut(key.start_mark.index, self._span(value)[1])
         column = node.start_mark.column
         last = None
-        for key, wanted in after.items():
+        for key, new_value in after.items():
             if key in pairs:
-                self._value(pairs[key][1], before[key], wanted)
+                self._value(pairs[key][1], before[key], new_value)
                 last = pairs[key][1]
             else:
                 # After the key it follows in the document; keys before all others go to the end.
                 place = self._span(node.value[-1][1] if last is None else last)[1]
-                self._add_after(place, entry(key, wanted, column))
+                self._add_after(place, entry(key, new_value, column))
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,8 +206,8 @@ class _Edit:
         if len(items) != len(before) or all(step[0] != "equal" for step in steps) or steps[0][0] == "insert":
             self._rewrite(node, after)
             return
-        for what, first, last, new_first, new_last in steps:
-            if what == "equal":
+        for operation, first, last, new_first, new_last in steps:
+            if operation == "equal":
                 for number in range(last - first):
                     self._value(items[first + number], before[first + number], after[new_first + number])
                 continue

@@ -38,21 +38,21 @@ class _ValueRepair:
 
     def renamed(self, document: Document, names: Mapping[str, tuple[str, ...]], place: Place) -> Document:
         """The document with alternative keys renamed, in the same order."""
-        meant: dict[str, str] = {}
+        new_names: dict[str, str] = {}
         for name, others in names.items():
             other = next((other for other in others if document.get(other) is not None), None)
             if document.get(name) is None and other is not None:
-                meant[other] = name
+                new_names[other] = name
                 self.note((*place, name), f"is called {other} here")
-        taken = set(meant.values())
-        return {meant.get(key, key): value for key, value in document.items() if key not in taken}
+        taken = set(new_names.values())
+        return {new_names.get(key, key): value for key, value in document.items() if key not in taken}
 
     def moment(self, document: Document, name: str, place: Place) -> int | None:
         """A time in milliseconds; respelled in the document unless it was right."""
         written = document.get(name)
         if written is None:
             return None
-        here = (*place, name)
+        field_place = (*place, name)
         if isinstance(written, (int, float)) and not isinstance(written, bool) and abs(written) < LATEST:
             ms = int(written) if abs(written) >= _MILLIS_FROM else int(written * SECOND)
             assumed: str | None = "a number is taken as the time since 1970"
@@ -60,16 +60,18 @@ class _ValueRepair:
             try:
                 ms, assumed = timestamps.read_time(written, self._context)
             except Invalid as error:
-                raise Invalid(f"{document_paths.format_place(here)}: {error.message}", hint=error.hint) from None
+                raise Invalid(
+                    f"{document_paths.format_place(field_place)}: {error.message}", hint=error.hint
+                ) from None
             if assumed is None and not _is_proper(written):
                 assumed = f"{shorten(written, 40)!a} is respelled"
         else:
             raise Invalid(
-                f"{document_paths.format_place(here)} is not a time", hint="Write it as 2026-11-15T09:30:00Z."
+                f"{document_paths.format_place(field_place)} is not a time", hint="Write it as 2026-11-15T09:30:00Z."
             )
         if assumed is not None:
             document[name] = self.spelled(min(max(ms, EARLIEST), LATEST))
-            self.note(here, assumed)
+            self.note(field_place, assumed)
         return ms
 
     def count(self, value: Json) -> int | None:
@@ -197,13 +199,13 @@ class _PauseRepair:
     def _words(self, made: Document, place: Place) -> None:
         values = self._values
         reason = values.text(made.get("reason"), (*place, "reason"))
-        given = made.get("type")
-        if not isinstance(given, str) or given not in _REASONS:
-            plain = given.strip().lower().replace("-", "_") if isinstance(given, str) else ""
-            meant = _TYPES.get(plain) or _guess_type(reason)
-            why = "is missing" if given is None else f"{shorten(str(given), 40)!a} is not one of the three"
-            values.note((*place, "type"), f"{why}: taken as {meant}")
-            made["type"] = meant
+        written = made.get("type")
+        if not isinstance(written, str) or written not in _REASONS:
+            plain = written.strip().lower().replace("-", "_") if isinstance(written, str) else ""
+            pause_type = _TYPES.get(plain) or _guess_type(reason)
+            why = "is missing" if written is None else f"{shorten(str(written), 40)!a} is not one of the three"
+            values.note((*place, "type"), f"{why}: taken as {pause_type}")
+            made["type"] = pause_type
             if plain == "timeout":
                 reason = TIMEOUT
         if reason is None:
@@ -271,9 +273,9 @@ class _PauseRepair:
     def _counted(self, entry: _PauseEntry) -> Json:
         length = (self.last if entry.until is None else entry.until) - entry.since
         self.paused += length
-        given = entry.made.get("durationMs")
-        if isinstance(given, bool) or not isinstance(given, int) or given != length:
-            problem = "is missing" if given is None else f"says {shorten(str(given), 40)}"
+        written = entry.made.get("durationMs")
+        if isinstance(written, bool) or not isinstance(written, int) or written != length:
+            problem = "is missing" if written is None else f"says {shorten(str(written), 40)}"
             self._values.note((*entry.place, "durationMs"), f"{problem}: {length:,} by its times")
         entry.made["durationMs"] = length
         return entry.made
@@ -369,14 +371,14 @@ class _DocumentRepair:
     def _names(self, start: int) -> None:
         made = self._made
         words = {name: self._values.text(made.get(name), (name,)) for name in ("scope", "task", "summary")}
-        given = self._values.text(made.get("sessionId"), ("sessionId",))
+        written = self._values.text(made.get("sessionId"), ("sessionId",))
         branch = self._values.text(made.get("branchName"), ("branchName",))
-        if not any((given, branch, words["task"], words["summary"])):
+        if not any((written, branch, words["task"], words["summary"])):
             raise Invalid("the document names neither a session nor a task", hint="Give it a sessionId or a task.")
-        name = self._session(given, (branch or "").removeprefix("session/"), words, start)
+        name = self._session(written, (branch or "").removeprefix("session/"), words, start)
         if made.get("sessionId") != name:
             made["sessionId"] = name
-            problem = "is missing" if given is None else f"{shorten(given, 40)!a} is not a day, a dash and a name"
+            problem = "is missing" if written is None else f"{shorten(written, 40)!a} is not a day, a dash and a name"
             self._note(("sessionId",), f"{problem}: taken as {name}")
         if branch != f"session/{name}":
             made["branchName"] = f"session/{name}"
@@ -384,27 +386,27 @@ class _DocumentRepair:
             self._note(("branchName",), f"{problem}: taken as session/{name}")
         scope, task = words["scope"], words["task"]
         self._word("scope", scope, self._context.project.name or "project", "the project's name")
-        meant = task if task is not None else words["summary"] or name[9:].replace("-", " ")
-        self._word("task", task, " ".join(meant.split()[:4]), "summary or id")
-        self._word("summary", words["summary"], meant, "the task")
+        summary = task if task is not None else words["summary"] or name[9:].replace("-", " ")
+        self._word("task", task, " ".join(summary.split()[:4]), "summary or id")
+        self._word("summary", words["summary"], summary, "the task")
 
-    def _session(self, given: str | None, branch: str, words: dict[str, str | None], start: int) -> str:
-        if given is not None and is_id(given):
-            return given
-        if given is not None and is_id(given.removeprefix("session/")):
-            return given.removeprefix("session/")
+    def _session(self, written: str | None, branch: str, words: dict[str, str | None], start: int) -> str:
+        if written is not None and is_id(written):
+            return written
+        if written is not None and is_id(written.removeprefix("session/")):
+            return written.removeprefix("session/")
         if is_id(branch):
             return branch
         day = format_time(start)[:10].replace("-", "")
-        if given is not None:
-            return f"{day}-{slug(given, words=12)}"
+        if written is not None:
+            return f"{day}-{slug(written, words=12)}"
         scope = words["scope"] or self._context.project.name or "project"
         return f"{day}-{slug(scope)}-{slug(words['task'] or words['summary'] or branch)}"
 
-    def _word(self, name: str, given: str | None, otherwise: str, source: str) -> None:
-        if given is None:
+    def _word(self, name: str, written: str | None, otherwise: str, source: str) -> None:
+        if written is None:
             self._note((name,), f"is missing: taken from {source}")
-        self._made[name] = otherwise if given is None else given
+        self._made[name] = otherwise if written is None else written
 
     # ── status and numbers ───────────────────────────────────────────────────────────────────────────────
 
@@ -417,29 +419,29 @@ class _DocumentRepair:
         return plain in _RUNNING
 
     def _status(self, *, is_paused: bool) -> None:
-        given = self._made.get("status")
+        written = self._made.get("status")
         running = self._is_running()
-        meant = "PAUSED" if is_paused or running is False else "IN_PROGRESS"
-        if given != meant:
-            problem = "is missing" if given is None else f"{shorten(str(given), 40)!a} does not fit"
-            self._note(("status",), f"{problem}: taken as {meant}")
-        self._made["status"] = meant
+        status = "PAUSED" if is_paused or running is False else "IN_PROGRESS"
+        if written != status:
+            problem = "is missing" if written is None else f"{shorten(str(written), 40)!a} does not fit"
+            self._note(("status",), f"{problem}: taken as {status}")
+        self._made["status"] = status
 
-    def _number(self, name: str, counted: int) -> None:
-        given = self._made.get(name)
-        if isinstance(given, bool) or not isinstance(given, int) or given != counted:
-            problem = "is missing" if given is None else f"says {_shown(given)}"
-            self._note((name,), f"{problem}: {counted:,} by the pauses")
-        self._made[name] = counted
+    def _number(self, name: str, expected: int) -> None:
+        written = self._made.get(name)
+        if isinstance(written, bool) or not isinstance(written, int) or written != expected:
+            problem = "is missing" if written is None else f"says {_shown(written)}"
+            self._note((name,), f"{problem}: {expected:,} by the pauses")
+        self._made[name] = expected
 
     def _reminders(self, working: int) -> None:
-        given = self._made.get("reminders")
-        if given is None:
+        value = self._made.get("reminders")
+        if value is None:
             self._note(("reminders",), "are missing: taken from the time worked")
-            given = {}
-        if not isinstance(given, dict):
+            value = {}
+        if not isinstance(value, dict):
             raise Invalid("reminders must be an object", hint="It has break40min, warning60min and timeout90min.")
-        flags: dict[str, Json] = dict(given)
+        flags: dict[str, Json] = dict(value)
         for name, _, minutes in REMINDERS:
             flag = self._values.flag(flags.get(name))
             if flag is None:

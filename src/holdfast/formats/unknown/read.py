@@ -117,9 +117,9 @@ class _Reader:
             project = self._one("project", "the project's name, since there is no goal")
             return self._next_step() if project is None else f"Work on {project}"
         best, goal = candidates[0]
-        meant = self._entry_called(goal)
-        if meant is not None:
-            best, goal = meant
+        entry = self._entry_called(goal)
+        if entry is not None:
+            best, goal = entry
         self._say(best.place, "taken as the goal")
         self._keys.setdefault("note", []).extend(
             known for known, text in candidates[1:]
@@ -188,12 +188,12 @@ class _Reader:
                 return worked
         return None
 
-    def _moments(self, meaning: Meaning, what: str) -> list[tuple[int, KnownKey]]:
+    def _moments(self, meaning: Meaning, label: str) -> list[tuple[int, KnownKey]]:
         moments = []
         for known in self._keys.get(meaning, []):
             at = values.time_of(known.value, self._context)
             if at is not None:
-                self._say(known.place, f"taken as the time of {what}{self._assumed(known.value)}")
+                self._say(known.place, f"taken as the time of {label}{self._assumed(known.value)}")
                 moments.append((at, known))
         return moments
 
@@ -204,13 +204,13 @@ class _Reader:
 
     # ── facts ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _one(self, meaning: Meaning, what: str) -> str | None:
+    def _one(self, meaning: Meaning, label: str) -> str | None:
         """The value nearest to the top."""
         read = _READ.get(meaning, values.text_of)
         for known in sorted(self._keys.get(meaning, []), key=lambda known: len(known.place)):
             text = read(known.value)
             if text is not None:
-                self._say(known.place, f"taken as {what}")
+                self._say(known.place, f"taken as {label}")
                 return shorten(text, MAX_NAME_LENGTH)
         return None
 
@@ -246,7 +246,7 @@ class _Reader:
 
     def _tasks(self, goal: str | None) -> Iterator[SalvagedTask]:
         """Each text once, from the first list that has it, so that done tasks stay done."""
-        seen: set[str] = set()
+        known_texts: set[str] = set()
         for meaning in _LISTED:
             for known in self._keys.get(meaning, []):
                 for item in self._items(known):
@@ -254,9 +254,9 @@ class _Reader:
                     # The current task by itself is the goal; an entry of a list is a task in any case.
                     named = status == "doing" and bool(known.row.rank)
                     is_goal = named and (item.text == goal or self._entry_called(item.text) is not None)
-                    if item.text.casefold() in seen or is_goal or len(seen) > _MAX_ENTRIES:
+                    if item.text.casefold() in known_texts or is_goal or len(known_texts) > _MAX_ENTRIES:
                         continue
-                    seen.add(item.text.casefold())
+                    known_texts.add(item.text.casefold())
                     yield self._task(item, status)
 
     def _task(self, item: values.ListItem, status: str) -> SalvagedTask:
@@ -328,9 +328,9 @@ class _Reader:
 
     def _remarks(self, goal: str | None) -> Iterator[NoteAdded]:
         for known in self._keys.get("note", []):
-            whole = values.text_of(known.value)
+            whole_text = values.text_of(known.value)
             items = [item for item in self._items(known) if item.text != item.more.get("id")]
-            texts = [(whole, known.place)] if whole else [(item.text, item.place) for item in items]
+            texts = [(whole_text, known.place)] if whole_text else [(item.text, item.place) for item in items]
             for text, place in texts[:_MAX_ENTRIES]:
                 if text != goal and values.says_something(text):
                     self._say(place, "taken as a note")

@@ -227,8 +227,8 @@ def _word(written: str) -> str:
     return f"(?:(?:{written[:-1]}) )?" if written.endswith("?") else f"(?:{written}) "
 
 
-def _one_of(spelled: Iterable[str]) -> str:
-    return "|".join(f"({expression})" for expression in spelled)
+def _one_of(expressions: Iterable[str]) -> str:
+    return "|".join(f"({expression})" for expression in expressions)
 
 
 # Longest first: `未完成` is not `完成`. Scripts with spaces come before those without.

@@ -110,35 +110,35 @@ def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowle
                 acknowledgment for acknowledgment in acknowledgments if acknowledgment.agent == _agent(agent)
             ]
         if not acknowledgments:
-            who = "nobody has" if agent is None else f"agent {display_path(_agent(agent))} has not"
-            raise NotFound(f"{who} acknowledged the contract", hint=_command(spec_file, agent))
+            subject = "nobody has" if agent is None else f"agent {display_path(_agent(agent))} has not"
+            raise NotFound(f"{subject} acknowledged the contract", hint=_command(spec_file, agent))
         for acknowledgment in acknowledgments:
             _check(acknowledgment, spec)
     return acknowledgments
 
 
 def _check(acknowledgment: Acknowledgment, spec: Specification) -> None:
-    again = f"Read it, then: {_command(spec.file, acknowledgment.agent)}"
+    hint = f"Read it, then: {_command(spec.file, acknowledgment.agent)}"
     missing = [name for name in ("date", "version", "checksum") if not getattr(acknowledgment, name)]
     if missing:
-        raise Invalid(f"the acknowledgment of {display_path(acknowledgment.agent)} has no {missing[0]}", hint=again)
+        raise Invalid(f"the acknowledgment of {display_path(acknowledgment.agent)} has no {missing[0]}", hint=hint)
     if acknowledgment.version != spec.version:
         raise Refused(
             f"{display_path(acknowledgment.agent)} acknowledged version {display_path(acknowledgment.version)}, "
             f"but this is version {spec.version}",
-            hint=again,
+            hint=hint,
         )
     if acknowledgment.checksum.lower() != spec.checksum:
         raise Refused(
-            f"the contract has changed since {display_path(acknowledgment.agent)} acknowledged it", hint=again
+            f"the contract has changed since {display_path(acknowledgment.agent)} acknowledged it", hint=hint
         )
 
 
 def _command(spec_file: str, agent: str | None) -> str:
     from shlex import quote
 
-    whom = "" if agent is None else f" --agent {quote(display_path(agent))}"
-    return f"holdfast contract acknowledge --spec {quote(display_path(spec_file))}{whom}"
+    agent_option = "" if agent is None else f" --agent {quote(display_path(agent))}"
+    return f"holdfast contract acknowledge --spec {quote(display_path(spec_file))}{agent_option}"
 
 
 def _agent(name: str) -> str:
@@ -179,8 +179,8 @@ def _sections(lines: list[str]) -> list[_Section]:
             continue
         begin, fields = number, {"Agent": first[2]}
         number += 1
-        while number < len(lines) and (more := _FIELD.match(lines[number])) is not None and more[1] != "Agent":
-            fields.setdefault(more[1], more[2])
+        while number < len(lines) and (field := _FIELD.match(lines[number])) is not None and field[1] != "Agent":
+            fields.setdefault(field[1], field[2])
             number += 1
         after = number
         while after < len(lines) and not lines[after].strip():

@@ -208,11 +208,11 @@ def history_warnings(feature: Feature) -> list[Fault]:
 
 def _index_warnings(index: HistoryIndex) -> list[tuple[Kind, str]]:
     made: list[tuple[Kind, str]] = []
-    counted: tuple[tuple[Kind, Faults, str], ...] = (
+    by_kind: tuple[tuple[Kind, Faults, str], ...] = (
         ("unused", index.unreadable, "that cannot be read"),
         ("changed", index.changed, "changed since Holdfast wrote it"),
     )
-    for kind, faults, why in counted:
+    for kind, faults, why in by_kind:
         if faults.number:
             made.append((kind, f"has {count(faults.number, 'line')} {why}: {_listed(faults)}"))
     if index.wrong.number:
@@ -252,7 +252,7 @@ def root_faults(root: str) -> list[Fault]:
     faults_here = [] if fault is None else [fault]
     if fault is None:
         named = [str(entry.get("feature_id")) for entry in registry.entries(root)]
-        there = {feature.id for feature in layout.features(root)}
+        present = {feature.id for feature in layout.features(root)}
         path = layout.registry(root)
         faults_here += [
             Fault(path, "unlisted", "", feature.id)
@@ -261,7 +261,7 @@ def root_faults(root: str) -> list[Fault]:
         ]
         faults_here += [
             Fault(path, "absent", f"lists {name}, which has no directory here", name)
-            for name in named if name not in there
+            for name in named if name not in present
         ]  # fmt: skip
     if lacks_readme(root):
         faults_here.append(Fault(layout.readme(root), "missing"))

@@ -114,13 +114,13 @@ def _part(document: Mapping, name: str) -> Mapping:
 
 
 def _refuse_duplicate(root: str, feature: Feature, *, known: bool) -> None:
-    there = os.path.lexists(feature.path)
-    if there or (registry.entry(root, feature.id) is not None and not known):
-        where = "a directory" if there else "an entry in the registry"
+    exists = os.path.lexists(feature.path)
+    if exists or (registry.entry(root, feature.id) is not None and not known):
+        where = "a directory" if exists else "an entry in the registry"
         raise Conflict(
             f"there is {where} of feature {feature.id} already",
             hint="Use that one, or choose another slug.",
-            file=feature.path if there else layout.registry(root),
+            file=feature.path if exists else layout.registry(root),
         )
 
 
@@ -274,11 +274,11 @@ def erase(feature: Feature) -> bool:
 
 def foreign_lines(raw: bytes) -> bytes:
     """The lines of a history that Holdfast did not write, unchanged."""
-    kept = bytearray()  # not a list of lines: there may be millions
+    foreign = bytearray()  # not a list of lines: there may be millions
     for line in io.BytesIO(raw):
         if line.strip() and not _is_own(line):
-            kept += line
-    return bytes(kept)
+            foreign += line
+    return bytes(foreign)
 
 
 def _is_own(line: bytes) -> bool:
@@ -298,25 +298,25 @@ def _is_object(line: bytes) -> bool:
 def _erase_lines(feature: Feature) -> None:
     raw = _read_history(feature.history)
     if raw is not None:
-        kept = foreign_lines(raw)
-        if not kept:
+        foreign = foreign_lines(raw)
+        if not foreign:
             _remove_file(feature, feature.history)
-        elif kept != raw:
-            _replace(feature.history, raw, kept)
+        elif foreign != raw:
+            _replace(feature.history, raw, foreign)
     for path in files.temporaries(feature.path):
         # Left by a killed writer. It may contain lines that others wrote meanwhile.
         if not any(_is_object(line) for line in io.BytesIO(foreign_lines(_read_history(path) or b""))):
             os.unlink(path)
 
 
-def _replace(path: str, raw: bytes, kept: bytes) -> None:
+def _replace(path: str, raw: bytes, content: bytes) -> None:
     late: list[bytes] = []
 
     def displaced(path: str) -> None:
         old = _read_history(path) or b""
         late.append(foreign_lines(old[len(raw) :] if old.startswith(raw) else b""))
 
-    write_atomic(path, kept, displaced=displaced)
+    write_atomic(path, content, displaced=displaced)
     _append(path, b"".join(late))
 
 

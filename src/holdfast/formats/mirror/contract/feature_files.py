@@ -63,11 +63,11 @@ def foreign_lines(path: str) -> list[Json]:
     The file only grows, so these lines stay the same; the doctor says where they end.
     """
     lines: list[Json] = []
-    left = limits.MAX_DOCUMENT_SIZE
+    bytes_left = limits.MAX_DOCUMENT_SIZE
     for _, line in history.read(path) if os.path.lexists(path) else ():
         if isinstance(line, dict) and OWN not in line:
-            left -= history.size_of(line)
-            if left < 0:
+            bytes_left -= history.size_of(line)
+            if bytes_left < 0:
                 break
             lines.append(line)
     return lines
@@ -153,13 +153,13 @@ def _with_others_keys(old: Mapping, new: Mapping) -> Mapping:
 
 
 def _not_earlier(state: Mapping, old: YamlFile) -> Mapping:
-    now, was = state.get("current_state"), old.value.get("current_state")
-    if not isinstance(now, dict) or not isinstance(was, dict):
+    now, earlier = state.get("current_state"), old.value.get("current_state")
+    if not isinstance(now, dict) or not isinstance(earlier, dict):
         return state
     return {
         **state,
         "current_state": {
             **now,
-            "last_updated": registry.later_time(was.get("last_updated"), now.get("last_updated")),
+            "last_updated": registry.later_time(earlier.get("last_updated"), now.get("last_updated")),
         },
     }

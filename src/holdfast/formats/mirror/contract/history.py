@@ -130,14 +130,14 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
 
 
 def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
-    there = _intact_events(fd) if thorough else _written(fd, _TAIL)
-    if not there.whole and any(there.has(line) is None for line, _ in encoded):
-        there = _written(fd, None)
+    written = _intact_events(fd) if thorough else _written(fd, _TAIL)
+    if not written.whole and any(written.has(line) is None for line, _ in encoded):
+        written = _written(fd, None)
     missing: list[bytes] = []
     hashes: set[str] = set()
     for line, data in encoded:
         event = mark_of(line)
-        if there.has(line) or (event is not None and event.hash in hashes):
+        if written.has(line) or (event is not None and event.hash in hashes):
             continue
         if event is not None:
             hashes.add(event.hash)
@@ -170,20 +170,20 @@ def _write(fd: int, data: bytes, path: str) -> None:
 
 def _written(fd: int, tail: int | None) -> WrittenEvents:
     size = os.fstat(fd).st_size
-    whole = tail is None or size <= tail
+    is_whole = tail is None or size <= tail
     hashes: set[str] = set()
     latest: dict[str, int] = {}
-    os.lseek(fd, 0 if whole else size - (tail or 0), os.SEEK_SET)
+    os.lseek(fd, 0 if is_whole else size - (tail or 0), os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
         lines = _raw_lines(file)
-        if not whole:
+        if not is_whole:
             next(lines, None)  # starts in the middle of a line
         for raw in lines:
             event = mark_of(_line(raw)) if _MARK in raw else None
             if event is not None:
                 hashes.add(event.hash)
                 latest[event.writer] = max(event.seq, latest.get(event.writer, 0))
-    return WrittenEvents(frozenset(hashes), latest, whole)
+    return WrittenEvents(frozenset(hashes), latest, is_whole)
 
 
 def _intact_events(fd: int) -> WrittenEvents:
@@ -204,7 +204,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
         if number > limits.MAX_HISTORY_LINES:
             raise _too_much(f"has more than {limits.MAX_HISTORY_LINES:,} lines")
         if len(raw) == limits.MAX_HISTORY_LINE_SIZE and not raw.endswith(b"\n"):
-            while (more := file.readline(limits.MAX_HISTORY_LINE_SIZE)) and not more.endswith(b"\n"):
+            while (chunk := file.readline(limits.MAX_HISTORY_LINE_SIZE)) and not chunk.endswith(b"\n"):
                 pass
             raw = _TOO_LONG
         yield raw
@@ -355,9 +355,9 @@ def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
             why = why or problem
             wrong.add(number)
     if unreadable.number:
-        again = completed_later(path, unreadable.first)
-        unreadable.number -= len(again)
-        unreadable.first = [number for number in unreadable.first if number not in again]
+        completed = completed_later(path, unreadable.first)
+        unreadable.number -= len(completed)
+        unreadable.first = [number for number in unreadable.first if number not in completed]
     return HistoryIndex(unreadable, changed, wrong, why, present.lacking(), untaken)
 
 
@@ -379,9 +379,9 @@ class PresentEvents:
     def add(self, event: Event) -> None:
         self._numbers.setdefault((event.session, event.writer), set()).add(event.seq)
         self._sessions[event.session] += 1
-        tops = self._tops.setdefault(event.session, {})
+        highest = self._tops.setdefault(event.session, {})
         for head in (event.head, *event.seen):
-            tops[head.writer] = max(tops.get(head.writer, 0), head.seq)
+            highest[head.writer] = max(highest.get(head.writer, 0), head.seq)
 
     def lacking(self) -> MissingEvents | None:
         """What is missing of the session that most events belong to; None if nothing is."""
@@ -390,16 +390,16 @@ class PresentEvents:
         session = self._sessions.most_common(1)[0][0]
         spans = [
             span
-            for writer, top in self._tops[session].items()
-            for span in _gaps(writer, self._numbers.get((session, writer), set()), top)
+            for writer, last in self._tops[session].items()
+            for span in _gaps(writer, self._numbers.get((session, writer), set()), last)
         ]
         return MissingEvents(session, spans) if spans else None
 
 
-def _gaps(writer: str, numbers: set[int], top: int) -> list[EventNumbers]:
+def _gaps(writer: str, numbers: set[int], last: int) -> list[EventNumbers]:
     gaps: list[EventNumbers] = []
     expected = 1
-    for number in [*sorted(number for number in numbers if number >= 1), top + 1]:
+    for number in [*sorted(number for number in numbers if number >= 1), last + 1]:
         if number > expected:
             gaps.append(EventNumbers(writer, expected, number - 1))
         expected = max(expected, number + 1)

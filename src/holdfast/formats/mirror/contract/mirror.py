@@ -68,7 +68,7 @@ class ContractLayout(MirrorLayout):
         self,
         root: str,  # noqa: ARG002
         sessions: Sequence[ShownSession],  # noqa: ARG002
-        left: Mapping[str, WrittenFile],  # noqa: ARG002
+        unchanged: Mapping[str, WrittenFile],  # noqa: ARG002
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
         return {}  # it writes its files itself
@@ -87,8 +87,8 @@ class ContractLayout(MirrorLayout):
             return [(path, read_feature_document(os.path.dirname(absolute_path(root, path))))]
         home = layout.root_of(root)
         listed = _entries(data).keys()  # raises if it is not a registry
-        there = {feature.id for feature in layout.features(home)}
-        if there - listed and listed - there:
+        present = {feature.id for feature in layout.features(home)}
+        if present - listed and listed - present:
             raise Invalid("an entry was given the name of a feature that is not there", operation="read")
         documents: list[tuple[str, Json]] = []
         for feature in layout.features(home):
@@ -178,9 +178,11 @@ class ContractLayout(MirrorLayout):
                 feature_dirs.erase(layout.feature(home, name))
                 registry.drop(home, name, _with_relative_paths(root, displaced))
         after = yaml_files.read_raw(register) or b""
-        left = known.get(REGISTRY)
+        registry_file = known.get(REGISTRY)
         ours = (
-            left is not None and left.hash == hash_of(before) and _only_these_changed(before, after, {}, feature_ids)
+            registry_file is not None
+            and registry_file.hash == hash_of(before)
+            and _only_these_changed(before, after, {}, feature_ids)
         )
         return {REGISTRY: WrittenFile("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)}
 
@@ -205,8 +207,8 @@ def _update_feature(
     if changed:
         return
     known_history = known.get(f"{within}/{_HISTORY}")
-    there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
-    if known_history is not None and known_history.print.size != there:
+    history_size = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
+    if known_history is not None and known_history.print.size != history_size:
         known_history = None  # somebody has appended to it, or restored an earlier one
     if known_history is not None and _ends_with_imported_line(session, known_history):
         known_history = None  # events without a line of their own go with the next line
@@ -215,7 +217,7 @@ def _update_feature(
     if not os.path.lexists(feature.path):
         feature_dirs.create(home, document, history=lines, known=True)
     else:
-        size = 0 if known_history is None else size + there
+        size = 0 if known_history is None else size + history_size
         feature_files.update(home, document, lines, displaced=_with_relative_paths(root, displaced))
     for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
         raw = yaml_files.read_raw(os.path.join(feature.path, name)) or b""
@@ -246,10 +248,10 @@ def _read_if_readable(feature: layout.Feature) -> dict[str, Json] | None:
     return None if isinstance(state, dict) and unknown_version(state) is not None else document
 
 
-def _was_replaced(path: str, left: WrittenFile | None) -> bool:
+def _was_replaced(path: str, file: WrittenFile | None) -> bool:
     """Whether a file exists that is not as it was when written or read."""
-    raw = None if left is None or not os.path.lexists(path) else yaml_files.read_raw(path)
-    return left is not None and raw is not None and hash_of(raw) != left.hash
+    raw = None if file is None or not os.path.lexists(path) else yaml_files.read_raw(path)
+    return file is not None and raw is not None and hash_of(raw) != file.hash
 
 
 def _create_empty_root(home: str) -> None:
@@ -301,12 +303,12 @@ def _only_these_changed(
 ) -> bool:
     """Whether nothing but these entries changed in the registry or left it."""
     try:
-        was, now = (_entries(raw) for raw in (before, after))
+        entries_before, entries_after = (_entries(raw) for raw in (before, after))
     except HoldfastError:
         return False
-    others = {name: entry for name, entry in was.items() if name not in entries and name not in removed}
-    return others == {name: entry for name, entry in now.items() if name not in entries} and all(
-        _contains(now.get(name), entry) for name, entry in entries.items()
+    others = {name: entry for name, entry in entries_before.items() if name not in entries and name not in removed}
+    return others == {name: entry for name, entry in entries_after.items() if name not in entries} and all(
+        _contains(entries_after.get(name), entry) for name, entry in entries.items()
     )
 
 
@@ -354,7 +356,7 @@ def _lines_to_append(
         if before.events + len(tail) == session.state.count:
             since = before.clock
     theirs: Counter[bytes] | None = None
-    riding: list[Event] = []
+    imported: list[Event] = []
     due = [event for event in session.events(since) if before is None or not since or event.hash != before.as_of]
     for event, state in with_states(due, session.state, lambda: session.events(0), latest=True):
         data = event_data(event)
@@ -363,7 +365,7 @@ def _lines_to_append(
             encoded = msgspec.json.encode(data)
             if theirs[encoded]:
                 theirs[encoded] -= 1
-                riding.append(event)
+                imported.append(event)
                 continue
-        yield history_line(event, data, state, models, riding)
-        riding = []
+        yield history_line(event, data, state, models, imported)
+        imported = []

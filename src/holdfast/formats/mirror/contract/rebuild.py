@@ -293,14 +293,14 @@ def _plan(files: FromHistory, plan: Mapping) -> Mapping:
 
 
 def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
-    given, name = phase.get("phase_id"), phase.get("name")
-    key = given if isinstance(given, str) and given else fields.LOOSE_PHASE
+    phase_id, name = phase.get("phase_id"), phase.get("name")
+    key = phase_id if isinstance(phase_id, str) and phase_id else fields.LOOSE_PHASE
     usual = fields.LOOSE_PHASE_NAME if key == fields.LOOSE_PHASE else key
     base: Mapping = {"phase_id": key, "name": usual, "tasks": []}
     if isinstance(name, str):
         base = _overlay(base, {"name": name}, _is_phase)
-    there = phases.setdefault(key, base)
-    phases[key] = {**there, "tasks": [*as_list(there.get("tasks")), task]}
+    present = phases.setdefault(key, base)
+    phases[key] = {**present, "tasks": [*as_list(present.get("tasks")), task]}
 
 
 def _is_task(task: Mapping) -> bool:
@@ -353,5 +353,5 @@ def _reason_uncertain(index: HistoryIndex) -> str:
     lost = bool(flaws)
     if index.unreadable.number:
         flaws.append(f"has {count(index.unreadable.number, 'line')} that cannot be read")
-    kept = ": what it said there is not certain, so what the files still say is kept" if lost else ""
-    return f", which {' and '.join(flaws)}{kept}" if flaws else ""
+    consequence = ": what it said there is not certain, so what the files still say is kept" if lost else ""
+    return f", which {' and '.join(flaws)}{consequence}" if flaws else ""

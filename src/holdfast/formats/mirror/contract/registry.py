@@ -118,10 +118,10 @@ def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
 def _without(path: str, feature_id: str, raw: bytes | None) -> bytes | None:
     file = None if raw is None else yaml_files.parse(raw, path)
     known = [] if file is None else entries_in(file, path)
-    left = [item for item in known if item.get("feature_id") != feature_id]
-    if file is None or len(left) == len(known):
+    remaining = [item for item in known if item.get("feature_id") != feature_id]
+    if file is None or len(remaining) == len(known):
         return None
-    return yaml_files.render({**file.value, LIST: [*left]}, file)
+    return yaml_files.render({**file.value, LIST: [*remaining]}, file)
 
 
 def _for_path(path: str, displaced: Callable[[str, str], None] | None) -> Callable[[str], None] | None:
@@ -162,10 +162,10 @@ def _load(root: str) -> YamlFile | None:
 
 
 def _moved(old: Mapping, new: Mapping) -> Mapping:
-    was, will = old.get("status"), new.get("status", old.get("status"))
-    if was == _ENDED and will != _ENDED:
+    old_status, new_status = old.get("status"), new.get("status", old.get("status"))
+    if old_status == _ENDED and new_status != _ENDED:
         raise Refused(
-            f"feature {old['feature_id']} is completed in the registry and cannot be {will} again",
+            f"feature {old['feature_id']} is completed in the registry and cannot be {new_status} again",
             hint="To continue, start a new feature.",
         )
     made = {**old, **new}

@@ -110,8 +110,8 @@ def _repair(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHist
     aside = yaml_files.set_aside(fault.path, now) if fault.kind == "damaged" else None
     value = made.state if fault.path == feature.state else made.plan
     write_atomic(fault.path, yaml_files.render_missing(fault.path, value))
-    kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept}"
+    kept_aside = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
+    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept_aside}"
 
 
 def _restore_readme(root: str) -> list[str]:
@@ -150,7 +150,7 @@ def _rebuild_registry(root: str, now: int) -> list[str]:
     file = _parsed(raw, path)
     saved = salvage_entries(raw.decode("utf-8", "replace")) if file is None else _listed(file.value)
     names = [str(entry["feature_id"]) for entry in saved]
-    kept = {feature.id: feature for feature in layout.undeleted_features(root)}
+    features = {feature.id: feature for feature in layout.undeleted_features(root)}
     entries: dict[str, Mapping] = {}
     for name, entry in zip(names, saved, strict=True):
         # An entry that is valid and listed once stays; others are rebuilt, if possible from their directory.
@@ -158,9 +158,12 @@ def _rebuild_registry(root: str, now: int) -> list[str]:
             entries[name] = entry
         elif name not in entries:
             entries[name] = overlay_entry(rebuild.rebuild_from_history(name, lambda: iter(()), entry).entry, entry)
-            if name in kept:
-                entries[name] = {**entries[name], **_entry(root, kept[name])}
-    entries = {**entries, **{name: _entry(root, feature) for name, feature in kept.items() if name not in entries}}
+            if name in features:
+                entries[name] = {**entries[name], **_entry(root, features[name])}
+    entries = {
+        **entries,
+        **{name: _entry(root, feature) for name, feature in features.items() if name not in entries},
+    }
     aside = yaml_files.set_aside(path, now) if fault.kind == "damaged" else None
     value: Mapping = {**(file.value if file else {}), registry.LIST: [*entries.values()]}
     write_atomic(path, yaml_files.render_missing(path, value))
