@@ -143,7 +143,7 @@ def assert_consistent(root: Path, acknowledged: list[list[str]], *, killed: bool
     if not root.exists():
         assert acknowledged == []
         return
-    feature_dirs.settle(str(root))
+    feature_dirs.finish_interrupted(str(root))
     features = [feature.id for feature in layout.features(str(root))]
     assert sorted(str(entry["feature_id"]) for entry in registry.entries(str(root))) == features
     visible = {name for name in os.listdir(root) if not name.startswith(".")}

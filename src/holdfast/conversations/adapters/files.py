@@ -21,7 +21,7 @@ class DirectoryEntry(NamedTuple):
 
 
 def stamp_of(status: os.stat_result) -> str:
-    """Changes whenever a file does."""
+    """A value that changes whenever the file does."""
     return f"{status.st_size}.{status.st_mtime_ns}"
 
 

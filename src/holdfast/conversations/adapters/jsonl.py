@@ -42,7 +42,7 @@ class ReadProblems:
             self._more += 1
 
     def extend(self, others: ReadProblems, prefix: str) -> None:
-        """Add those of a part, each after words that say which part."""
+        """Add the problems of a part, each prefixed with the name of the part."""
         for sentence in others.sentences():
             self.add(prefix + sentence)
 

@@ -19,7 +19,7 @@ class RepairNotes:
         self.context = context
         self.notes: list[FormatNote] = []
 
-    def say(self, place: Place, message: str) -> None:
+    def note(self, place: Place, message: str) -> None:
         self.notes.append(FormatNote(place, message))
 
     def time(self, value: Json, place: Place) -> str:
@@ -32,9 +32,9 @@ class RepairNotes:
             except Invalid as error:
                 hint = error.hint or "Write it as RFC 3339, for example 2026-11-15T09:30:00Z."
                 raise Invalid(f"{document_paths.format_place(place)}: {error.message}", hint=hint) from None
-            made = timestamps.in_shortest_form(moment.ms)
-            self.say(place, moment.assumed or f"{shorten(value, 40)} is written as {made}")
-            return made
+            repaired = timestamps.in_shortest_form(moment.ms)
+            self.note(place, moment.assumed or f"{shorten(value, 40)} is written as {repaired}")
+            return repaired
         raise Invalid(
             f"{document_paths.format_place(place)} is not a time",
             hint="Write it as text, for example 2026-11-15T09:30:00Z.",
@@ -44,10 +44,10 @@ class RepairNotes:
         """The first candidate that is not None; any but the very first is noted as a substitute."""
         for number, candidate in enumerate(candidates):
             if candidate is not None:
-                made = self.time(candidate, place)
+                repaired = self.time(candidate, place)
                 if number:
-                    self.say(place, f"is missing: {made} is assumed")
-                return made
+                    self.note(place, f"is missing: {repaired} is assumed")
+                return repaired
         return None
 
     def word(self, value: Json, allowed: Sequence[str], others: Mapping[str, str], place: Place, usual: str) -> str:
@@ -55,7 +55,7 @@ class RepairNotes:
         if isinstance(value, str) and value in allowed:
             return value
         if value is None or value == "":
-            self.say(place, f"is missing: {usual} is assumed")
+            self.note(place, f"is missing: {usual} is assumed")
             return usual
         plain = value.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(value, str) else ""
         word = plain if plain in allowed else others.get(plain)
@@ -65,20 +65,22 @@ class RepairNotes:
                 f"which is none of {', '.join(allowed)}",
                 hint="Write one of them.",
             )
-        self.say(place, f"{shorten(str(value), 40)} is read as {word}")
+        self.note(place, f"{shorten(str(value), 40)} is read as {word}")
         return word
 
     def task_name(self, value: Json, place: Place, *, missing: bool) -> str | None:
         """A task's id in the characters that commands accept; None when there is none."""
         if missing or value is None:
-            self.say(place, "is missing: null is assumed")
+            self.note(place, "is missing: null is assumed")
             return None
         written = number_text(value)
         if isinstance(value, str) and is_task_name(value):
             return value
-        made = task_name_of(written)
-        self.say(place, f"{shorten(written, 40)!a} is read as {made}" if made else "is empty: null is assumed")
-        return made or None
+        repaired = task_name_of(written)
+        self.note(
+            place, f"{shorten(written, 40)!a} is read as {repaired}" if repaired else "is empty: null is assumed"
+        )
+        return repaired or None
 
 
 def task_name_of(written: str) -> str:
@@ -98,15 +100,15 @@ def number_text(value: Json) -> str:
 
 def rename_keys(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: RepairNotes) -> Document:
     """The object with alternative keys renamed where the right key is missing."""
-    made: Document = {}
+    repaired: Document = {}
     for key, inner in value.items():
         name = names.get(key)
-        if name is not None and name not in value and name not in made:
-            notes.say((*place, key), f"is read as {name}")
-            made[name] = inner
+        if name is not None and name not in value and name not in repaired:
+            notes.note((*place, key), f"is read as {name}")
+            repaired[name] = inner
         else:
-            made[key] = inner
-    return made
+            repaired[key] = inner
+    return repaired
 
 
 def with_values(value: Mapping[str, Json], values: Mapping[str, Json]) -> Document:

@@ -33,15 +33,15 @@ _NOBODY: Final = "person"
 def tidy_lines(value: Json, state: Document, notes: RepairNotes) -> list[Json]:
     """The usable lines, as the contract requires them."""
     if not isinstance(value, list):
-        notes.say(("history",), "is not a list of lines, and was left out")
+        notes.note(("history",), "is not a list of lines, and was left out")
         return []
-    made: list[Json] = []
+    repaired: list[Json] = []
     for number, line in enumerate(value):
         try:
-            made.append(_line(line, state, notes, ("history", number)))
+            repaired.append(_line(line, state, notes, ("history", number)))
         except Invalid as error:
-            notes.say(("history", number), f"was left out: {error.message}")
-    return made
+            notes.note(("history", number), f"was left out: {error.message}")
+    return repaired
 
 
 def _line(value: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
@@ -57,16 +57,16 @@ def _line(value: Json, state: Document, notes: RepairNotes, place: Place) -> Jso
     if model not in fields.MODELS:
         usual = as_text(as_object(state.get("current_state")).get("model_in_use"))
         model = fields.model_name(model, notes.context.models) if isinstance(model, str) else usual
-        notes.say((*place, "model"), f"is read as {model}")
+        notes.note((*place, "model"), f"is read as {model}")
     values["model"] = model
     agent = number_text(line.get("agent")) and (as_text(line.get("agent")) or number_text(line.get("agent")))
     if not agent:
-        notes.say((*place, "agent"), f"is missing: {_NOBODY} is assumed")
+        notes.note((*place, "agent"), f"is missing: {_NOBODY} is assumed")
     values["agent"] = agent or _NOBODY
     task = line.get("task_id")
     values["task_id"] = task if isinstance(task, str) and task else number_text(task) or None
     if "task_id" not in line or values["task_id"] != task:
-        notes.say((*place, "task_id"), "is missing: null is assumed" if values["task_id"] is None else "is not text")
+        notes.note((*place, "task_id"), "is missing: null is assumed" if values["task_id"] is None else "is not text")
     return _outcome(with_values(line, values), notes, place)
 
 
@@ -74,7 +74,7 @@ def _arguments(line: Mapping[str, Json], notes: RepairNotes, place: Place) -> st
     arguments = line.get("arguments")
     if isinstance(arguments, str):
         return arguments
-    notes.say(
+    notes.note(
         (*place, "arguments"), "is missing: none is assumed" if arguments is None else "is not text: it is joined"
     )
     if isinstance(arguments, list):
@@ -88,33 +88,33 @@ def _outcome(line: Document, notes: RepairNotes, place: Place) -> Json:
     error = as_text(line.get("error")) or ""
     usual = "failure" if error.strip() else "success"
     status = notes.word(line.get("status"), ("success", "failure"), _STATUSES, (*place, "status"), usual)
-    made = {
+    repaired = {
         **line,
         "status": status,
         "duration_ms": _duration(line.get("duration_ms"), notes, (*place, "duration_ms")),
     }
     if status == "failure" and not error.strip():
-        notes.say((*place, "error"), "is missing: a failure needs one")
-        made["error"] = "not said"
-    if status == "success" and "error" in made:
-        made.pop("error")
+        notes.note((*place, "error"), "is missing: a failure needs one")
+        repaired["error"] = "not said"
+    if status == "success" and "error" in repaired:
+        repaired.pop("error")
         if error.strip():
-            notes.say((*place, "error"), f"is set on a success, and was left out: {shorten(error, 60)}")
-            made["x-error"] = error
+            notes.note((*place, "error"), f"is set on a success, and was left out: {shorten(error, 60)}")
+            repaired["x-error"] = error
         else:
-            notes.say((*place, "error"), "is empty, and was left out")
-    return made
+            notes.note((*place, "error"), "is empty, and was left out")
+    return repaired
 
 
 def _duration(value: Json, notes: RepairNotes, place: Place) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SAFE_INTEGER:
         return value
     try:
-        made = min(max(round(float(number_text(value) or "0")), 0), MAX_SAFE_INTEGER)
+        repaired = min(max(round(float(number_text(value) or "0")), 0), MAX_SAFE_INTEGER)
     except (ValueError, OverflowError):
-        made = 0
-    notes.say(place, f"is read as {made}")
-    return made
+        repaired = 0
+    notes.note(place, f"is read as {repaired}")
+    return repaired
 
 
 _PARTS: Final = ("state", "plan", "entry", "history")
@@ -142,18 +142,18 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     document = _combine_files(value)
     given_state = as_object(document.get("state"))
     state = _state(document, notes) if given_state or "state" in document else _derived_state(document, notes)
-    made: Document = {}
+    repaired: Document = {}
     for name, part in document.items():
-        made[name] = state if name == "state" else part
-    made = made if "state" in made else {"state": state, **made}
+        repaired[name] = state if name == "state" else part
+    repaired = repaired if "state" in repaired else {"state": state, **repaired}
     if document.get("plan") is not None:
-        made["plan"] = tidy_plan(document["plan"], state, notes)
-    _set_unknown_task_aside(made, notes)
+        repaired["plan"] = tidy_plan(document["plan"], state, notes)
+    _set_unknown_task_aside(repaired, notes)
     if document.get("entry") is not None:
-        made["entry"] = _entry(document["entry"], state, notes)
+        repaired["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
-        made["history"] = tidy_lines(document["history"], state, notes)
-    return TidyDocument({name: part for name, part in made.items() if part is not None}, notes.notes)
+        repaired["history"] = tidy_lines(document["history"], state, notes)
+    return TidyDocument({name: part for name, part in repaired.items() if part is not None}, notes.notes)
 
 
 def _combine_files(value: Json) -> Document:
@@ -186,7 +186,7 @@ def _state(document: Document, notes: RepairNotes) -> Document:
     _version(state, notes)
     misplaced = {key: state[key] for key in _misplaced_keys(state)}
     if misplaced and not isinstance(state.get("current_state"), dict):
-        notes.say((*place, "current_state"), "is missing: its keys were next to it")
+        notes.note((*place, "current_state"), "is missing: its keys were next to it")
         state = {key: value for key, value in state.items() if key not in misplaced}
         state["current_state"] = misplaced
     given_current = state.get("current_state")
@@ -194,13 +194,13 @@ def _state(document: Document, notes: RepairNotes) -> Document:
         given_current if isinstance(given_current, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes
     )
     if not isinstance(given_current, dict):
-        notes.say((*place, "current_state"), "is missing and was derived")
+        notes.note((*place, "current_state"), "is missing and was derived")
     current = _current(current, document, state, notes)
     state["feature_id"] = _feature_id(state.get("feature_id"), document, current, notes)
     state["current_state"] = current
     for name, usual in (("implementation_plan", fields.PLAN_FILE), ("history_log", fields.HISTORY_FILE)):
         if name in state and not (as_text(state[name]) or "").strip():
-            notes.say((*place, name), f"names no file: {usual} is assumed")
+            notes.note((*place, name), f"names no file: {usual} is assumed")
             state[name] = usual
     return state
 
@@ -212,7 +212,7 @@ def _misplaced_keys(state: Document) -> list[str]:
 
 def _version(state: Document, notes: RepairNotes) -> None:
     if "version" not in state:
-        notes.say(("state", "version"), "is missing: 1.0 is assumed")
+        notes.note(("state", "version"), "is missing: 1.0 is assumed")
         return
     unknown = unknown_version(state)
     if unknown is not None:
@@ -221,7 +221,7 @@ def _version(state: Document, notes: RepairNotes) -> None:
             hint=f"Holdfast supports version {fields.VERSION}.",
         )
     if state["version"] != fields.VERSION:
-        notes.say(("state", "version"), 'is read as "1.0"')
+        notes.note(("state", "version"), 'is read as "1.0"')
         state["version"] = fields.VERSION
 
 
@@ -257,7 +257,7 @@ def _current(current: Document, document: Document, state: Document, notes: Repa
     )
     assert updated is not None
     if parse_time(updated) < parse_time(started):
-        notes.say((*place, "last_updated"), "is earlier than started_at, which is assumed instead")
+        notes.note((*place, "last_updated"), "is earlier than started_at, which is assumed instead")
         updated = started
     task = current.get("active_task")
     if task is not None or "active_task" not in current:
@@ -277,7 +277,7 @@ def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
     if active is None or active in planned or active in (known or ()):
         return
     kept_key = f"active_task{KEPT_SUFFIX}"
-    notes.say(
+    notes.note(
         ("state", "current_state", "active_task"),
         f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept_key}",
     )
@@ -290,10 +290,10 @@ def _model(current: Document, notes: RepairNotes) -> Document:
     if model in fields.MODELS:
         return {"model_in_use": model}
     if not isinstance(model, str) or not model.strip():
-        notes.say(place, f"is missing: {fields.USUAL_MODEL} is assumed")
+        notes.note(place, f"is missing: {fields.USUAL_MODEL} is assumed")
         return {"model_in_use": fields.USUAL_MODEL}
     mapped = fields.model_name(model, notes.context.models)
-    notes.say(place, f"{shorten(model, 60)!a} is not one of the contract's models: it is read as {mapped}")
+    notes.note(place, f"{shorten(model, 60)!a} is not one of the contract's models: it is read as {mapped}")
     return {"model_in_use": mapped, OWN_MODEL: model}
 
 
@@ -314,9 +314,9 @@ def _feature_id(value: Json, document: Document, current: Document, notes: Repai
             f"nothing names the feature ({document_paths.format_place(place[1:])})",
             hint="Give feature_id, as slug-YYYY-MM-DD.",
         )
-    made = feature_id_of(source, as_text(current.get("started_at")) or "")
-    notes.say(place, f"is read as {made}" if name else f"is missing: {made} is assumed")
-    return made
+    repaired = feature_id_of(source, as_text(current.get("started_at")) or "")
+    notes.note(place, f"is read as {repaired}" if name else f"is missing: {repaired} is assumed")
+    return repaired
 
 
 def feature_id_of(source: str, began: str) -> str:
@@ -325,15 +325,15 @@ def feature_id_of(source: str, began: str) -> str:
         return source
     match = _DAY_AT_END.search(source)
     if match is not None:
-        made = f"{slug(source[: match.start()], 60)}-{match[1]}-{match[2]}-{match[3]}"
-        if fields.is_feature_id(made):
-            return made
+        repaired = f"{slug(source[: match.start()], 60)}-{match[1]}-{match[2]}-{match[3]}"
+        if fields.is_feature_id(repaired):
+            return repaired
     return f"{slug(source, 60)}-{began[:10]}"
 
 
 def _derived_state(document: Document, notes: RepairNotes) -> Document:
     """The state of a feature that has only a plan."""
-    notes.say(("state",), "there is no state.yaml: it was derived from the plan")
+    notes.note(("state",), "there is no state.yaml: it was derived from the plan")
     plan = as_object(document.get("plan"))
     times = [plan_time for plan_time in _times(plan, notes.context) if plan_time is not None]
     began = notes.first_time(
@@ -341,7 +341,7 @@ def _derived_state(document: Document, notes: RepairNotes) -> Document:
     )
     if began is None:
         began = timestamps.in_shortest_form(notes.context.now // 1000 * 1000)
-        notes.say(("state", "current_state", "started_at"), "is missing: now is assumed")
+        notes.note(("state", "current_state", "started_at"), "is missing: now is assumed")
     in_progress = [
         task.get("task_id")
         for phase in map(as_object, as_list(plan.get("phases")))
@@ -378,18 +378,18 @@ def _times(plan: Mapping[str, Json], context: ImportContext) -> list[str | None]
 def _entry(value: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("entry",)
     if not isinstance(value, dict):
-        notes.say(place, "is not an object, and was left out")
+        notes.note(place, "is not an object, and was left out")
         return None
     entry = rename_keys(value, _ENTRY_NAMES, place, notes)
     current = as_object(state.get("current_state"))
     if entry.get("feature_id") != state["feature_id"]:
-        notes.say((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")
+        notes.note((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")
     started = notes.first_time([entry.get("started_at"), current.get("started_at")], (*place, "started_at"))
     active = notes.first_time([entry.get("last_active"), current.get("last_updated")], (*place, "last_active"))
     assert started is not None
     assert active is not None
     if parse_time(active) < parse_time(started):
-        notes.say((*place, "last_active"), "is earlier than started_at, which is assumed instead")
+        notes.note((*place, "last_active"), "is earlier than started_at, which is assumed instead")
         active = started
     return with_values(
         entry,

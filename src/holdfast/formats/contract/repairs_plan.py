@@ -41,17 +41,17 @@ def tidy_plan(value: Json, state: Document, notes: RepairNotes) -> Json:
     plan["feature"] = _feature(plan.get("feature"), state, notes)
     phases = plan.get("phases")
     if phases is None and isinstance(plan.get("tasks"), list):
-        notes.say(("plan", "phases"), "is missing: the tasks are taken as one phase")
+        notes.note(("plan", "phases"), "is missing: the tasks are taken as one phase")
         phases = [{"phase_id": fields.LOOSE_PHASE, "name": fields.LOOSE_PHASE_NAME, "tasks": plan.pop("tasks")}]
     if isinstance(phases, dict):
-        notes.say(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
+        notes.note(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
         phases = [{"phase_id": key, **as_object(phase)} for key, phase in phases.items()]
     if phases is None:
-        notes.say(("plan", "phases"), "is missing: none is assumed")
+        notes.note(("plan", "phases"), "is missing: none is assumed")
         phases = []
     if not isinstance(phases, list):
         raise Invalid(f"{document_paths.format_place(('phases',))} is not a list", hint="It is a list of phases.")
-    plan["phases"] = _Phases(state, notes).tidied(phases)
+    plan["phases"] = _Phases(state, notes).tidy(phases)
     return plan
 
 
@@ -59,20 +59,20 @@ def _feature(value: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("plan", "feature")
     name = as_text(state.get("feature_id")) or ""
     if isinstance(value, str):
-        notes.say(place, "is text: it is taken as the feature's name")
+        notes.note(place, "is text: it is taken as the feature's name")
         value = {"name": value}
     elif not isinstance(value, dict):
-        notes.say(place, "is missing and was derived from state.yaml")
+        notes.note(place, "is missing and was derived from state.yaml")
         value = {}
     feature = rename_keys(value, _FEATURE_NAMES, place, notes)
     if feature.get("id") != name:
-        notes.say((*place, "id"), f"is read as {name}, as in state.yaml")
+        notes.note((*place, "id"), f"is read as {name}, as in state.yaml")
     title, about = as_text(feature.get("name")) or "", feature.get("description")
     if not title.strip():
         title = (fields.feature_parts(name) or (name, ""))[0].replace("-", " ")
-        notes.say((*place, "name"), f"is missing: {title!a} is assumed")
+        notes.note((*place, "name"), f"is missing: {title!a} is assumed")
     if not isinstance(about, str):
-        notes.say((*place, "description"), "is missing: the name is assumed")
+        notes.note((*place, "description"), "is missing: the name is assumed")
         about = title
     began = as_object(state.get("current_state")).get("started_at")
     created = notes.first_time([feature.get("created_at"), began], (*place, "created_at"))
@@ -89,12 +89,12 @@ class _Phases:
         self._phase_ids: set[str] = set()
         self._task_ids: set[str] = set()
 
-    def tidied(self, phases: list[Json]) -> list[Json]:
+    def tidy(self, phases: list[Json]) -> list[Json]:
         return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(phases)]
 
     def _phase(self, value: Json, number: int, place: Place) -> Json:
         if isinstance(value, str):
-            self._notes.say(place, "is text: it is taken as the phase's name")
+            self._notes.note(place, "is text: it is taken as the phase's name")
             value = {"name": value}
         if not isinstance(value, dict):
             raise Invalid(
@@ -106,13 +106,13 @@ class _Phases:
         known = id_ if isinstance(id_, str) and id_ else number_text(id_)
         if not known:
             known = slug(name) if name else f"phase-{number + 1}"
-            self._notes.say((*place, "phase_id"), f"is missing: {known} is assumed")
+            self._notes.note((*place, "phase_id"), f"is missing: {known} is assumed")
         known = self._once(known, self._phase_ids, (*place, "phase_id"))
         if not name:
-            self._notes.say((*place, "name"), "is missing: the id is assumed")
+            self._notes.note((*place, "name"), "is missing: the id is assumed")
         tasks = phase.get("tasks")
         if tasks is None:
-            self._notes.say((*place, "tasks"), "is missing: none is assumed")
+            self._notes.note((*place, "tasks"), "is missing: none is assumed")
             tasks = []
         if not isinstance(tasks, list):
             raise Invalid(
@@ -127,19 +127,19 @@ class _Phases:
         return with_values(phase, values)
 
     def _once(self, name: str, known: set[str], place: Place) -> str:
-        made, number = name, 2
-        while made in known:
-            made = f"{name[:95]}-{number}"
+        repaired, number = name, 2
+        while repaired in known:
+            repaired = f"{name[:95]}-{number}"
             number += 1
-        if made != name:
-            self._notes.say(place, f"is not unique: {made} is assumed")
-        known.add(made)
-        return made
+        if repaired != name:
+            self._notes.note(place, f"is not unique: {repaired} is assumed")
+        known.add(repaired)
+        return repaired
 
     def _task(self, value: Json, place: Place) -> Json:
         notes = self._notes
         if isinstance(value, str):
-            notes.say(place, "is text: it is taken as the task's description")
+            notes.note(place, "is text: it is taken as the task's description")
             value = {"description": value}
         if not isinstance(value, dict):
             raise Invalid(
@@ -150,7 +150,7 @@ class _Phases:
         description = number_text(task.get("description"))
         id_ = self._task_id(task.get("task_id"), place)
         if not description:
-            notes.say((*place, "description"), "is missing: the id is assumed")
+            notes.note((*place, "description"), "is missing: the id is assumed")
         given_description = task.get("description")
         values: Document = {
             "task_id": id_,
@@ -165,25 +165,27 @@ class _Phases:
 
     def _task_id(self, value: Json, place: Place) -> str:
         plain = value if isinstance(value, str) else number_text(value)
-        made = task_name_of(plain)
-        if not made:
+        repaired = task_name_of(plain)
+        if not repaired:
             number = len(self._task_ids) + 1
             while f"t{number}" in self._task_ids:
                 number += 1
-            made = f"t{number}"
-        if made != value:
-            self._notes.say((*place, "task_id"), f"is read as {made}" if plain else f"is missing: {made} is assumed")
-        return self._once(made, self._task_ids, (*place, "task_id"))
+            repaired = f"t{number}"
+        if repaired != value:
+            self._notes.note(
+                (*place, "task_id"), f"is read as {repaired}" if plain else f"is missing: {repaired} is assumed"
+            )
+        return self._once(repaired, self._task_ids, (*place, "task_id"))
 
     def _agent(self, task: Mapping[str, Json], place: Place) -> str | None:
         agent = task.get("agent")
         if "agent" not in task:
-            self._notes.say((*place, "agent"), "is missing: nobody is assumed")
+            self._notes.note((*place, "agent"), "is missing: nobody is assumed")
         elif isinstance(agent, dict):
-            self._notes.say((*place, "agent"), "is an object: its name is taken")
+            self._notes.note((*place, "agent"), "is an object: its name is taken")
             agent = agent.get("id") or agent.get("name")
         elif agent is not None and not isinstance(agent, str):
-            self._notes.say((*place, "agent"), "is not text")
+            self._notes.note((*place, "agent"), "is not text")
             agent = number_text(agent) or None
         return as_text(agent)
 
@@ -193,21 +195,21 @@ class _Phases:
         plain = status.strip().lower() if isinstance(status, str) else ""
         values: Document = {}
         if plain in _DROPPED:
-            notes.say((*place, "status"), f"{plain} is written as blocked, with {OWN_STATUS}")
+            notes.note((*place, "status"), f"{plain} is written as blocked, with {OWN_STATUS}")
             values = {"status": "blocked", OWN_STATUS: "dropped"}
         else:
             values = {"status": notes.word(status, _TASK_STATUSES, _STATUSES, (*place, "status"), "pending")}
         for name in ("started_at", "completed_at"):
             if name not in task:
-                notes.say((*place, name), "is missing: null is assumed")
+                notes.note((*place, name), "is missing: null is assumed")
             time = task.get(name)
             values[name] = None if time is None or time == "" else notes.time(time, (*place, name))
         started, completed = as_text(values["started_at"]), as_text(values["completed_at"])
         if values["status"] == "completed" and completed is None:
             completed = values["completed_at"] = max([self._last, started or self._last], key=parse_time)
-            notes.say((*place, "completed_at"), f"is missing: {completed} is assumed")
+            notes.note((*place, "completed_at"), f"is missing: {completed} is assumed")
         if started is not None and completed is not None and parse_time(completed) < parse_time(started):
-            notes.say((*place, "completed_at"), "is earlier than started_at, which is assumed instead")
+            notes.note((*place, "completed_at"), "is earlier than started_at, which is assumed instead")
             values["completed_at"] = started
         return values
 
@@ -215,16 +217,16 @@ class _Phases:
         place_of_list: Place = (*place, "artifacts")
         value = task.get("artifacts")
         if value is None:
-            self._notes.say(place_of_list, "is missing: none is assumed")
+            self._notes.note(place_of_list, "is missing: none is assumed")
             return []
         if isinstance(value, str):
-            self._notes.say(place_of_list, "is text: it is taken as one file")
+            self._notes.note(place_of_list, "is text: it is taken as one file")
             value = [value]
         if not isinstance(value, list):
             raise Invalid(
                 f"{document_paths.format_place(place_of_list[1:])} is not a list", hint="It is a list of files."
             )
-        made: list[Json] = []
+        repaired: list[Json] = []
         for number, item in enumerate(value):
             path = (
                 item
@@ -232,9 +234,9 @@ class _Phases:
                 else as_text(as_object(item).get("path")) or as_text(as_object(item).get("file"))
             )
             if path:
-                made.append(path)
+                repaired.append(path)
             if path != item or not path:
-                self._notes.say(
+                self._notes.note(
                     (*place_of_list, number), "is not the name of a file" if not path else "its path is taken"
                 )
-        return made
+        return repaired

@@ -87,12 +87,12 @@ class _AgentEntry:
         self.retries = min(fields.integer(self.error, "retry_count") or 0, MAX_RETRIES)
         self.progress = fields.number(agent, "progress")
         self._agent, self._tokens, self._ref = agent, tokens, ref
-        self.started, self.ended = self._when(span)
+        self.started, self.ended = self._times(span)
         start = span.begin if self.started is None else self.started
         retried = fields.time(self.error, "last_retry_at")
         self.retried = min(span.clamped(start if retried is None else retried, least=start), self.end(span))
 
-    def _when(self, span: TimeSpan) -> tuple[int | None, int | None]:
+    def _times(self, span: TimeSpan) -> tuple[int | None, int | None]:
         """Start and end; a missing one follows from the other and the duration."""
         started, ended_at = fields.time(self._agent, "started_at"), fields.time(self._agent, "completed_at")
         seconds = fields.integer(self._agent, "duration_seconds")
@@ -217,13 +217,15 @@ def _changes(
         else:
             if verb in ("completed", "failed", "timed_out"):
                 # Attempts in between, of which only the count is known.
-                yield from _attempts(entry, "failed", "retried", new_retries if _is_running(agent, steps) else 0, end)
+                yield from _attempt_events(
+                    entry, "failed", "retried", new_retries if _is_running(agent, steps) else 0, end
+                )
                 new_retries = 0
             yield TimedEvent(end, entry.event(verb))
     if not steps and status in ("error", "timeout"):
-        yield from _attempts(entry, "retried", "failed" if status == "error" else "timed_out", new_retries, end)
+        yield from _attempt_events(entry, "retried", "failed" if status == "error" else "timed_out", new_retries, end)
     elif status == "running":
-        yield from _attempts(entry, "failed", "retried", new_retries, end)
+        yield from _attempt_events(entry, "failed", "retried", new_retries, end)
     if not steps and entry.error and not new_retries and _error_text(entry.error) != _error_text(earlier.error):
         yield TimedEvent(end, entry.error_noted())
     if status == "running" and entry.progress is not None and entry.progress != earlier.progress:
@@ -253,7 +255,7 @@ def _is_running(agent: AgentState, steps: tuple[str, ...]) -> bool:
     return len(steps) > 1 or agents_of.status_of(agent) == "running"
 
 
-def _attempts(entry: _AgentEntry, first: str, second: str, count: int, end: int) -> Iterator[TimedEvent]:
+def _attempt_events(entry: _AgentEntry, first: str, second: str, count: int, end: int) -> Iterator[TimedEvent]:
     for _ in range(count):
         yield TimedEvent(min(entry.retried, end), entry.event(first))
         yield TimedEvent(min(entry.retried, end), entry.event(second))

@@ -83,7 +83,7 @@ def _version(part: ObjectRepair) -> None:
         )
     if version != VERSION:
         part.data["schema_version"] = VERSION
-        part.say("schema_version", f"{shorten(str(version), 40)!a} is taken as {VERSION}")
+        part.note("schema_version", f"{shorten(str(version), 40)!a} is taken as {VERSION}")
 
 
 def _identify_session(part: ObjectRepair) -> None:
@@ -109,14 +109,14 @@ def _identity(part: ObjectRepair) -> None:
     if format_names.is_uuid(plain):
         if plain != session_id:
             part.data["session_id"] = plain
-            part.say("session_id", "is written in lower case")
+            part.note("session_id", "is written in lower case")
         return
     own = format_names.imported_id("craft", session_id, began)
     part.data["session_id"] = own
     metadata = dict(fields.obj(part.data, "metadata"))
     metadata["holdfast"] = {**fields.obj(metadata, "holdfast"), "alias": session_id}
     part.data["metadata"] = metadata
-    part.say(
+    part.note(
         "session_id",
         f"{shorten(session_id, 60)!a} is not a UUID of version 4: kept as an alias, the id becomes {own}",
     )
@@ -210,15 +210,15 @@ def _lists(part: ObjectRepair) -> None:
         if entries is None:
             part.missing(key, [])
             continue
-        made = [repair(part, entry, index) for index, entry in enumerate(entries)]
-        part.data[key] = [entry for entry in made if entry is not None]
+        repaired = [repair(part, entry, index) for index, entry in enumerate(entries)]
+        part.data[key] = [entry for entry in repaired if entry is not None]
 
 
 def _decision(part: ObjectRepair, entry: Json, index: int) -> Json:
     if not isinstance(entry, dict):
         words = words_of(entry)
         if words is None:
-            part.say("decisions_made", f"entry {index} is empty and is left out")
+            part.note("decisions_made", f"entry {index} is empty and is left out")
             return None
         part.notes.append(FormatNote(("decisions_made", index), "is plain text; taken as what was chosen"))
         return {
@@ -260,7 +260,7 @@ def _context(part: ObjectRepair) -> None:
         tokens.count(name)
         if tokens.data.get(name) is None and name in tokens.data:
             del tokens.data[name]
-            tokens.say(name, "is empty and is left out")
+            tokens.note(name, "is empty and is left out")
     aside = {name: tokens.data.pop(name) for name in list(tokens.data) if type(tokens.data[name]) is not int}
     if aside:
         usage.data["by_agent_as_found"] = aside
@@ -296,7 +296,7 @@ def _metadata(part: ObjectRepair) -> None:
     if value is None:
         if "metadata" in part.data:
             del part.data["metadata"]
-            part.say("metadata", "is null; left out")
+            part.note("metadata", "is null; left out")
         return
     if not isinstance(value, dict):
         part.set_aside("metadata", "is not an object")
@@ -308,16 +308,16 @@ def _metadata(part: ObjectRepair) -> None:
     if isinstance(commit, str) and not _COMMIT.match(commit):
         if _COMMIT.match(commit.strip().lower()):
             metadata.data["git_commit"] = commit.strip().lower()
-            metadata.say("git_commit", "is written in lower case")
+            metadata.note("git_commit", "is written in lower case")
         else:
             metadata.set_aside("git_commit", "is not a commit of 40 or 64 hexadecimal digits")
     tags = metadata.data.get("tags")
     if isinstance(tags, str):
         metadata.data["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
-        metadata.say("tags", "is text; taken as a list")
+        metadata.note("tags", "is text; taken as a list")
     metadata.texts("tags")
     for key in ("tags", "craft_version"):
         if key in metadata.data and metadata.data[key] is None:
             del metadata.data[key]
-            metadata.say(key, "is null; left out")
+            metadata.note(key, "is null; left out")
     part.data["metadata"] = metadata.data

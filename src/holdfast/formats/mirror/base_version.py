@@ -239,7 +239,7 @@ def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rul
     """What became of the tasks that an edit left out. `ours` is the present truth."""
     left_out = pending_tasks(ours) - pending_tasks(theirs)
     added = list((_completed_work(theirs) - _completed_work(ours)).elements())
-    bases = _bases(theirs, ours, versions, rules)
+    bases = _best_versions(theirs, ours, versions, rules)
     lacking = [(pending_tasks(base) - pending_tasks(theirs)) & left_out for base in bases] or [Counter[str]()]
     removed = lacking[-1]
     # A writer who mentions a task has read it.
@@ -255,7 +255,7 @@ def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rul
     return RemovedTasks(list(_pair_tasks(list(removed.elements()), added)), still_pending)
 
 
-def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
+def _best_versions(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
     """The versions that explain an edit best, the latest last, whichever tasks it left out.
 
     One older than what the writer last wrote counts only if it explains more than everything later.

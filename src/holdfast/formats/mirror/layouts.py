@@ -134,8 +134,8 @@ class MirrorLayout(ABC):
         """
         return [(path, read(data, path).value)]
 
-    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
-        """The same for what was at a path an instant ago."""
+    def gather_displaced(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """Like `gather`, for content that another program had at a path until our write replaced it."""
         return self.gather(root, path, data)
 
     def is_torn(self, path: str, data: bytes) -> bool:
@@ -146,7 +146,7 @@ class MirrorLayout(ABC):
             return True
         return False
 
-    def part(self, path: str, place: Place) -> str:  # noqa: ARG002
+    def file_with(self, path: str, place: Place) -> str:  # noqa: ARG002
         """The file that contains a place of the document whose session `path` identifies."""
         return path
 
@@ -158,7 +158,7 @@ class MirrorLayout(ABC):
         """Whether several sessions, perhaps of other programs too, are in this file and can still be separated."""
         return False
 
-    def salvaged(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
+    def salvage_entries(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
         """What stays of a file that was set aside: entries of others that can still be read."""
         return None
 
@@ -401,7 +401,7 @@ def _names(folder: str) -> list[str]:
 
 
 def folder_stamp(folder: str) -> int:
-    """Changes whenever a name in the folder does; 0 if there is no folder."""
+    """A value that changes whenever a name in the folder does; 0 if there is no folder."""
     try:
         return os.stat(folder).st_mtime_ns
     except OSError:

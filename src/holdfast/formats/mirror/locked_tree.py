@@ -103,7 +103,7 @@ class LockedTree:
         written = self.stored.written(self.place.main)
         mirrored = MirroredFile(
             value, layout.rules, shown, made_current, written.__contains__, edited,
-            file_of=lambda place: absolute_path(self.root, layout.part(path, place)),
+            file_of=lambda place: absolute_path(self.root, layout.file_with(path, place)),
         )  # fmt: skip
         imported = read_back(self.ws, mirrored, self.tree.edit_chains.setdefault(layout.name, {}))
         sessions = self.tree.sessions.setdefault(layout.name, [])
@@ -141,7 +141,7 @@ class LockedTree:
     # ── sessions that have ended ─────────────────────────────────────────────────────────────────────────
 
     def report_ended(self, layout: MirrorLayout, path: str, data: bytes, *, outcome: str) -> bool:
-        """Whether a file shows an ended session as unfinished; if so, reports that, and the `outcome` for the file."""
+        """Report a file that shows an ended session as unfinished, with its `outcome`; returns whether it does."""
         reported = False
         with contextlib.suppress(HoldfastError):
             for _, value in layout.gather(self.root, path, data):
@@ -205,7 +205,7 @@ class LockedTree:
 
 
 def stamp(ws: Workspace) -> str:
-    """Changes with everything recorded, and with the work tree's current session."""
+    """A value that changes whenever something is recorded, and with the work tree's current session."""
     store = ws.existing_store()
     if store is None:
         return ""

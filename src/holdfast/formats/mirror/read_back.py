@@ -169,7 +169,7 @@ class _Edit:
             edit_chains[self._session] = self._next_chain(self._base, document, last, merged_edit.events)
             for session in [*edit_chains][:-_MAX_CHAINS]:
                 del edit_chains[session]
-        notes = [*self._tidied.notes, *notes, *_notes_of(merged_edit.removed_tasks)]
+        notes = [*self._tidied.notes, *notes, *_notes_on_tasks(merged_edit.removed_tasks)]
         return ImportedDocument(self._session, False, merged_edit.events, merged_edit.conflicts, notes)
 
     def _checked(self, context: ImportContext) -> tuple[Document, list[FormatNote]]:
@@ -225,7 +225,7 @@ def _is_shown_as(document: Document, store: Store, session: str, rules: Format) 
     return now is not None and is_same(merge_documents(now, now, document, rules).document, now)
 
 
-def _notes_of(left_out: RemovedTasks) -> Iterator[FormatNote]:
+def _notes_on_tasks(left_out: RemovedTasks) -> Iterator[FormatNote]:
     dropped = [moved.text for moved in left_out.moved if moved.became is None]
     if left_out.kept:
         yield _note(left_out.kept, "left out, but may have been added after the file was read: still pending")

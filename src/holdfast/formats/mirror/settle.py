@@ -56,7 +56,7 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
     if disk_print is None or disk_print.at - max(disk_print.changed, disk_print.touched) < _OLD:
         return
     data = fingerprint.read(full)
-    if layout.is_torn(_named(layout, path), data) or not locked_tree.is_news(data, None):
+    if layout.is_torn(_virtual_name(layout, path), data) or not locked_tree.is_news(data, None):
         os.unlink(full)
         return
     why = Refused("a killed writer had just replaced it")
@@ -64,7 +64,7 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
     os.unlink(full)
 
 
-def _named(layout: MirrorLayout, path: str) -> str:
+def _virtual_name(layout: MirrorLayout, path: str) -> str:
     """A name that tells how to read the content: the kind of file in its folder."""
     return path + (".yaml" if layout.writes_itself else ".json")
 
@@ -380,7 +380,7 @@ class _Settlement:
             self._note_read(layout, broken, fingerprint.hash_of(data), foreign.print)
             return True
         self._locked.set_aside(layout, broken, error)
-        salvaged = layout.salvaged(broken, data)
+        salvaged = layout.salvage_entries(broken, data)
         if salvaged is not None:
             write_atomic(absolute_path(self._root, broken), salvaged, within=self._root)
         return True

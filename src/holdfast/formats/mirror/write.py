@@ -247,7 +247,7 @@ class MirrorWriter:
         if late and path in layout.indexes:
             files.write_atomic(full, late[0], within=self._root)  # the next round merges our entries into it
             return True
-        return bool(late) and self._read_late(layout, path, late[0])
+        return bool(late) and self._read_displaced(layout, path, late[0])
 
     def _remove_file(self, layout: MirrorLayout, path: str, file: WrittenFile) -> bool:
         """Remove a file whose session is shown elsewhere. It is renamed first: it may have been written just now."""
@@ -261,13 +261,13 @@ class MirrorWriter:
         aside = _temporary(folder)
         files.rename(full, aside, within=self._root)
         data = _read_finished(layout, path, aside)
-        late = self._locked.is_news(data, file.hash) and self._read_late(layout, path, data)
+        late = self._locked.is_news(data, file.hash) and self._read_displaced(layout, path, data)
         os.unlink(aside)
         return late
 
-    def _read_late(self, layout: MirrorLayout, path: str, data: bytes) -> bool:
+    def _read_displaced(self, layout: MirrorLayout, path: str, data: bytes) -> bool:
         try:
-            values = layout.late(self._root, path, data)
+            values = layout.gather_displaced(self._root, path, data)
             self._locked.read_hashes.add(fingerprint.hash_of(data))
             are_new = [
                 self._locked.record(layout, where, value, made_current=path in layout.fixed)
@@ -325,7 +325,7 @@ class MirrorWriter:
                 self._remember(written, path, file)
             for path in removed:
                 del written[path]
-        return any([self._read_late(layout, path, data) for path, data in late])  # noqa: C419 (each of them)
+        return any([self._read_displaced(layout, path, data) for path, data in late])  # noqa: C419 (each of them)
 
     def _is_deleted(self, session: str) -> bool:
         state = self._locked.ws.store().state(session)

@@ -80,20 +80,20 @@ class ValueRepair:
             moment = read_time(value, self.context)
         except Invalid as error:
             raise wrong(place, f"is not a time: {error.message}", error.hint) from None
-        made = in_shortest_form(moment.ms)
-        self.note(place, f"{moment.assumed or 'written in UTC'}: {shorten(value, 40)} is {made}")
-        return made
+        repaired = in_shortest_form(moment.ms)
+        self.note(place, f"{moment.assumed or 'written in UTC'}: {shorten(value, 40)} is {repaired}")
+        return repaired
 
     def _counted(self, value: float, place: Place) -> str:
         number = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
         if number in _SECONDS:
-            made = in_shortest_form(int(value * 1000))
+            repaired = in_shortest_form(int(value * 1000))
         elif number in _MILLIS:
-            made = in_shortest_form(number)
+            repaired = in_shortest_form(number)
         else:
             raise wrong(place, f"is not a time: {shorten(str(value), 30)}")
-        self.note(place, f"a number is taken as time since 1970: {made}")
-        return made
+        self.note(place, f"a number is taken as time since 1970: {repaired}")
+        return repaired
 
     def number(self, value: Json, place: Place) -> float | None:
         """A number, also from unambiguous text; None when there is none."""
@@ -111,10 +111,10 @@ class ValueRepair:
         number = self.number(value, place)
         if number is None or (isinstance(number, int) and 0 <= number <= maximum):
             return number
-        made = round(min(max(number, 0), maximum))
-        if made != number or isinstance(value, float):
-            self.note(place, f"taken as {made}")
-        return made
+        repaired = round(min(max(number, 0), maximum))
+        if repaired != number or isinstance(value, float):
+            self.note(place, f"taken as {repaired}")
+        return repaired
 
     def text(self, value: Json, place: Place) -> str | None:
         """Text; None when there is none."""

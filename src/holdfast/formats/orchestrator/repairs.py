@@ -44,15 +44,15 @@ def repair_usage(value: Json, repair: ValueRepair) -> Json:
         value = {"estimated_tokens": value}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
-    made = repair.renamed(value, _USAGE_NAMES, place)
-    tokens = repair.whole(made.get("estimated_tokens"), (*place, "estimated_tokens"))
+    repaired = repair.renamed(value, _USAGE_NAMES, place)
+    tokens = repair.whole(repaired.get("estimated_tokens"), (*place, "estimated_tokens"))
     if tokens is None:
         repair.note((*place, "estimated_tokens"), "is missing, taken as 0")
-    made["estimated_tokens"] = tokens or 0
-    made["percentage"] = _share(made.get("percentage"), tokens or 0, repair)
-    if "last_compression" in made:
-        made["last_compression"] = repair.time(made["last_compression"], (*place, "last_compression"))
-    return made
+    repaired["estimated_tokens"] = tokens or 0
+    repaired["percentage"] = _share(repaired.get("percentage"), tokens or 0, repair)
+    if "last_compression" in repaired:
+        repaired["last_compression"] = repair.time(repaired["last_compression"], (*place, "last_compression"))
+    return repaired
 
 
 def _share(value: Json, tokens: int, repair: ValueRepair) -> float:
@@ -142,9 +142,9 @@ def _with_required_keys(document: Document, original: Document) -> Document:
     """The document with every required key: existing keys keep their order, a new version comes first."""
     if all(key in original for key in _ORDER):
         return {key: document[key] for key in original}
-    made = {} if "schema_version" in original else {"schema_version": document["schema_version"]}
+    repaired = {} if "schema_version" in original else {"schema_version": document["schema_version"]}
     return {
-        **made,
+        **repaired,
         **{key: document[key] for key in original},
         **{key: None for key in _ORDER if key not in document},
     }
@@ -208,12 +208,12 @@ def _name(document: Document, repair: ValueRepair) -> None:
     if is_session_id(named):
         return
     if is_session_id(named.strip().lower()):
-        made = named.strip().lower()
+        repaired = named.strip().lower()
     else:
         seed = named or f"{document.get('goal')}\n{document['created']}"
-        made = f"{str(document['created'])[:10]}-{digest(seed.encode('utf-8', 'replace'))[:6]}"
-    repair.note(("session_id",), f"{shorten(named, 60) + ' is' if named else 'is missing,'} taken as {made}")
-    document["session_id"] = made
+        repaired = f"{str(document['created'])[:10]}-{digest(seed.encode('utf-8', 'replace'))[:6]}"
+    repair.note(("session_id",), f"{shorten(named, 60) + ' is' if named else 'is missing,'} taken as {repaired}")
+    document["session_id"] = repaired
 
 
 def _project(value: Json, repair: ValueRepair) -> Json:
@@ -228,20 +228,20 @@ def _project(value: Json, repair: ValueRepair) -> Json:
         return {"name": name.strip() or observed.name.strip() or "project", "path": path, "git_branch": None}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
-    made = repair.renamed(value, {"git_branch": ("branch",)}, place)
-    texts = {key: repair.text(made.get(key), (*place, key)) for key in ("name", "path", "git_branch")}
+    repaired = repair.renamed(value, {"git_branch": ("branch",)}, place)
+    texts = {key: repair.text(repaired.get(key), (*place, key)) for key in ("name", "path", "git_branch")}
     for key, text in texts.items():
-        if key in made:
-            made[key] = text
+        if key in repaired:
+            repaired[key] = text
     name = texts.get("name") or ""
     if not name.strip():
         base = posixpath.basename((texts.get("path") or "").replace("\\", "/").rstrip("/"))
-        made["name"] = base.strip() or observed.name.strip() or "project"
-        repair.note((*place, "name"), f"is missing, taken as {made['name']}")
-    if "path" not in made:
-        made["path"] = None
+        repaired["name"] = base.strip() or observed.name.strip() or "project"
+        repair.note((*place, "name"), f"is missing, taken as {repaired['name']}")
+    if "path" not in repaired:
+        repaired["path"] = None
         repair.note((*place, "path"), "is missing")
-    return made
+    return repaired
 
 
 def _words(document: Document, repair: ValueRepair) -> None:
@@ -335,9 +335,9 @@ def _agent_type(entry: AgentFields, repair: ValueRepair, place: Place) -> str:
     written = repair.text(entry.get("type"), (*place, "type"))
     if written is not None and written.strip():
         return written
-    made = re.sub(r"[-_.]?[0-9]+\Z", "", str(entry["id"])) or "agent"
-    repair.note((*place, "type"), f"is missing, taken as {made}")
-    return made
+    repaired = re.sub(r"[-_.]?[0-9]+\Z", "", str(entry["id"])) or "agent"
+    repair.note((*place, "type"), f"is missing, taken as {repaired}")
+    return repaired
 
 
 def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None:
@@ -363,9 +363,9 @@ def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None
 
 def _progress(value: Json, repair: ValueRepair, place: Place) -> int | None:
     if isinstance(value, float) and 0 < value <= 1:
-        made = round(value * 100)
-        repair.note(place, f"a share of 1 is taken as {made} percent")
-        return made
+        repaired = round(value * 100)
+        repair.note(place, f"a share of 1 is taken as {repaired} percent")
+        return repaired
     return repair.whole(value, place, 100)
 
 
@@ -373,7 +373,7 @@ def _progress(value: Json, repair: ValueRepair, place: Place) -> int | None:
 
 
 def repair_completed(value: Json, repair: ValueRepair) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("completed_work",))):
         place: Place = ("completed_work", position)
         if isinstance(entry, str):
@@ -391,8 +391,8 @@ def repair_completed(value: Json, repair: ValueRepair) -> list[Json]:
             work["outcome"] = repair.text(work["outcome"], (*place, "outcome"))
         if "files" in work:
             work["files"] = _files(work["files"], repair, (*place, "files"))
-        made.append(work)
-    return made
+        repaired.append(work)
+    return repaired
 
 
 def _files(value: Json, repair: ValueRepair, place: Place) -> list[Json]:
@@ -401,7 +401,7 @@ def _files(value: Json, repair: ValueRepair, place: Place) -> list[Json]:
 
 
 def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("pending_tasks",))):
         place: Place = ("pending_tasks", position)
         text = entry
@@ -422,15 +422,15 @@ def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
         if words is None or not words.strip():
             repair.left_out(entry, place)
             continue
-        made.append(words)
-    return made
+        repaired.append(words)
+    return repaired
 
 
 # ── decisions, errors ────────────────────────────────────────────────────────────────────────────────────
 
 
 def repair_decisions(value: Json, repair: ValueRepair, updated: str) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("decisions_made",))):
         place: Place = ("decisions_made", position)
         if isinstance(entry, str):
@@ -450,15 +450,15 @@ def repair_decisions(value: Json, repair: ValueRepair, updated: str) -> list[Jso
         if at is None:
             repair.note((*place, "timestamp"), f"is missing, taken as {updated}")
         decision["timestamp"] = at or updated
-        made.append(decision)
-    return made
+        repaired.append(decision)
+    return repaired
 
 
 def repair_errors(value: Json, repair: ValueRepair) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("errors",))):
         if isinstance(entry, dict):
-            made.append(entry)
+            repaired.append(entry)
         elif (words := repair.text(entry, ("errors", position))) is not None:
-            made.append(words)
-    return made
+            repaired.append(words)
+    return repaired

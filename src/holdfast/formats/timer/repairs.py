@@ -138,7 +138,7 @@ _REASONS: Final = {"MANUAL": "Paused", "AUTO_IDLE": "User idle", "AUTO_TASK": "T
 
 class _PauseEntry(NamedTuple):
     place: Place
-    made: Document
+    repaired: Document
     since: int
     until: int | None
 
@@ -156,17 +156,17 @@ class _PauseRepair:
         self.paused = 0
         self.lasts = False
 
-    def tidied(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
+    def tidy(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
         if pauses is None:
             self._values.note(("pauses",), "are missing: taken as none")
             return []
         if not isinstance(pauses, list):
             raise Invalid("$.pauses is not a list", hint="It holds one object for every pause.")
-        entries = self._in_order([self._entry(pause, position) for position, pause in enumerate(pauses)])
-        entries = self._apart(self._closed(entries, is_running=is_running))
+        entries = self._sort([self._entry(pause, position) for position, pause in enumerate(pauses)])
+        entries = self._cut_overlaps(self._close_pauses(entries, is_running=is_running))
         self.last = max([self.last, *(entry.since if entry.until is None else entry.until for entry in entries)])
         self.lasts = bool(entries) and entries[-1].until is None
-        return [self._counted(entry) for entry in entries]
+        return [self._set_length(entry) for entry in entries]
 
     def _entry(self, pause: Json, position: int) -> _PauseEntry:
         place: Place = ("pauses", position)
@@ -175,14 +175,14 @@ class _PauseRepair:
                 f"{document_paths.format_place(place)} is not an object", hint="A pause has at least a startTime."
             )
         values = self._values
-        made = values.renamed(pause, _OTHER_PAUSE_NAMES, place)
-        self._words(made, place)
-        since = values.moment(made, "startTime", place)
-        until = values.moment(made, "endTime", place)
-        length = values.count(made.get("durationMs"))
+        repaired = values.renamed(pause, _OTHER_PAUSE_NAMES, place)
+        self._set_type_and_reason(repaired, place)
+        since = values.moment(repaired, "startTime", place)
+        until = values.moment(repaired, "endTime", place)
+        length = values.count(repaired.get("durationMs"))
         if since is None and until is not None and length is not None:
             since = until - length
-            made["startTime"] = values.spelled(since)
+            repaired["startTime"] = values.spelled(since)
             values.note((*place, "startTime"), "is missing: computed from endTime and durationMs")
         if since is None:
             raise Invalid(
@@ -193,58 +193,58 @@ class _PauseRepair:
                 raise Invalid(
                     f"{document_paths.format_place(place)} ends before it begins", hint="Put its times right."
                 )
-            until = self._end(made, place, since + length, "is before startTime: computed from durationMs")
-        return _PauseEntry(place, made, since, until)
+            until = self._set_end(repaired, place, since + length, "is before startTime: computed from durationMs")
+        return _PauseEntry(place, repaired, since, until)
 
-    def _words(self, made: Document, place: Place) -> None:
+    def _set_type_and_reason(self, repaired: Document, place: Place) -> None:
         values = self._values
-        reason = values.text(made.get("reason"), (*place, "reason"))
-        written = made.get("type")
+        reason = values.text(repaired.get("reason"), (*place, "reason"))
+        written = repaired.get("type")
         if not isinstance(written, str) or written not in _REASONS:
             plain = written.strip().lower().replace("-", "_") if isinstance(written, str) else ""
             pause_type = _TYPES.get(plain) or _guess_type(reason)
             why = "is missing" if written is None else f"{shorten(str(written), 40)!a} is not one of the three"
             values.note((*place, "type"), f"{why}: taken as {pause_type}")
-            made["type"] = pause_type
+            repaired["type"] = pause_type
             if plain == "timeout":
                 reason = TIMEOUT
         if reason is None:
-            reason = _REASONS[str(made["type"])]
+            reason = _REASONS[str(repaired["type"])]
             values.note((*place, "reason"), f"is missing: taken as {reason}")
-        made["reason"] = reason
+        repaired["reason"] = reason
 
-    def _end(self, made: Document, place: Place, until: int, why: str) -> int:
-        made["endTime"] = self._values.spelled(until)
+    def _set_end(self, repaired: Document, place: Place, until: int, why: str) -> int:
+        repaired["endTime"] = self._values.spelled(until)
         self._values.note((*place, "endTime"), why)
         return until
 
-    def _in_order(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
+    def _sort(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
         ordered = sorted(entries, key=lambda entry: entry.since)
         if ordered != entries:
             self._values.note(("pauses",), "are put in order of time")
         return ordered
 
-    def _closed(self, entries: list[_PauseEntry], *, is_running: bool | None) -> list[_PauseEntry]:
+    def _close_pauses(self, entries: list[_PauseEntry], *, is_running: bool | None) -> list[_PauseEntry]:
         """Close pauses: only the last may be open, and not if the clock runs and something happened since."""
-        made: list[_PauseEntry] = []
+        repaired: list[_PauseEntry] = []
         for position, entry in enumerate(entries):
             until = entry.until
             if until is None:
-                length = self._values.count(entry.made.get("durationMs"))
+                length = self._values.count(entry.repaired.get("durationMs"))
                 if position < len(entries) - 1:
                     following = entries[position + 1].since
                     until = following if not length else min(entry.since + length, following)
-                    until = self._end(
-                        entry.made, entry.place, until, "is open, but another follows: ended before that"
+                    until = self._set_end(
+                        entry.repaired, entry.place, until, "is open, but another follows: ended before that"
                     )
-                elif is_running and (ended := self._ended(entry.since, length or 0)) is not None:
-                    until = self._end(
-                        entry.made, entry.place, ended, "is open, but the session goes on: taken as ended"
+                elif is_running and (ended := self._end_of_open_pause(entry.since, length or 0)) is not None:
+                    until = self._set_end(
+                        entry.repaired, entry.place, ended, "is open, but the session goes on: taken as ended"
                     )
-            made.append(entry._replace(until=until))
-        return made
+            repaired.append(entry._replace(until=until))
+        return repaired
 
-    def _ended(self, since: int, length: int) -> int | None:
+    def _end_of_open_pause(self, since: int, length: int) -> int | None:
         """When an open pause ended, if the clock runs; None if nothing shows it."""
         if self._edited is not None:
             # Its length is what we counted so far: a message ended it, or the change of status.
@@ -253,32 +253,32 @@ class _PauseRepair:
             return since + length
         return self._message if self._message > since else None
 
-    def _apart(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
+    def _cut_overlaps(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
         reached = self._start
-        made: list[_PauseEntry] = []
+        repaired: list[_PauseEntry] = []
         for entry in entries:
             since, until = entry.since, entry.until
             if since < reached:
                 since = reached
-                entry.made["startTime"] = self._values.spelled(since)
-                before = "the end of the pause before it" if made else "the session began"
+                entry.repaired["startTime"] = self._values.spelled(since)
+                before = "the end of the pause before it" if repaired else "the session began"
                 self._values.note((*entry.place, "startTime"), f"is before {before}: the pause is cut")
             if until is not None and until < since:
                 until = since
-                entry.made["endTime"] = self._values.spelled(until)
+                entry.repaired["endTime"] = self._values.spelled(until)
             reached = since if until is None else until
-            made.append(entry._replace(since=since, until=until))
-        return made
+            repaired.append(entry._replace(since=since, until=until))
+        return repaired
 
-    def _counted(self, entry: _PauseEntry) -> Json:
+    def _set_length(self, entry: _PauseEntry) -> Json:
         length = (self.last if entry.until is None else entry.until) - entry.since
         self.paused += length
-        written = entry.made.get("durationMs")
+        written = entry.repaired.get("durationMs")
         if isinstance(written, bool) or not isinstance(written, int) or written != length:
             problem = "is missing" if written is None else f"says {shorten(str(written), 40)}"
             self._values.note((*entry.place, "durationMs"), f"{problem}: {length:,} by its times")
-        entry.made["durationMs"] = length
-        return entry.made
+        entry.repaired["durationMs"] = length
+        return entry.repaired
 
 
 def _guess_type(reason: str | None) -> str:
@@ -323,20 +323,20 @@ class _DocumentRepair:
         self.notes: list[FormatNote] = []
         self._context = context
         self._values = _ValueRepair(context, self.notes)
-        self._made = self._values.renamed(document, _OTHER_NAMES, ())
+        self._repaired = self._values.renamed(document, _OTHER_NAMES, ())
 
     def document(self) -> Document:
-        made = self._made
+        repaired = self._repaired
         start, last = self._times()
         self._names(start)
         pauses = _PauseRepair(self._values, start, last, self._context.edited)
-        made["pauses"] = pauses.tidied(made.get("pauses"), is_running=self._is_running())
+        repaired["pauses"] = pauses.tidy(repaired.get("pauses"), is_running=self._is_running())
         self._status(is_paused=pauses.lasts)
         last = pauses.last
         self._number("totalPausedMs", pauses.paused)
         self._number("actualWorkingMs", last - start - pauses.paused)
         self._reminders(last - start - pauses.paused)
-        return made
+        return repaired
 
     def _note(self, place: Place, message: str) -> None:
         self.notes.append(FormatNote(place, message))
@@ -345,9 +345,11 @@ class _DocumentRepair:
 
     def _times(self) -> tuple[int, int]:
         """Start and last message; one is derived from the other if missing."""
-        start = self._values.moment(self._made, "startTime", ())
-        last = self._values.moment(self._made, "lastMessageTime", ())
-        stated = sum(self._values.count(self._made.get(name)) or 0 for name in ("actualWorkingMs", "totalPausedMs"))
+        start = self._values.moment(self._repaired, "startTime", ())
+        last = self._values.moment(self._repaired, "lastMessageTime", ())
+        stated = sum(
+            self._values.count(self._repaired.get(name)) or 0 for name in ("actualWorkingMs", "totalPausedMs")
+        )
         if start is None and last is None:
             raise Invalid("startTime is missing", hint="Without it, working time cannot be counted.")
         if start is None:
@@ -363,25 +365,25 @@ class _DocumentRepair:
         return start, last
 
     def _put_time(self, name: str, ms: int, why: str) -> None:
-        self._made[name] = self._values.spelled(ms)
+        self._repaired[name] = self._values.spelled(ms)
         self._note((name,), why)
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _names(self, start: int) -> None:
-        made = self._made
-        words = {name: self._values.text(made.get(name), (name,)) for name in ("scope", "task", "summary")}
-        written = self._values.text(made.get("sessionId"), ("sessionId",))
-        branch = self._values.text(made.get("branchName"), ("branchName",))
+        repaired = self._repaired
+        words = {name: self._values.text(repaired.get(name), (name,)) for name in ("scope", "task", "summary")}
+        written = self._values.text(repaired.get("sessionId"), ("sessionId",))
+        branch = self._values.text(repaired.get("branchName"), ("branchName",))
         if not any((written, branch, words["task"], words["summary"])):
             raise Invalid("the document names neither a session nor a task", hint="Give it a sessionId or a task.")
         name = self._session(written, (branch or "").removeprefix("session/"), words, start)
-        if made.get("sessionId") != name:
-            made["sessionId"] = name
+        if repaired.get("sessionId") != name:
+            repaired["sessionId"] = name
             problem = "is missing" if written is None else f"{shorten(written, 40)!a} is not a day, a dash and a name"
             self._note(("sessionId",), f"{problem}: taken as {name}")
         if branch != f"session/{name}":
-            made["branchName"] = f"session/{name}"
+            repaired["branchName"] = f"session/{name}"
             problem = "is missing" if branch is None else f"{shorten(branch, 40)!a} is not session/ and the id"
             self._note(("branchName",), f"{problem}: taken as session/{name}")
         scope, task = words["scope"], words["task"]
@@ -406,36 +408,36 @@ class _DocumentRepair:
     def _word(self, name: str, written: str | None, otherwise: str, source: str) -> None:
         if written is None:
             self._note((name,), f"is missing: taken from {source}")
-        self._made[name] = otherwise if written is None else written
+        self._repaired[name] = otherwise if written is None else written
 
     # ── status and numbers ───────────────────────────────────────────────────────────────────────────────
 
     def _is_running(self) -> bool | None:
         """Does the status mean a running clock? None when there is no status."""
-        status = self._made.get("status")
+        status = self._repaired.get("status")
         if not isinstance(status, str):
             return None
         plain = status.strip().lower().replace("-", "_").replace(" ", "_")
         return plain in _RUNNING
 
     def _status(self, *, is_paused: bool) -> None:
-        written = self._made.get("status")
+        written = self._repaired.get("status")
         running = self._is_running()
         status = "PAUSED" if is_paused or running is False else "IN_PROGRESS"
         if written != status:
             problem = "is missing" if written is None else f"{shorten(str(written), 40)!a} does not fit"
             self._note(("status",), f"{problem}: taken as {status}")
-        self._made["status"] = status
+        self._repaired["status"] = status
 
     def _number(self, name: str, expected: int) -> None:
-        written = self._made.get(name)
+        written = self._repaired.get(name)
         if isinstance(written, bool) or not isinstance(written, int) or written != expected:
             problem = "is missing" if written is None else f"says {_shown(written)}"
             self._note((name,), f"{problem}: {expected:,} by the pauses")
-        self._made[name] = expected
+        self._repaired[name] = expected
 
     def _reminders(self, working: int) -> None:
-        value = self._made.get("reminders")
+        value = self._repaired.get("reminders")
         if value is None:
             self._note(("reminders",), "are missing: taken from the time worked")
             value = {}
@@ -446,12 +448,12 @@ class _DocumentRepair:
             flag = self._values.flag(flags.get(name))
             if flag is None:
                 flag = working >= minutes * MINUTE
-                if "reminders" in self._made:
+                if "reminders" in self._repaired:
                     self._note(("reminders", name), "is missing: taken from the time worked")
             elif flag is not flags[name]:
                 self._note(("reminders", name), f"{_shown(flags[name])} is taken as {str(flag).lower()}")
             flags[name] = flag
-        self._made["reminders"] = flags
+        self._repaired["reminders"] = flags
 
 
 def _shown(value: Json) -> str:

@@ -138,7 +138,7 @@ def _walk(meanings: Meanings, holder: dict[str, Json], place: Place, context: _C
             continue
         if isinstance(value, dict):
             inside = context.inside(set(words_of(key)), row)
-            holds = _holds(row, value)
+            holds = _has_own_keys(row, value)
             if (holds or inside.git) and len(place) < _MAX_DEPTH:
                 _walk(meanings, value, key_place, inside._replace(facts_only=context.facts_only or not holds))
             if holds and not (row is not None and values.is_item(value)):
@@ -212,7 +212,7 @@ def _walk_latest(meanings: Meanings, value: Json, place: Place) -> None:
     if _walk_current(meanings, value, place):
         return
     listed = enumerate(value if isinstance(value, list) else [])
-    entries = [(_order(entry), position, entry) for position, entry in listed if isinstance(entry, dict)]
+    entries = [(_session_order(entry), position, entry) for position, entry in listed if isinstance(entry, dict)]
     for ordered in ([entry for entry in entries if entry[0][0]], [entry for entry in entries if entry[0][1] >= 0]):
         if entries and len(ordered) == len(entries):
             _, position, entry = max(ordered, key=lambda candidate: (candidate[0], candidate[1]))
@@ -220,7 +220,7 @@ def _walk_latest(meanings: Meanings, value: Json, place: Place) -> None:
             return
 
 
-def _order(entry: dict[str, Json]) -> tuple[str, int]:
+def _session_order(entry: dict[str, Json]) -> tuple[str, int]:
     """The date and number of a listed session."""
     dates = [
         values.with_numeric_date(item)
@@ -240,7 +240,7 @@ def _may_inherit(key: str) -> bool:
     return all(row.meaning not in _FACTS | _GIT | {"nothing"} for row in rows_named(key))
 
 
-def _holds(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
+def _has_own_keys(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
     """Does an object contain keys with meanings of their own, rather than being an entry or a list of them?"""
     if row is None:
         return True
@@ -250,7 +250,7 @@ def _holds(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
     for key, entry in value.items():
         inner = row_of(key, entry) if entry else None
         if inner is None:
-            if single and depth < _MAX_DEPTH and isinstance(entry, dict) and _holds(row, entry, depth + 1):
+            if single and depth < _MAX_DEPTH and isinstance(entry, dict) and _has_own_keys(row, entry, depth + 1):
                 return True
             continue
         if inner.meaning in _WORK and not (single and inner.meaning == "doing"):

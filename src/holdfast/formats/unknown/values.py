@@ -137,7 +137,7 @@ def text_of(value: Json) -> str | None:
 
 
 def says_something(text: str) -> bool:
-    """Does a text have content? "none", a number, a version, a date, a path or a hash alone has not."""
+    """Does a text have content? "none", a number, a version, a date, a path or a hash alone has none."""
     plain = text.strip().strip("`'\"")
     if not any(letter.isalpha() for letter in plain):
         return False

@@ -73,7 +73,7 @@ _Interpret = Callable[[Payload, str | None], tuple[AnySignal, ...]]
 
 
 def _silent(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:  # noqa: ARG001 - the table's signature
-    """Nothing that the agent or the person did."""
+    """No signals: neither the agent nor the person did anything."""
     return ()
 
 

@@ -301,7 +301,7 @@ class RolloutIndex:
         return self._paths.get(name)
 
     def has_top(self, names: Iterable[str]) -> bool:
-        """Whether one of these conversations, or of their callers in turn, is here and is nobody's subagent."""
+        """Whether the top-level conversation of one of these, following their callers, is here."""
         waiting, seen = list(names), set[str]()
         while waiting:
             name = waiting.pop()

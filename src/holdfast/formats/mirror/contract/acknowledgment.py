@@ -59,7 +59,7 @@ class _Section(NamedTuple):
 
 
 def specification(file: str) -> Specification:
-    """The given text: its version (1.0 if it names none), checksum and headings."""
+    """A specification: its version (1.0 if it names none), checksum and headings."""
     import hashlib
 
     raw = read_limited(file, MAX_SIZE, what="the specification")
@@ -73,7 +73,7 @@ def specification(file: str) -> Specification:
 
 
 def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowledgment:
-    """Record that `agent` adheres to the given text: add its section, or renew it."""
+    """Record that `agent` adheres to the specification: add its section, or renew it."""
     path = layout.acknowledgment(root)
     name = _agent(agent)
     spec = specification(spec_file)
@@ -96,7 +96,7 @@ def read_acknowledgments(root: str) -> list[Acknowledgment]:
 
 
 def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowledgment]:
-    """The acknowledgments (of one agent, or all) of the given text; raises for the first invalid one.
+    """The acknowledgments (of one agent, or all) of the specification; raises for the first invalid one.
 
     `NotFound` if no agent, or not this one, acknowledged anything; `Invalid` if a section lacks a line; `Refused` if
     another version was acknowledged, or the text has changed since.

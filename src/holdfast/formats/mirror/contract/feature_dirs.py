@@ -91,7 +91,7 @@ def create(
     return feature
 
 
-def settle(root: str) -> list[str]:
+def finish_interrupted(root: str) -> list[str]:
     """Complete or undo what creators that died left behind; returns sentences about it.
 
     Costs one look at the directory if there is nothing to do. A creator still at work is left alone.

@@ -113,8 +113,8 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
         fresh = not os.path.lexists(path)
         fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            new = _missing(fd, encoded, thorough=thorough)
-            if new and not _ends_well(fd):
+            new = _missing_lines(fd, encoded, thorough=thorough)
+            if new and not _ends_with_line_break(fd):
                 _write(fd, b"\n", path)
             for data in new:
                 _write(fd, data, path)
@@ -129,10 +129,10 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
     return len(new)
 
 
-def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
-    written = _intact_events(fd) if thorough else _written(fd, _TAIL)
+def _missing_lines(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
+    written = _intact_events(fd) if thorough else _written_events(fd, _TAIL)
     if not written.whole and any(written.has(line) is None for line, _ in encoded):
-        written = _written(fd, None)
+        written = _written_events(fd, None)
     missing: list[bytes] = []
     hashes: set[str] = set()
     for line, data in encoded:
@@ -145,7 +145,7 @@ def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorou
     return missing
 
 
-def _ends_well(fd: int) -> bool:
+def _ends_with_line_break(fd: int) -> bool:
     size = os.fstat(fd).st_size
     if not size:
         return True
@@ -168,7 +168,7 @@ def _write(fd: int, data: bytes, path: str) -> None:
 # ── what is there ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _written(fd: int, tail: int | None) -> WrittenEvents:
+def _written_events(fd: int, tail: int | None) -> WrittenEvents:
     size = os.fstat(fd).st_size
     is_whole = tail is None or size <= tail
     hashes: set[str] = set()
@@ -197,12 +197,12 @@ def _intact_events(fd: int) -> WrittenEvents:
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
     """Every line with its line break, one at a time. Raises `Invalid` if the file is too large for a history."""
     if os.fstat(file.fileno()).st_size > MAX_SIZE:
-        raise _too_much(f"is larger than {MAX_SIZE >> 20} MiB")
+        raise _too_large(f"is larger than {MAX_SIZE >> 20} MiB")
     number = 0
     while raw := file.readline(limits.MAX_HISTORY_LINE_SIZE):
         number += 1
         if number > limits.MAX_HISTORY_LINES:
-            raise _too_much(f"has more than {limits.MAX_HISTORY_LINES:,} lines")
+            raise _too_large(f"has more than {limits.MAX_HISTORY_LINES:,} lines")
         if len(raw) == limits.MAX_HISTORY_LINE_SIZE and not raw.endswith(b"\n"):
             while (chunk := file.readline(limits.MAX_HISTORY_LINE_SIZE)) and not chunk.endswith(b"\n"):
                 pass
@@ -210,7 +210,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
         yield raw
 
 
-def _too_much(why: str) -> Invalid:
+def _too_large(why: str) -> Invalid:
     return Invalid(f"the history {why}", hint="Move its older lines into a file of their own.", operation="read")
 
 
@@ -350,7 +350,7 @@ def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
             room -= size_of(line)
             untaken = number if room < 0 else None
         # With that many wrong lines, the others need not be counted.
-        problem = _wrong(line) if strict and wrong.number < _MAX_LINE_NUMBERS else None
+        problem = _line_error(line) if strict and wrong.number < _MAX_LINE_NUMBERS else None
         if problem is not None:
             why = why or problem
             wrong.add(number)
@@ -361,7 +361,7 @@ def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
     return HistoryIndex(unreadable, changed, wrong, why, present.lacking(), untaken)
 
 
-def _wrong(line: Mapping[str, Json]) -> str | None:
+def _line_error(line: Mapping[str, Json]) -> str | None:
     if FORMAT.is_sound(msgspec.json.encode(line), HISTORY):
         return None
     errors = [problem for problem in FORMAT.problems(dict(line), HISTORY) if problem.severity == "error"]

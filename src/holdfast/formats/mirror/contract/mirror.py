@@ -97,8 +97,8 @@ class ContractLayout(MirrorLayout):
                 documents.append((f"{HOME}/{feature.id}/{_STATE}", document))
         return documents
 
-    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
-        """One file as it was, with the others as they are."""
+    def gather_displaced(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """The document with this one file as it was before our write, and the others as they are."""
         if path == REGISTRY:
             entries = _entries(data)
             documents = [(where, value) for where, value in self.gather(root, path, data) if isinstance(value, dict)]
@@ -114,7 +114,7 @@ class ContractLayout(MirrorLayout):
     def is_torn(self, path: str, data: bytes) -> bool:
         return not data.strip() or super().is_torn(path, data)
 
-    def part(self, path: str, place: Place) -> str:
+    def file_with(self, path: str, place: Place) -> str:
         name = {"state": _STATE, "plan": _PLAN}.get(str(place[0]) if place else "state")
         return REGISTRY if name is None else f"{os.path.dirname(path)}/{name}"
 
@@ -126,7 +126,7 @@ class ContractLayout(MirrorLayout):
         except HoldfastError:
             return False
 
-    def salvaged(self, path: str, data: bytes) -> bytes | None:
+    def salvage_entries(self, path: str, data: bytes) -> bytes | None:
         from holdfast.formats.mirror.contract.restore import salvage_entries
         from holdfast.formats.text import yaml
 
@@ -142,7 +142,7 @@ class ContractLayout(MirrorLayout):
         displaced: Callable[[str, str], bool],
     ) -> dict[str, WrittenFile]:
         home = layout.root_of(root)
-        feature_dirs.settle(home)
+        feature_dirs.finish_interrupted(home)
         register = layout.registry(home)
         if _was_replaced(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
             return {}  # changed since it was read, so read it first

@@ -47,13 +47,13 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
     if not layout.root_exists(root):
         return []
     moment = Wall().now() if now is None else now
-    sentences: list[str] = [] if _merging(root) else feature_dirs.settle(root)
+    sentences: list[str] = [] if _merging(root) else feature_dirs.finish_interrupted(root)
     for feature in layout.undeleted_features(root):
         sentences += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
     sentences += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
     sentences += _guarded(partial(_restore_readme, root), "README.md")
     sentences += _guarded(partial(_sweep, root, moment), "temporary files")
-    return sentences + ([] if _merging(root) else feature_dirs.settle(root))
+    return sentences + ([] if _merging(root) else feature_dirs.finish_interrupted(root))
 
 
 def _guarded(step: Callable[[], list[str]], name: str) -> list[str]:
