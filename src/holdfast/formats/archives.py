@@ -54,7 +54,7 @@ def _problem(ws: Workspace, path: str) -> HoldfastError | None:
 
     try:
         if os.path.getsize(path) > _MAX_SIZE:
-            return Invalid("it is larger than an archive is")
+            return Invalid("it is too large for an archive")
         value = read(read_limited(path, _MAX_SIZE, what="an archive"), path).value
         registry.format_named("orchestrator").tidy(value, import_context(ws))
     except HoldfastError as error:

@@ -76,7 +76,7 @@ def undo(path: str) -> list[Migrated]:
     results: list[Migrated] = []
     for name, (backup, moment) in sorted(latest.items()):
         _refuse_link(name)
-        old = files.read_limited(backup, LIMIT, what="the file from before")
+        old = files.read_limited(backup, LIMIT, what="the file before its migration")
         aside = free_name(f"{name}.after-{moment}")
         if os.path.lexists(name):
             _copy(name, aside)

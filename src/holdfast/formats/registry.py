@@ -22,7 +22,3 @@ def format_named(name: str) -> Format:
         assert isinstance(loaded, Format)
         _loaded[name] = loaded
     return _loaded[name]
-
-
-def all_formats() -> list[Format]:
-    return [format_named(name) for name in NAMES]

@@ -86,13 +86,13 @@ def process_file(raw: bytes, path: str) -> None:
     for value in read(raw, path):
         detect.recognise(value, path)
         detect.why_foreign(value)
-        for rules in registry.all_formats():
+        for rules in map(registry.format_named, registry.NAMES):
             rules.detects(value)
         detected = detect.recognise(value, path)
         if detected is not None:
             process(value, detected[0])
         salvage(value)
-    for rules in registry.all_formats():
+    for rules in map(registry.format_named, registry.NAMES):
         for kind in rules.kinds:
             rules.is_sound(raw, kind)
     recover(raw, path)

@@ -126,7 +126,7 @@ def decode_records(
                 try:
                     record = decode(repaired)
                 except DECODE_ERRORS:
-                    problems.add(f"line {place} holds something else than expected")
+                    problems.add(f"line {place} holds something other than expected")
                 else:
                     yield place, record
     repair.end()

@@ -225,7 +225,7 @@ def _record_path(home: str) -> str:
 
 def _remembered(home: str) -> list[_Installed]:
     try:
-        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, what="the memory of git hooks")
+        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, what="the record of git hooks")
         return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
         return []  # hooks are also recognised by their content

@@ -168,7 +168,7 @@ def _combine_files(value: Json) -> Document:
         return value
     if "active_features" in value:
         raise Invalid(
-            "this is the registry of features, which has too little about each",
+            "this is the registry of features, which does not describe each of them completely",
             hint="Give a feature's state.yaml, or the .ai-session directory.",
         )
     raise Invalid(

@@ -96,7 +96,7 @@ class Mirrors:
         # If the lock is taken for long, the report is repeated once more.
         with (
             contextlib.suppress(HoldfastError, OSError),
-            locked(self.stored.lock(self._place.root), patience=0, what="telling of a deleted file"),
+            locked(self.stored.lock(self._place.root), patience=0, what="reporting a deleted file"),
         ):
             tree = self.stored.tree(self._place.root)
             for path in self.deleted & tree.removed.keys():

@@ -191,7 +191,7 @@ class _PauseRepair:
         if until is not None and until < since:
             if not length:
                 raise Invalid(
-                    f"{document_paths.format_place(place)} ends before it begins", hint="Put its times right."
+                    f"{document_paths.format_place(place)} ends before it begins", hint="Correct its times."
                 )
             until = self._set_end(repaired, place, since + length, "is before startTime: computed from durationMs")
         return _PauseEntry(place, repaired, since, until)

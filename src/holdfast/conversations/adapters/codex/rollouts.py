@@ -274,9 +274,9 @@ def unpack(chunks: Iterable[bytes], problems: ReadProblems) -> Iterator[bytes]:
                 if decompressor.eof and not data:
                     break
         if begun and not decompressor.eof:
-            problems.add("is cut off within its compression")
+            problems.add("is a compressed file that is cut off")
     except zstd.ZstdError:
-        problems.add("is damaged within its compression")
+        problems.add("is a compressed file that is damaged")
 
 
 # ── by id and day ──

@@ -94,7 +94,7 @@ def _refused(path: str, content: Payload) -> Iterator[str]:
     for event, hooks in get_object(content, "hooks").items():
         # A newer Cursor may know more events, so this is only a hint.
         if event not in KNOWN:
-            yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know it runs none of the file."
+            yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know them runs no hook in the file."
         for hook in hooks if type(hooks) is list else ():
             line = hook.get("command") if type(hook) is dict else None
             if type(line) is str and "//" in line:

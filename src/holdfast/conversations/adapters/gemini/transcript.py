@@ -330,7 +330,7 @@ def _read_document(path: str, problems: ReadProblems) -> Iterator[tuple[int, dic
     try:
         yield 1, _DECODER.decode(data)
     except DECODE_ERRORS:
-        problems.add("is not a JSON document to its end")
+        problems.add("is not a complete JSON document")
         yield from _salvage(data.decode(errors="replace"))
 
 

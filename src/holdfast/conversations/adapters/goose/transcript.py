@@ -304,7 +304,7 @@ class GooseReader:
         except (apsw.Error, OSError, ValueError) as error:
             if isinstance(error, ACCESS_ERRORS):
                 note_read_error(source.path, error)
-            where = "is damaged after these" if has_read else "cannot be read"
+            where = "is damaged after the conversations that were read" if has_read else "cannot be read"
             problem = f"{_DATABASE} {where} ({error})"[:300]
             yield Transcript(agent="goose", conversation=_DATABASE, began=0, ended=0, problems=[problem])
 

@@ -190,7 +190,7 @@ def _read_database(path: str, problems: ReadProblems, only: str | None) -> Itera
             # One snapshot of the database for all queries.
             database.execute("BEGIN")
             if not opened.has_only_tables(_TABLES):
-                problems.add("is not opencode's: something in it would run while it is read")
+                problems.add("is not opencode's: it has a view or virtual table in the place of a table")
                 return
             conversations = {conversation.id: conversation for conversation in _conversations(database)}
             children: dict[str, list[OpencodeSession]] = {}
