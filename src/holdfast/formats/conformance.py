@@ -147,10 +147,10 @@ class FormatConformance:
         together = merge_documents(before, before, after, self.rules)
         assert together.clashes == []
         events = self.rules.changes(before, together.document, state, CONTEXT)
-        then = _fold([*started, *events], state.session)
-        assert then.clashes == []
-        assert then.not_applied == 0
-        shown_before, shown = self.rules.render(state), self.rules.render(then)
+        state_after = _fold([*started, *events], state.session)
+        assert state_after.clashes == []
+        assert state_after.not_applied == 0
+        shown_before, shown = self.rules.render(state), self.rules.render(state_after)
         now = restore(shown, remainder(shown_before, before, self.rules.identities), self.rules.identities)
         assert isinstance(now, dict)
         expected = merge_documents(before, now, together.document, self.rules, in_their_words=True).document
@@ -168,7 +168,10 @@ class FormatConformance:
                 ), place
         # Once imported, it is no change any more.
         assert (
-            self.rules.changes(final, merge_documents(before, final, after, self.rules).document, then, CONTEXT) == []
+            self.rules.changes(
+                final, merge_documents(before, final, after, self.rules).document, state_after, CONTEXT
+            )
+            == []
         )
 
     # ── comparing ────────────────────────────────────────────────────────────────────────────────────────

@@ -47,9 +47,9 @@ def merge_documents(
     `in_their_words`: ours is the result of theirs, so where both differ from the base, their spelling is used.
     """
     merging = _Merging(rules, in_their_words=in_their_words)
-    made = merging.value(_MISSING if base is None else base, ours, theirs, ())
-    assert isinstance(made, dict)
-    return Merged(made, merging.clashes)
+    document = merging.value(_MISSING if base is None else base, ours, theirs, ())
+    assert isinstance(document, dict)
+    return Merged(document, merging.clashes)
 
 
 def distance(left: Json, right: Json, rules: Format) -> int:
@@ -80,8 +80,8 @@ def _differences(left: _Value, right: _Value, rules: Format, place: Place) -> in
                 )
                 for name in {**left_entries, **right_entries}
             )
-    weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
-    return weight * max(_size(left), _size(right))
+    size = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
+    return size * max(_size(left), _size(right))
 
 
 def _size(value: _Value) -> int:
@@ -129,14 +129,14 @@ class _Merging:
         return ours
 
     def _objects(self, base: dict[str, Json], ours: dict[str, Json], theirs: dict[str, Json], place: Place) -> Json:
-        made: dict[str, Json] = {}
+        merged: dict[str, Json] = {}
         for key in {**ours, **theirs}:
             value = self.value(
                 base.get(key, _MISSING), ours.get(key, _MISSING), theirs.get(key, _MISSING), (*place, key)
             )
             if not isinstance(value, _Missing):
-                made[key] = value
-        return made
+                merged[key] = value
+        return merged
 
     def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
         before, ours_by_name, theirs_by_name = (
@@ -144,7 +144,7 @@ class _Merging:
         )
         if self._in_their_words:
             ours_by_name = self._without_what_theirs_became(before, ours_by_name, theirs_by_name)
-        made: list[Json] = []
+        merged: list[Json] = []
         for name in {**ours_by_name, **theirs_by_name}:
             value = self.value(
                 before.get(name, _MISSING),
@@ -153,8 +153,8 @@ class _Merging:
                 (*place, name),
             )
             if not isinstance(value, _Missing):
-                made.append(value)
-        return made
+                merged.append(value)
+        return merged
 
     def _without_what_theirs_became(
         self, before: dict[str, Json], ours_by_name: dict[str, Json], theirs_by_name: dict[str, Json]

@@ -137,8 +137,8 @@ class _Known:
         if task.named:
             return self._by_id.get(task.id)
         # As it is stored: without secrets.
-        alike = self._by_text.get((task.phase, redact(task.text).text), [])
-        return alike.pop(0) if alike else None
+        same_text = self._by_text.get((task.phase, redact(task.text).text), [])
+        return same_text.pop(0) if same_text else None
 
     def free(self, task: PlannedTask) -> str:
         """The id for a new task: its own, or the next free number if we chose it."""

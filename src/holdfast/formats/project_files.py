@@ -109,8 +109,8 @@ def notes(ws: Workspace, *, at_work: bool, foreign: bool = False) -> list[str]:
 
 def describe_with_options(ws: Workspace, file: ProjectFile) -> str:
     """A description of a file and what to do about it."""
-    about, ways = description(file), options(ws, file)
-    return f"{about}. {ways[0]}" if len(ways) == 1 else "\n  ".join([f"{about}. Either:", *ways])
+    about, commands = description(file), options(ws, file)
+    return f"{about}. {commands[0]}" if len(commands) == 1 else "\n  ".join([f"{about}. Either:", *commands])
 
 
 def description(file: ProjectFile) -> str:

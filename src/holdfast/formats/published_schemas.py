@@ -54,20 +54,23 @@ def schema_of(name: str, draft: str = "2020-12") -> bytes:
 
 def _in_draft_7(name: str) -> dict[str, Json]:
     if name not in _KINDS:
-        made = _translate(json.loads(schema_text(name)), "#")
+        result = _translate(json.loads(schema_text(name)), "#")
     else:
         inner = {kind: _translate(json.loads(schema_text(kind)), f"#/definitions/{kind}") for kind in _KINDS[name]}
         for part in inner.values():
             assert isinstance(part, dict)
             del part["$schema"]
-        made = {
+        result = {
             "title": name,
             "description": f"Any file of the format {name}: {', '.join(inner)}.",
             "anyOf": [{"$ref": f"#/definitions/{kind}"} for kind in inner],
             "definitions": inner,
         }
-    assert isinstance(made, dict)
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **{k: v for k, v in made.items() if k != "$schema"}}
+    assert isinstance(result, dict)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        **{k: v for k, v in result.items() if k != "$schema"},
+    }
 
 
 def _translate(schema: Json, root: str) -> Json:
@@ -76,20 +79,20 @@ def _translate(schema: Json, root: str) -> Json:
         return [_translate(item, root) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    made: dict[str, Json] = {}
+    result: dict[str, Json] = {}
     for key, value in schema.items():
         if key in _VALUES:
-            made[key] = value
+            result[key] = value
         elif key in _NAMED and isinstance(value, dict):
             inner = {name: _translate(item, root) for name, item in value.items()}
-            made["definitions" if key == "$defs" else key] = inner
+            result["definitions" if key == "$defs" else key] = inner
         elif key == "format" and isinstance(value, str):
-            made["pattern"] = _PATTERNS[value]
+            result["pattern"] = _PATTERNS[value]
         elif key == "$ref" and isinstance(value, str):
             reference: dict[str, Json] = {"$ref": value.replace("#/$defs/", f"{root}/definitions/")}
             if len(schema) == 1:
                 return reference
-            made["allOf"] = [reference]
+            result["allOf"] = [reference]
         else:
-            made[key] = _translate(value, root)
-    return made
+            result[key] = _translate(value, root)
+    return result

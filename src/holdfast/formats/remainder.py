@@ -121,42 +121,42 @@ def _restore_object(
     shown: dict[str, Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
     within, missing, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
-    made: dict[str, Json] = {}
+    result: dict[str, Json] = {}
     for key, value in shown.items():
         if key in hidden and is_same(value, hidden[key]):
             continue
         inner = within.get(key)
-        made[key] = restore(value, inner, identities, passing=passing, place=(*place, key))
+        result[key] = restore(value, inner, identities, passing=passing, place=(*place, key))
     for key, value in missing.items():
-        made.setdefault(key, value)
+        result.setdefault(key, value)
     order = kept.get("o")
     if not isinstance(order, list):
-        return made
-    first = {key: made[key] for key in order if isinstance(key, str) and key in made}
-    return {**first, **made}
+        return result
+    first = {key: result[key] for key in order if isinstance(key, str) and key in result}
+    return {**first, **result}
 
 
 def _restore_list(
     shown: list[Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
     within, hidden = _object(kept, "i"), _object(kept, "n")
-    made: dict[str, Json] = {}
+    result: dict[str, Json] = {}
     for name, entry in entries_by_name(shown, place, identities):
         if name in hidden and is_same(entry, hidden[name]):
             continue
         inner = within.get(name)
-        made[name] = restore(entry, inner, identities, passing=passing, place=(*place, name))
+        result[name] = restore(entry, inner, identities, passing=passing, place=(*place, name))
     order = kept.get("o")
     if isinstance(order, list):
-        first = {name: made[name] for name in order if isinstance(name, str) and name in made}
-        made = {**first, **made}
+        first = {name: result[name] for name in order if isinstance(name, str) and name in result}
+        result = {**first, **result}
     after: dict[str | None, list[Json]] = {}
     for item in _list(kept, "r"):
         if isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
-            follows = item[0] if isinstance(item[0], str) and item[0] in made else None
+            follows = item[0] if isinstance(item[0], str) and item[0] in result else None
             after.setdefault(follows, []).extend(item[1])
     entries = list(after.get(None, ()))
-    for name, entry in made.items():
+    for name, entry in result.items():
         entries.append(entry)
         entries.extend(after.get(name, ()))
     return entries

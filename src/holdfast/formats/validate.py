@@ -242,10 +242,10 @@ class Validator:
             return _unreadable(path, explain(error, "read", path))
         value = parse_plain(raw)
         if isinstance(value, dict):
-            likely = registry.format_named(detect.rank_by_likelihood(value)[0])
-            kind = likely.detects(value)
-            if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
-                return FileVerdict(path, likely.name, True, [])
+            is_likely = registry.format_named(detect.rank_by_likelihood(value)[0])
+            kind = is_likely.detects(value)
+            if kind is not None and self._only in (None, is_likely) and is_likely.is_sound(raw, kind):
+                return FileVerdict(path, is_likely.name, True, [])
         read = None if path.endswith(".jsonl") else _read_or_error(raw, path)
         if isinstance(read, NotADocument) or read is None:
             if detect.has_session_signs(raw):

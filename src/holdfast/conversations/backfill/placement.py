@@ -83,19 +83,19 @@ def drop_unreliable_hashes(
 def _with_reliable_hashes(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
     # Whether an edit started from what the previous one left, as the agent reported.
     linked = [False, *(two.before is not None and two.before == edited.after for edited, two in pairwise(edits))]
-    sure = [False] * len(edits)
+    is_reliable = [False] * len(edits)
     for place, edit in enumerate(edits):
-        sure[place] = edit.action == "created" or (linked[place] and sure[place - 1])
+        is_reliable[place] = edit.action == "created" or (linked[place] and is_reliable[place - 1])
     last = edits[-1].after
-    if not sure[-1] and last is not None:
-        sure[-1] = on_disk(path) == last
+    if not is_reliable[-1] and last is not None:
+        is_reliable[-1] = on_disk(path) == last
     for place in range(len(edits) - 1, 0, -1):
-        sure[place - 1] |= linked[place] and sure[place]
+        is_reliable[place - 1] |= linked[place] and is_reliable[place]
     return [
         msgspec.structs.replace(
             edit,
-            before=edit.before if linked[place] and sure[place - 1] else None,
-            after=edit.after if sure[place] else None,
+            before=edit.before if linked[place] and is_reliable[place - 1] else None,
+            after=edit.after if is_reliable[place] else None,
         )
         for place, edit in enumerate(edits)
     ]

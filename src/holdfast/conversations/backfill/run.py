@@ -191,7 +191,7 @@ class _AgentBackfill:
                     self._read(source)
                 self._meter.add(size, source.path)
             for _, source in sorted(self._later):
-                self._read(source, late=True)
+                self._read(source, with_forks=True)
             self._flush()
         finally:
             self._progress.keep({source.path for source, _ in self._agent.sources})
@@ -207,11 +207,11 @@ class _AgentBackfill:
             return False
         return stat.S_ISREG(status.st_mode) and status.st_mtime * 1000 < self._since - DAY
 
-    def _read(self, source: TranscriptSource, *, late: bool = False) -> None:
+    def _read(self, source: TranscriptSource, *, with_forks: bool = False) -> None:
         complete = True
         with collect_read_errors() as refused:
             for place, transcript in enumerate(self._transcripts(source)):
-                if transcript.parent is not None and place == 0 and not late:
+                if transcript.parent is not None and place == 0 and not with_forks:
                     self._later.append((transcript.began, source))
                     return
                 self._note(source, transcript.problems)

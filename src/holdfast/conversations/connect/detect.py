@@ -85,8 +85,8 @@ class AgentSetup(NamedTuple):
 
 def find(ws: Workspace, places: AgentDirs) -> list[AgentSetup]:
     """All agents that Holdfast supports, in their usual order."""
-    made = _created_paths(ws)
-    return [look(ws, places, name, made) for name in CONNECTABLE]
+    created = _created_paths(ws)
+    return [look(ws, places, name, created) for name in CONNECTABLE]
 
 
 def _created_paths(ws: Workspace) -> set[str]:
@@ -107,7 +107,7 @@ def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
     return not file.existed and digest(read_current(file.path, project) or b"") == file.wrote
 
 
-def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ()) -> AgentSetup:
+def look(ws: Workspace, places: AgentDirs, name: str, created: Container[str] = ()) -> AgentSetup:
     wired = settings_of(name)
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
@@ -116,7 +116,7 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
         name,
         title(name),
         next((installed for installed in programs if installed is not None), None),
-        tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in made),
+        tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in created),
         way,
         (),
         tuple(leftovers(ws.home.path, places, name)),

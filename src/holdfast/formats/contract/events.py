@@ -256,14 +256,14 @@ def _is_loose_phase(phase: dict[str, Json]) -> bool:
 
 
 def _task_added_events(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[TimedEvent]:
-    made = TaskAdded(
+    added = TaskAdded(
         id=id_of(task),
         text=as_text(task.get("description")) or id_of(task),
         phase=None if _is_loose_phase(phase) else as_text(phase.get("phase_id")),
         agent=as_text(task.get("agent")),
     )
     files = artifacts_of(task) if target_status(task) == "pending" else ()  # later statuses carry them themselves
-    return [TimedEvent(at, made), *([TimedEvent(at, TaskEdited(id=made.id, artifacts=files))] if files else ())]
+    return [TimedEvent(at, added), *([TimedEvent(at, TaskEdited(id=added.id, artifacts=files))] if files else ())]
 
 
 def _unplanned_task_events(document: Document, at: int) -> list[TimedEvent]:

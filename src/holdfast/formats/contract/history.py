@@ -89,12 +89,12 @@ def with_states(
     ordered = list(all_events())
     counting = {event.hash: event for event in in_log_order(ordered)}
     hashes = {event.hash for event in events}
-    then = State(session=state.session)
+    state_then = State(session=state.session)
     for event in ordered:
         step, counted = (apply, counting[event.hash]) if event.hash in counting else (skip_duplicate, event)
-        step(then, counted, clock=state.moved.get(event.hash))
+        step(state_then, counted, clock=state.moved.get(event.hash))
         if event.hash in hashes:
-            yield event, then
+            yield event, state_then
 
 
 def history_line(
@@ -109,7 +109,7 @@ def history_line(
     `also`: earlier events that need no line of their own, because they came from lines that others wrote.
     """
     error = _error(data)
-    made: dict[str, Json] = {
+    result: dict[str, Json] = {
         "timestamp": in_seconds(event.at),
         "command": event.type if event.type.strip() else "event",
         "arguments": _arguments(data),
@@ -120,11 +120,11 @@ def history_line(
         "duration_ms": _duration(data, state_after),
     }
     if error is not None:
-        made["error"] = error
-    made[OWN] = _public_event(event)
+        result["error"] = error
+    result[OWN] = _public_event(event)
     if also:
-        made[OWN_ALSO] = [_public_event(event) for event in also]
-    return made
+        result[OWN_ALSO] = [_public_event(event) for event in also]
+    return result
 
 
 def _error(data: EventData | None) -> str | None:

@@ -107,23 +107,23 @@ def _free(name: str, taken: Mapping[str, object], reserved: Iterable[str]) -> st
     if name not in taken:
         return name
     number = 2
-    while (made := f"{name}-{number}") in taken or made in reserved:
+    while (free := f"{name}-{number}") in taken or free in reserved:
         number += 1
-    return made
+    return free
 
 
 def _phases(state: State, shown: Mapping[str, TaskState]) -> list[Json]:
-    made: list[Json] = []
+    result: list[Json] = []
     for phase, entries in _by_phase(state, shown):
         name = state.phases.get(phase) or (fields.LOOSE_PHASE_NAME if phase == fields.LOOSE_PHASE else phase)
-        made.append(
+        result.append(
             {
                 "phase_id": phase,
                 "name": name if name.strip() else "Phase",
                 "tasks": [_task(name, task) for name, task in entries],
             }
         )
-    return made
+    return result
 
 
 def _by_phase(state: State, shown: Mapping[str, TaskState]) -> list[tuple[str, list[tuple[str, TaskState]]]]:
@@ -140,7 +140,7 @@ def _task(name: str, task: TaskState) -> Json:
         completed = task.created_at if started is None else started
     if started is not None and completed is not None:
         completed = max(started, completed)
-    made: dict[str, Json] = {
+    result: dict[str, Json] = {
         "task_id": name,
         "description": task.text if task.text.strip() else name,
         "agent": task.agent,
@@ -150,5 +150,5 @@ def _task(name: str, task: TaskState) -> Json:
         "artifacts": [path for path in task.artifacts if path],
     }
     if status == "dropped":
-        made[fields.OWN_STATUS] = "dropped"
-    return made
+        result[fields.OWN_STATUS] = "dropped"
+    return result

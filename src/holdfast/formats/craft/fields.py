@@ -57,12 +57,12 @@ def nearest_name(value: str) -> str:
 
 def free_name(name: str, taken: set[str]) -> str:
     """The name, or the first free one of `name-2`, `name-3`, …"""
-    made, number = name, 1
-    while made in taken:
+    free, number = name, 1
+    while free in taken:
         number += 1
-        made = f"{name[: _MAX_NAME_LENGTH - 8]}-{number}"
-    taken.add(made)
-    return made
+        free = f"{name[: _MAX_NAME_LENGTH - 8]}-{number}"
+    taken.add(free)
+    return free
 
 
 def shown_agents(state: State) -> dict[str, AgentState]:

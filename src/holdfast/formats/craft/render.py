@@ -297,7 +297,7 @@ def with_path(document: Document, path: str) -> Document:
 
 def _metadata(state: State, session: Session) -> Document:
     commit = session.project.git_commit
-    made: Document = {
+    result: Document = {
         "git_branch": session.project.git_branch,
         "git_commit": commit if commit is not None and _COMMIT.match(commit) else None,
         "craft_version": VERSION,
@@ -306,8 +306,8 @@ def _metadata(state: State, session: Session) -> Document:
     }
     foreign = fields.foreign_id(state)
     if foreign is not None:
-        made["holdfast"] = {"alias": foreign}
-    return made
+        result["holdfast"] = {"alias": foreign}
+    return result
 
 
 def as_original_program_has_it(document: Document) -> Document:
@@ -317,16 +317,16 @@ def as_original_program_has_it(document: Document) -> Document:
     metadata = document.get("metadata")
     inner = metadata.get("holdfast") if isinstance(metadata, dict) else None
     alias = inner.get("alias") if isinstance(inner, dict) else None
-    made = _restore_unusable(document)
-    assert isinstance(made, dict)
+    result = _restore_unusable(document)
+    assert isinstance(result, dict)
     if isinstance(metadata, dict) and isinstance(inner, dict) and isinstance(alias, str):
         rest = {key: value for key, value in inner.items() if key != "alias"}
         own_metadata = {key: value for key, value in metadata.items() if key != "holdfast"} | (
             {"holdfast": rest} if rest else {}
         )
-        made["session_id"] = alias
-        made["metadata"] = _restore_unusable(own_metadata)
-    return made
+        result["session_id"] = alias
+        result["metadata"] = _restore_unusable(own_metadata)
+    return result
 
 
 def _restore_unusable(value: Json) -> Json:

@@ -73,76 +73,78 @@ class BrokenRule(NamedTuple):
 # ── what breaks the rules ────────────────────────────────────────────────────────────────────────────────
 
 
-def broken_rules(value: Json, made: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
+def broken_rules(value: Json, tidied: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
     """The first value that was reinterpreted, not merely respelled, when the document was tidied."""
-    return next(_Comparison(rules, context).differences(value, made, ()), None)
+    return next(_Comparison(rules, context).differences(value, tidied, ()), None)
 
 
 class _Comparison:
     def __init__(self, rules: Format, context: ImportContext) -> None:
         self._rules, self._context = rules, context
 
-    def differences(self, raw: Json, made: Json, place: Place) -> Iterator[BrokenRule]:
-        if raw is None or raw == made or is_covered(self._rules.derived, place):
+    def differences(self, raw: Json, tidied: Json, place: Place) -> Iterator[BrokenRule]:
+        if raw is None or raw == tidied or is_covered(self._rules.derived, place):
             return
-        if isinstance(raw, dict) and isinstance(made, dict):
-            yield from self._of_objects(raw, made, place)
-        elif isinstance(raw, list) and isinstance(made, list):
-            yield from self._of_lists(raw, made, place)
-        elif not self._is_respelled(raw, made):
-            yield BrokenRule(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(made)}")
+        if isinstance(raw, dict) and isinstance(tidied, dict):
+            yield from self._of_objects(raw, tidied, place)
+        elif isinstance(raw, list) and isinstance(tidied, list):
+            yield from self._of_lists(raw, tidied, place)
+        elif not self._is_respelled(raw, tidied):
+            yield BrokenRule(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(tidied)}")
 
-    def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
-        ours = [key for key in made if key.startswith(_OURS)]
+    def _of_objects(self, raw: dict[str, Json], tidied: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
+        ours = [key for key in tidied if key.startswith(_OURS)]
         added = [
-            value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
+            value
+            for key, value in tidied.items()
+            if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
         ]
         for key, value in raw.items():
             if (not place and key in _NOT_COMPARED) or key in ours:
                 continue
-            if key in made:
+            if key in tidied:
                 if value not in added and not set_aside(
-                    key, value, made
+                    key, value, tidied
                 ):  # else it was kept, next to the nearest word the format has
-                    yield from self.differences(value, made[key], (*place, key))
-            elif f"{key}{_KEPT_SUFFIX}" in made and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
+                    yield from self.differences(value, tidied[key], (*place, key))
+            elif f"{key}{_KEPT_SUFFIX}" in tidied and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
                 yield BrokenRule((*place, key), f"{_shown(value)} breaks the rules")
 
-    def _of_lists(self, raw: list[Json], made: list[Json], place: Place) -> Iterator[BrokenRule]:
+    def _of_lists(self, raw: list[Json], tidied: list[Json], place: Place) -> Iterator[BrokenRule]:
         filled = [item for item in raw if item not in (None, "", {}, [])]
-        if len(filled) > len(made):
+        if len(filled) > len(tidied):
             yield BrokenRule(place, "has entries that break the rules, and would have to be left out")
             return
-        entries = raw if len(raw) <= len(made) else filled
-        names = [name for name, _ in entries_by_name(made, place, self._rules.identities)]
+        entries = raw if len(raw) <= len(tidied) else filled
+        names = [name for name, _ in entries_by_name(tidied, place, self._rules.identities)]
         for position, match in enumerate(entries):
-            name = names[position] if isinstance(made[position], dict) else position
-            yield from self.differences(match, made[position], (*place, name))
+            name = names[position] if isinstance(tidied[position], dict) else position
+            yield from self.differences(match, tidied[position], (*place, name))
 
-    def _is_respelled(self, raw: Json, made: Json) -> bool:
-        if isinstance(raw, bool) or isinstance(made, bool):
-            return str(raw).strip().lower() == str(made).lower()
-        if isinstance(raw, (str, int, float)) and isinstance(made, (str, int, float)):
-            if _plain(raw) == _plain(made) or self._same_time(raw, made):
+    def _is_respelled(self, raw: Json, tidied: Json) -> bool:
+        if isinstance(raw, bool) or isinstance(tidied, bool):
+            return str(raw).strip().lower() == str(tidied).lower()
+        if isinstance(raw, (str, int, float)) and isinstance(tidied, (str, int, float)):
+            if _plain(raw) == _plain(tidied) or self._same_time(raw, tidied):
                 return True
             number = _number(raw)
-            return number is not None and number == _number(made)
+            return number is not None and number == _number(tidied)
         if isinstance(raw, str):
-            return bool(raw.strip()) and _is_within(raw, made)
-        return isinstance(raw, dict) and (isinstance(made, list) or made in raw.values())
+            return bool(raw.strip()) and _is_within(raw, tidied)
+        return isinstance(raw, dict) and (isinstance(tidied, list) or tidied in raw.values())
 
-    def _same_time(self, raw: Json, made: Json) -> bool:
-        if not isinstance(raw, str) or not isinstance(made, str):
+    def _same_time(self, raw: Json, tidied: Json) -> bool:
+        if not isinstance(raw, str) or not isinstance(tidied, str):
             return False
         try:
-            return timestamps.read_time(raw, self._context).ms == parse_time(made)
+            return timestamps.read_time(raw, self._context).ms == parse_time(tidied)
         except Invalid:
             return False
 
 
-def _is_within(words: str, made: Json) -> bool:
+def _is_within(words: str, tidied: Json) -> bool:
     """Whether an object or a list contains these words somewhere."""
-    inner = made.values() if isinstance(made, dict) else made if isinstance(made, list) else ()
+    inner = tidied.values() if isinstance(tidied, dict) else tidied if isinstance(tidied, list) else ()
     return any(item == words or _is_within(words, item) for item in inner)
 
 
@@ -186,17 +188,17 @@ def _moment(value: Json) -> int | None:
 
 
 def without_assumptions(
-    raw: Json, made: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
+    raw: Json, tidied: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
 ) -> Json:
     """The tidy document, with the values of `ours` wherever it has a value that was only assumed.
 
     `nulls`: a written null counts as said; otherwise it says nothing.
     """
-    if isinstance(raw, dict) and isinstance(made, dict) and isinstance(ours, dict):
+    if isinstance(raw, dict) and isinstance(tidied, dict) and isinstance(ours, dict):
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         result: dict[str, Json] = {}
-        for key, value in made.items():
-            if key in ours and set_aside(key, raw.get(key), made):
+        for key, value in tidied.items():
+            if key in ours and set_aside(key, raw.get(key), tidied):
                 result[key] = ours[key]
             elif raw.get(key) is not None:
                 result[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
@@ -209,8 +211,8 @@ def without_assumptions(
             else:
                 result[key] = value
         return result
-    if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
-        entries = entries_by_name(made, place, rules.identities)
+    if isinstance(raw, list) and isinstance(tidied, list) and isinstance(ours, list) and len(raw) <= len(tidied):
+        entries = entries_by_name(tidied, place, rules.identities)
         return [
             without_assumptions(raw[position], pair, entry, rules, (*place, name), nulls=nulls)
             if position < len(raw)
@@ -219,7 +221,7 @@ def without_assumptions(
                 zip(entries, _ours_of(raw, entries, ours, rules, place), strict=True)
             )
         ]
-    return made
+    return tidied
 
 
 def _ours_of(
@@ -238,18 +240,18 @@ def _ours_of(
             yield ours_by_name.get(name)
 
 
-def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
+def set_aside(key: str, value: Json, tidied: dict[str, Json]) -> bool:
     """Whether a value was kept next to its key, which is empty instead."""
-    return value is not None and made.get(key) is None and made.get(f"{key}{_KEPT_SUFFIX}") == value
+    return value is not None and tidied.get(key) is None and tidied.get(f"{key}{_KEPT_SUFFIX}") == value
 
 
-def _came_from(made: Json, other: Json) -> bool:
+def _came_from(tidied: Json, other: Json) -> bool:
     """Whether a value came from a key of another name."""
-    if made == other or type(made) is not type(other):
-        return made == other
-    if isinstance(made, dict) and isinstance(other, dict):
-        return not made.keys().isdisjoint(other)
-    return isinstance(made, list) or _moment(made) is not None
+    if tidied == other or type(tidied) is not type(other):
+        return tidied == other
+    if isinstance(tidied, dict) and isinstance(other, dict):
+        return not tidied.keys().isdisjoint(other)
+    return isinstance(tidied, list) or _moment(tidied) is not None
 
 
 def describe(broken: BrokenRule) -> str:
@@ -436,8 +438,8 @@ def _arrange_keys(value: Json, base: Json, like: Json, rules: Format, place: Pla
 
 def _order_names(names: list[str], before: list[str], like: list[str]) -> list[str]:
     """The names ordered as in `like`, if somebody moved them or inserted others before them."""
-    known, stay = set(like), set(before) & set(like)
-    unmoved = [name for name in before if name in stay] + [name for name in like if name not in stay]
+    known, in_both = set(like), set(before) & set(like)
+    unmoved = [name for name in before if name in in_both] + [name for name in like if name not in in_both]
     if before and like == unmoved:
         return names
     present = set(names)

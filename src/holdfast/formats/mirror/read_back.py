@@ -242,11 +242,11 @@ def _note(texts: Sequence[str], outcome: str) -> FormatNote:
     return FormatNote((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {outcome}")
 
 
-def _total_differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
+def _total_differs(place: Place, value: Json, tidied: Document, rules: Format) -> bool:
     """Whether somebody's total differs from what their entries add up to. If times are in whole seconds, less than
     one second is no difference.
     """
-    theirs, ours = value_at(value, place), value_at(made, place)
+    theirs, ours = value_at(value, place), value_at(tidied, place)
     return (
         is_covered(rules.checked, place)
         and isinstance(theirs, int)
@@ -255,8 +255,8 @@ def _total_differs(place: Place, value: Json, made: Document, rules: Format) -> 
     )
 
 
-def _set_aside(place: Place, value: Json, made: Document) -> bool:
-    holder = value_at(made, place[:-1])
+def _set_aside(place: Place, value: Json, tidied: Document) -> bool:
+    holder = value_at(tidied, place[:-1])
     return isinstance(holder, dict) and set_aside(str(place[-1]), value_at(value, place), holder)
 
 

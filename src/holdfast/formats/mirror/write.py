@@ -94,12 +94,14 @@ class MirrorWriter:
         """Write what is out of date; True if somebody wrote at the same moment."""
         written = self._tree.files.setdefault(layout.name, {})
         showing = self._showing(layout)
-        late = self._update_files(layout, showing) if layout.writes_itself else self._write_wanted(layout, showing)
+        was_displaced = (
+            self._update_files(layout, showing) if layout.writes_itself else self._write_wanted(layout, showing)
+        )
         foreign = self._tree.foreign.setdefault(layout.name, {})
         for path in [path for path, file in foreign.items() if path in written and not file.reason]:
             del foreign[path]
         self._list(layout)
-        return late
+        return was_displaced
 
     def _list(self, layout: MirrorLayout) -> None:
         """Remember the folders as they are, unless something new appeared in one meanwhile."""
@@ -110,8 +112,10 @@ class MirrorWriter:
             *self._tree.left_alone.get(layout.name, ()),
         }
         new = any(path not in known and layout.holds(path) for path in layout.listed(self._root))
-        sure = {folder: 0 if new or now - at < _TICK else at for folder, at in stamps.items()}
-        self._tree.listed[layout.name] = {folder: sure[folder] if at else 0 for folder, at in stamps.items()}
+        certain_stamps = {folder: 0 if new or now - at < _TICK else at for folder, at in stamps.items()}
+        self._tree.listed[layout.name] = {
+            folder: certain_stamps[folder] if at else 0 for folder, at in stamps.items()
+        }
 
     # ── one by one ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,25 +145,27 @@ class MirrorWriter:
             self._locked.stored.know(self._locked.place.main, [*hashes, *events])
         if due:
             self._keep_out_of_git(layout)
-        late = False
+        was_displaced = False
         for path, file in due.items():
             data = file.data or b""
-            late |= self._write_file(layout, path, data, file.merged)
+            was_displaced |= self._write_file(layout, path, data, file.merged)
             self._remember(written, path, WrittenFile(file.session, fingerprint.hash_of(data), NO_FINGERPRINT, "", 0))
         for path, file in wanted.items():
             if path in written:
                 written[path].as_of = as_of.get(file.session, "")
                 written[path].events = counts.get(file.session, 0)
         for path in [path for path in written if path not in wanted and path not in left_alone]:
-            late |= self._remove_file(layout, path, written.pop(path))
+            was_displaced |= self._remove_file(layout, path, written.pop(path))
         foreign = self._tree.foreign.get(layout.name, {})
         for path in layout.fixed:
             # An ended session that somebody put there: it has been read, and is in the archive.
             foreign_file = foreign.get(path)
             if foreign_file is not None and path not in wanted and foreign_file.hash in self._locked.read_hashes:
-                late |= self._remove_file(layout, path, WrittenFile("", foreign_file.hash, foreign_file.print, "", 0))
+                was_displaced |= self._remove_file(
+                    layout, path, WrittenFile("", foreign_file.hash, foreign_file.print, "", 0)
+                )
                 del foreign[path]
-        return late
+        return was_displaced
 
     def _check_indexes(self, layout: MirrorLayout, sound: Collection[str]) -> None:
         """Set aside an unusable index. It is rebuilt, and nothing is lost."""
@@ -231,7 +237,7 @@ class MirrorWriter:
         refuse_links(self._root, path)
         files.make_private_dir(os.path.dirname(full), within=self._root)
         file = self._tree.files[layout.name].get(path)
-        late: list[bytes] = []
+        displaced_contents: list[bytes] = []
         if not os.path.lexists(full) and _create_file(full, new, self._root):
             return False
 
@@ -239,15 +245,17 @@ class MirrorWriter:
             with contextlib.suppress(HoldfastError, OSError):
                 data = _read_finished(layout, path, old)
                 if path in layout.indexes:
-                    late.extend([data] if data.strip() and fingerprint.hash_of(data) != merged else [])
+                    displaced_contents.extend([data] if data.strip() and fingerprint.hash_of(data) != merged else [])
                 elif data != new and self._locked.is_news(data, None if file is None else file.hash):
-                    late.append(data)
+                    displaced_contents.append(data)
 
         files.write_atomic(full, new, displaced=displaced, within=self._root)
-        if late and path in layout.indexes:
-            files.write_atomic(full, late[0], within=self._root)  # the next round merges our entries into it
+        if displaced_contents and path in layout.indexes:
+            files.write_atomic(
+                full, displaced_contents[0], within=self._root
+            )  # the next round merges our entries into it
             return True
-        return bool(late) and self._read_displaced(layout, path, late[0])
+        return bool(displaced_contents) and self._read_displaced(layout, path, displaced_contents[0])
 
     def _remove_file(self, layout: MirrorLayout, path: str, file: WrittenFile) -> bool:
         """Remove a file whose session is shown elsewhere. It is renamed first: it may have been written just now."""
@@ -261,9 +269,9 @@ class MirrorWriter:
         aside = _temporary(folder)
         files.rename(full, aside, within=self._root)
         data = _read_finished(layout, path, aside)
-        late = self._locked.is_news(data, file.hash) and self._read_displaced(layout, path, data)
+        was_displaced = self._locked.is_news(data, file.hash) and self._read_displaced(layout, path, data)
         os.unlink(aside)
-        return late
+        return was_displaced
 
     def _read_displaced(self, layout: MirrorLayout, path: str, data: bytes) -> bool:
         try:
@@ -284,13 +292,13 @@ class MirrorWriter:
         written = self._tree.files[layout.name]
         if self._tree.left_alone.get(layout.name):
             return False
-        late: list[tuple[str, bytes]] = []
+        displaced_files: list[tuple[str, bytes]] = []
 
         def displaced(path: str, old: str) -> bool:
             with contextlib.suppress(HoldfastError, OSError):
                 data = _read_finished(layout, path, old)
                 if self._locked.is_news(data, written[path].hash if path in written else None):
-                    late.append((path, data))
+                    displaced_files.append((path, data))
                     return True
             return False
 
@@ -318,14 +326,14 @@ class MirrorWriter:
         for path, file in removed.items():
             if file.hash:
                 self._remove_file(layout, path, file)
-        if removed and not late:
+        if removed and not displaced_files:
             features = {path.split("/")[1] for path, file in removed.items() if self._is_deleted(file.session)}
             for path, file in layout.erase(self._root, features, written, displaced).items() if features else ():
                 self._locked.stored.know(self._locked.place.main, [file.hash] if len(file.hash) > 1 else [])
                 self._remember(written, path, file)
             for path in removed:
                 del written[path]
-        return any([self._read_displaced(layout, path, data) for path, data in late])  # noqa: C419 (each of them)
+        return any([self._read_displaced(layout, path, data) for path, data in displaced_files])  # noqa: C419 (each of them)
 
     def _is_deleted(self, session: str) -> bool:
         state = self._locked.ws.store().state(session)

@@ -111,8 +111,8 @@ class TaskEvents:
 
     def _take(self, text: str) -> TaskState | None:
         """The open task of this text; case and spaces may differ."""
-        alike = [task for task in self._open if _plain(shown_text(task)) == _plain(text)]
-        match = next((task for task in alike if shown_text(task) == text), alike[0] if alike else None)
+        same_text = [task for task in self._open if _plain(shown_text(task)) == _plain(text)]
+        match = next((task for task in same_text if shown_text(task) == text), same_text[0] if same_text else None)
         if match is not None:
             self._open.remove(match)
         return match

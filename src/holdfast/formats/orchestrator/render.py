@@ -105,26 +105,26 @@ def _project(state: State) -> Json:
 def _agent(name: str, agent: AgentState, state: State) -> Json:
     canonical = agents_of.status_of(agent)
     status = SHOWN_AGENT.get(canonical, "in_progress")
-    made: dict[str, Json] = {
+    result: dict[str, Json] = {
         "id": name,
         "type": agent.type if agent.type.strip() else "agent",
         "task": agent.task or "",
         "status": status,
     }
     if agent.started_at is not None:
-        made["started"] = in_seconds(agent.started_at)
+        result["started"] = in_seconds(agent.started_at)
     if status in ENDED and agent.ended_at is not None:
         # Clocks of two devices may differ; an agent never ends before it starts.
         began = agent.ended_at if agent.started_at is None else agent.started_at
-        made["completed"] = in_seconds(max(agent.ended_at, began))
+        result["completed"] = in_seconds(max(agent.ended_at, began))
     if status == "complete" and agent.summary is not None:
-        made["result_summary"] = agent.summary
+        result["result_summary"] = agent.summary
     if status not in ("complete", "pending") and agent.progress is not None:
-        made["progress"] = round(agent.progress * 100)
+        result["progress"] = round(agent.progress * 100)
     used = state.by_agent.get(agent.id, agent.tokens)
     if used is not None:
-        made["context_tokens"] = min(max(used, 0), MAX_SAFE_INTEGER)
-    return made
+        result["context_tokens"] = min(max(used, 0), MAX_SAFE_INTEGER)
+    return result
 
 
 def _done(task: TaskState) -> Json:

@@ -70,12 +70,12 @@ def add_rest(text: str, start: int, end: int, root: Container) -> RepairedJson:
 
 
 def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> RepairedJson:
-    nothing = RepairedJson(root, end, whole=False, remarks=[], lost_from=start, has_content=False)
+    empty = RepairedJson(root, end, whole=False, remarks=[], lost_from=start, has_content=False)
     position = start
     if quoted:
         closing = _TO_THE_QUOTE.match(text, start, end)
         if closing is None:
-            return nothing
+            return empty
         position = closing.end()
     level: list[str] = []
     closers: list[tuple[str, int]] = []
@@ -87,9 +87,9 @@ def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> 
             if not level:
                 closers.append((step, match.end()))
             elif level.pop() != step:
-                return nothing
+                return empty
     if not closers or level or closers[-1][0] != ("}" if isinstance(root, dict) else "]"):
-        return nothing
+        return empty
     inner = closers[-2][1] if len(closers) > 1 else None
     return _JsonRepair(text, end).entries(root.copy(), position if inner is None else inner, midway=inner is None)
 
@@ -266,9 +266,9 @@ class _JsonRepair(Scalars):
         if len(self.stack) >= nodes.MAX_LEVELS:
             self.note(position, "it is nested too deeply", lost=True)
             return None, self._skip_container(position)
-        made: Container = {} if char == "{" else []
-        self.stack.append(_Frame(made, position))
-        return made, position + 1
+        container: Container = {} if char == "{" else []
+        self.stack.append(_Frame(container, position))
+        return container, position + 1
 
     def _skip_container(self, position: int) -> int:
         """The position after a list or object, whatever is in it."""

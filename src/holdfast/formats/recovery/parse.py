@@ -123,9 +123,9 @@ def recover_document(raw: bytes, path: str = "") -> RecoveredDocument:
         raise Invalid(
             f"it has more than {LIMIT >> 20} MiB", hint=f"The limit is {LIMIT >> 20} MiB.", file=path or None
         )
-    sound = _read_intact(raw, path)
-    if sound is not None:
-        return sound
+    intact = _read_intact(raw, path)
+    if intact is not None:
+        return intact
     layer = unwrap(raw)
     report = _Report(raw, layer)
     result = _from_yaml(layer, report) if _is_yaml(layer.text, path) else _from_json(layer, report)
@@ -213,7 +213,7 @@ def _split_pieces(text: str, report: _Report) -> list[_Piece]:
     pieces: list[_Piece] = []
     position = 0
     previous_opening: str | None = None
-    hole = text.find("\0")
+    zeros_at = text.find("\0")
     splitter = DocumentSplitter(text)
     while len(pieces) < MAX_PARTS:
         between = _BETWEEN.match(text, position)
@@ -222,16 +222,16 @@ def _split_pieces(text: str, report: _Report) -> list[_Piece]:
         if position >= len(text):
             break
         if text[position] in "{[":
-            if 0 <= hole < position:
-                hole = text.find("\0", position)
-            piece = _Piece(position, _split_off_next(text, position, hole, previous_opening, splitter))
+            if 0 <= zeros_at < position:
+                zeros_at = text.find("\0", position)
+            piece = _Piece(position, _split_off_next(text, position, zeros_at, previous_opening, splitter))
             pieces.append(piece)
             previous_opening = document_opening(text, pieces[0].start)
             position = max(piece.json.end, position + 1)
             continue
         following = _next_candidates(text, position)
-        if not pieces and (torn := _repair_tail(text, position, following)) is not None:
-            pieces.append(torn)
+        if not pieces and (tail := _repair_tail(text, position, following)) is not None:
+            pieces.append(tail)
         elif pieces and pieces[-1].json.whole:
             report.note(position, "the rest of an older, longer text was ignored")
         else:
@@ -247,28 +247,28 @@ def _next_candidates(text: str, position: int) -> int:
 
 
 def _split_off_next(
-    text: str, start: int, hole: int, previous_opening: str | None, splitter: DocumentSplitter
+    text: str, start: int, zeros_at: int, previous_opening: str | None, splitter: DocumentSplitter
 ) -> RepairedJson:
     """A document, up to a whole one that follows it without a break."""
-    repaired = _repair_around_zeros(text, start, hole, previous_opening)
+    repaired = _repair_around_zeros(text, start, zeros_at, previous_opening)
     if repaired.whole and repaired.lost_from is None:
         return repaired
     at = splitter.at(start, repaired.end)
     return repaired if at is None else repair_json(text, start, at, previous_opening)
 
 
-def _repair_around_zeros(text: str, start: int, hole: int, previous_opening: str | None) -> RepairedJson:
+def _repair_around_zeros(text: str, start: int, zeros_at: int, previous_opening: str | None) -> RepairedJson:
     """A document with zeros in it: after them, only entries of its level can be used."""
-    if hole < 0:
+    if zeros_at < 0:
         return repair_json(text, start, len(text), previous_opening)
-    first = repair_json(text, start, hole, previous_opening)
-    if first.end < hole or not isinstance(first.value, (dict, list)):
+    first = repair_json(text, start, zeros_at, previous_opening)
+    if first.end < zeros_at or not isinstance(first.value, (dict, list)):
         return first
-    end = _next_candidates(text, hole)
-    after = text.rfind("\0", hole, end) + 1
+    end = _next_candidates(text, zeros_at)
+    after = text.rfind("\0", zeros_at, end) + 1
     rest = add_rest(text, after, end, first.value)
-    lost = first.lost_from if first.lost_from is not None else hole
-    remark = Remark((), hole, "there are zeros here instead of text", lost=True)
+    lost = first.lost_from if first.lost_from is not None else zeros_at
+    remark = Remark((), zeros_at, "there are zeros here instead of text", lost=True)
     if not (rest.whole or rest.has_content):
         return first._replace(end=end, remarks=[*first.remarks, remark], lost_from=lost, whole=False)
     remarks = [*first.remarks, remark, *(remark for remark in rest.remarks if remark.at > after)]

@@ -225,10 +225,10 @@ def _parsed(
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise _DuplicateKey
-    return made
+    return result
 
 
 def _check_limits(text: str, path: str, first: int) -> None:

@@ -85,11 +85,11 @@ def _in_place(text: str, before: Json, document: Json) -> str | None:
         root = YAML(typ="safe", pure=True).compose(plain)
         if root is None or not isinstance(before, dict):
             return None
-        made = _Edit(plain).apply(root, before, document)
+        edited = _Edit(plain).apply(root, before, document)
     except (YAMLError, ValueError, _NotEditable):
         return None
-    reread = _read(made)
-    return made if reread is not None and _same_data(reread[0], document) else None
+    reread = _read(edited)
+    return edited if reread is not None and _same_data(reread[0], document) else None
 
 
 class _NotEditable(Exception):

@@ -296,7 +296,7 @@ def _add_status_change(builder: _EventBuilder, before: TimerValues, after: Timer
 def _check_allowed(builder: _EventBuilder, state: State, *, in_a_pause: bool) -> list[TimedEvent]:
     """The events in order, with those the lifecycle needs in between. Raises for a session that has ended."""
     status = view.status_of(state)
-    made: list[TimedEvent] = []
+    checked: list[TimedEvent] = []
     for at, data in builder.in_order():
         if status in FINISHED:
             raise refusal("the session", status, "session.edited", state.session)
@@ -304,9 +304,9 @@ def _check_allowed(builder: _EventBuilder, state: State, *, in_a_pause: bool) ->
             if status == "paused" and in_a_pause:
                 continue  # already paused: the first pause goes on
             if status != "in_progress":
-                made.append(TimedEvent(at, SessionResumed()))
+                checked.append(TimedEvent(at, SessionResumed()))
             status = "paused"
         elif isinstance(data, SessionResumed):
             status = "in_progress"
-        made.append(TimedEvent(at, data))
-    return made
+        checked.append(TimedEvent(at, data))
+    return checked

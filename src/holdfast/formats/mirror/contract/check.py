@@ -207,22 +207,22 @@ def history_warnings(feature: Feature) -> list[Fault]:
 
 
 def _index_warnings(index: HistoryIndex) -> list[tuple[Kind, str]]:
-    made: list[tuple[Kind, str]] = []
+    warnings: list[tuple[Kind, str]] = []
     by_kind: tuple[tuple[Kind, Faults, str], ...] = (
         ("unused", index.unreadable, "that cannot be read"),
         ("changed", index.changed, "changed since Holdfast wrote it"),
     )
     for kind, faults, why in by_kind:
         if faults.number:
-            made.append((kind, f"has {count(faults.number, 'line')} {why}: {_listed(faults)}"))
+            warnings.append((kind, f"has {count(faults.number, 'line')} {why}: {_listed(faults)}"))
     if index.wrong.number:
         number = count(index.wrong.number, "line")
-        made.append(
+        warnings.append(
             ("unused", f"has {number} that the contract does not allow: line {index.wrong.first[0]}, {index.why}")
         )
     if index.untaken is not None:
         most = f"{limits.MAX_DOCUMENT_SIZE >> 20} MiB"
-        made.append(
+        warnings.append(
             (
                 "large",
                 f"has more than {most} of lines by other programs: those from line {index.untaken} on are ignored",
@@ -234,8 +234,10 @@ def _index_warnings(index: HistoryIndex) -> list[tuple[Kind, str]]:
             str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
             for span in index.lacking.spans
         ]
-        made.append(("lacking", f"lacks {number} of session {index.lacking.session[:8]}: number {', '.join(spans)}"))
-    return made
+        warnings.append(
+            ("lacking", f"lacks {number} of session {index.lacking.session[:8]}: number {', '.join(spans)}")
+        )
+    return warnings
 
 
 def _listed(faults: Faults) -> str:

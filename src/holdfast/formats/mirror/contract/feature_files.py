@@ -144,12 +144,12 @@ def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | No
 
 def _with_others_keys(old: Mapping, new: Mapping) -> Mapping:
     """Omission never removes: what others added to the file stays."""
-    made = {**{key: value for key, value in old.items() if not key.startswith(OWN)}, **new}
+    merged = {**{key: value for key, value in old.items() if not key.startswith(OWN)}, **new}
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            made[key] = _with_others_keys(before, value)
-    return made
+            merged[key] = _with_others_keys(before, value)
+    return merged
 
 
 def _not_earlier(state: Mapping, old: YamlFile) -> Mapping:

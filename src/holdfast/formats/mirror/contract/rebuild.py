@@ -244,12 +244,12 @@ def _current(state: Mapping) -> Mapping:
 
 def _overlay(base: Mapping, values: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
     """`base` with every one of `values` that is allowed there."""
-    made = base
+    result = base
     for _ in range(2):  # a value may be allowed only together with a later one
         for key, value in values.items():
-            if made.get(key, ...) != value and is_allowed({**made, key: value}):
-                made = {**made, key: value}
-    return made
+            if result.get(key, ...) != value and is_allowed({**result, key: value}):
+                result = {**result, key: value}
+    return result
 
 
 def _is_allowed(value: Json, kind: str) -> bool:

@@ -168,7 +168,7 @@ def _moved(old: Mapping, new: Mapping) -> Mapping:
             f"feature {old['feature_id']} is completed in the registry and cannot be {new_status} again",
             hint="To continue, start a new feature.",
         )
-    made = {**old, **new}
-    if "last_active" in made:
-        made["last_active"] = later_time(old.get("last_active"), new.get("last_active"))
-    return made
+    result = {**old, **new}
+    if "last_active" in result:
+        result["last_active"] = later_time(old.get("last_active"), new.get("last_active"))
+    return result

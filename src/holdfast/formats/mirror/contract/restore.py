@@ -106,12 +106,12 @@ def _repair(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHist
     if fault.path == feature.history:
         os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
         return f"{feature.id}/history.jsonl was missing: created an empty one."
-    made = rebuild_files()  # before the damaged one is set aside: some of it may be readable
+    rebuilt = rebuild_files()  # before the damaged one is set aside: some of it may be readable
     aside = yaml_files.set_aside(fault.path, now) if fault.kind == "damaged" else None
-    value = made.state if fault.path == feature.state else made.plan
+    value = rebuilt.state if fault.path == feature.state else rebuilt.plan
     write_atomic(fault.path, yaml_files.render_missing(fault.path, value))
     kept_aside = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept_aside}"
+    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {rebuilt.source}.{kept_aside}"
 
 
 def _restore_readme(root: str) -> list[str]:
