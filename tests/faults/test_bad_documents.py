@@ -177,13 +177,13 @@ def test_any_4_mib_document_is_processed_in_256_mib(name: str, tmp_path: Path) -
         import sys
         from holdfast.core.errors import HoldfastError
         from holdfast.formats.text import read
-        from holdfast.formats.recovery.parse import recovered
+        from holdfast.formats.recovery.parse import recover_document
         raw = open(sys.argv[1], "rb").read()
         try:
             read.read(raw, sys.argv[1])
         except HoldfastError:
             pass
-        found = recovered(raw, sys.argv[1])
+        found = recover_document(raw, sys.argv[1])
         assert found.whole or found.notes
         # What `getrusage` says includes the process we were forked from.
         print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
